@@ -1,0 +1,75 @@
+"""All training runs that a test session needs: each one made once, two at a time, ahead of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+from damage import without_calls
+from training_runs import SCRIPTS, Trained, migrate, train
+
+
+@dataclass(frozen=True)
+class Run:
+    """A training run that a test wants: the session makes those that its tests are parametrized with."""
+
+    script: str
+    migrated: bool = False
+    workers: int | None = None  # None: started as `python script`, not by `lockstep run`
+    without_randomness: bool = False
+    samples: bool = False
+    damage: str | None = None  # a function of lockstep whose calls are taken out again
+
+
+class Campaign:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._futures: dict[Run, Future[list[Trained]]] = {}
+        self._migrated: dict[str, Path] = {}
+        self._migrating = Lock()
+        # Two: while one run imports on one core or waits for its peers, the other one can work.
+        self._pool = ThreadPoolExecutor(max_workers=2)
+
+    def start(self, runs: Iterable[Run]) -> None:
+        for run in runs:
+            if run not in self._futures:
+                self._futures[run] = self._pool.submit(
+                    self._make, run, self._folder / str(len(self._futures))
+                )
+
+    def result(self, run: Run) -> list[Trained]:
+        """What each rank of the run trained. Raises RunFailedError if it, or migrating its script, failed."""
+        self.start([run])
+        return self._futures[run].result()
+
+    def stop(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def _make(self, run: Run, folder: Path) -> list[Trained]:
+        folder.mkdir()
+        script = SCRIPTS / f"{run.script}.py"
+        if run.migrated:
+            script = self._migrate(script)
+        if run.damage is not None:
+            damaged = folder / script.name
+            damaged.write_bytes(without_calls(script.read_bytes(), run.damage))
+            script = damaged
+        return train(
+            script,
+            folder,
+            workers=run.workers,
+            without_randomness=run.without_randomness,
+            samples=run.samples,
+        )
+
+    def _migrate(self, script: Path) -> Path:
+        with self._migrating:
+            if script.stem not in self._migrated:
+                destination = self._folder / "migrated" / script.name
+                destination.parent.mkdir(exist_ok=True)
+                migrate(script, destination)
+                self._migrated[script.stem] = destination
+            return self._migrated[script.stem]
