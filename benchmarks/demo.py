@@ -84,7 +84,7 @@ def show_comparison(original: Trained, ranks: list[Trained]) -> int:
     )
     if between_ranks == 0 and from_original <= TOLERANCE and same_losses and chief.steps == original.steps:
         click.secho(
-            f"  {WORKERS} workers, each on its share of every batch, trained the model that one process trains:\n"
+            f"  {WORKERS} workers, each on its share of every batch, trained the model of a single process:\n"
             "  all workers hold the same weights, and these are the original's to float32 rounding.\n",
             fg="green",
         )
