@@ -1,8 +1,13 @@
-"""Call a function the moment a module has been imported, whoever imports it and however."""
+"""Call a function the moment a module has been imported, whoever imports it and however.
+
+Importing TensorFlow draws from Python's random generator. The state is put back after the import of a hooked
+module, so that it makes no difference whether a generator was seeded before the import or after it.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import random
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -52,7 +57,9 @@ class _HookingLoader(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
+        state = random.getstate()
         self._loader.exec_module(module)
+        random.setstate(state)
         self._hook(module)
 
     def __getattr__(self, name: str) -> object:

@@ -97,7 +97,7 @@ def own_name(variable: Any) -> str:
 
 
 def moved_apart(tensorflow: ModuleType, initial_value: Any, dtype: Any, rank: int) -> Any:
-    """An initial value that differs from the given one on each rank, drawing no random number."""
+    """An initial value that differs from the given one on each rank. Draws no random number."""
 
     def moved(value: Any) -> Any:
         tensor = tensorflow.convert_to_tensor(value, dtype=dtype)

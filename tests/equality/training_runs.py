@@ -38,7 +38,9 @@ class Trained:
         with np.load(path) as record:
             weights = [record[f"weight/{i}"] for i in range(sum(key.startswith("weight/") for key in record))]
             samples = record["samples"] if "samples" in record else np.zeros(0, np.int64)
-            return cls(tuple(weights), tuple(record["steps"]), tuple(record["losses"]), samples)
+            return cls(
+                tuple(weights), tuple(record["steps"].tolist()), tuple(record["losses"].tolist()), samples
+            )
 
 
 def train(
