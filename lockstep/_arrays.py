@@ -1,0 +1,148 @@
+"""shard_arrays: each rank its share of data that lies in memory."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from lockstep._agreement import agree
+from lockstep._world import backend
+
+_CHECKED_ROWS = 64
+_ADVICE = (
+    "Every worker must start from the same arrays in the same order: an unseeded shuffle or split, or data that "
+    "is read or made differently, gives the workers shares that overlap."
+)
+
+
+def shard_arrays(arrays: tuple[Any, ...], validation_split: float) -> Any:
+    if not arrays:
+        raise ValueError("lockstep.shard_arrays needs at least one argument")
+    if not 0.0 <= validation_split < 1.0:
+        raise ValueError(f"validation_split must be at least 0 and less than 1, not {validation_split}")
+    leaves = [leaf for array in arrays for leaf in _leaves(array)]
+    lengths = sorted({_length(leaf) for leaf in leaves})
+    if len(lengths) > 1:
+        raise ValueError(
+            f"lockstep.shard_arrays: the arrays of one call must have equally many samples, not {lengths}; "
+            "arrays that do not belong together go into calls of their own"
+        )
+    if lengths:
+        agree("shard_arrays", _fingerprint(leaves, lengths[0]), _ADVICE)
+        indices = share_of(lengths[0], backend().rank, backend().size, validation_split)
+        arrays = tuple(_take(array, indices) for array in arrays)
+    return arrays[0] if len(arrays) == 1 else list(arrays)
+
+
+def share_of(samples: int, rank: int, size: int, validation_split: float = 0.0) -> np.ndarray[Any, Any]:
+    """Which of `samples` samples a rank gets: int64 indices, equally many on all ranks.
+
+    With a validation split, Keras cuts the local array; where it cuts, the rank's share of the global
+    training part ends and its share of the global validation part begins.
+    """
+    training = _keras_split(samples, validation_split)
+    local_training = math.ceil(training / size)
+    share = _cyclic(0, training, rank, size, local_training)
+    validation = samples - training
+    if validation == 0:
+        return share
+    local_validation = _validation_length(validation / size, local_training, validation_split)
+    return np.concatenate([share, _cyclic(training, validation, rank, size, local_validation)])
+
+
+def _keras_split(samples: int, validation_split: float) -> int:
+    """Where `fit` cuts: the formula of Keras 2 and 3, floating-point error and all."""
+    return math.floor(samples * (1.0 - validation_split))
+
+
+def _validation_length(wanted: float, local_training: int, validation_split: float) -> int:
+    """The length closest to the wanted one with which Keras's cut falls behind the training part.
+
+    There always is one: a longer array moves the cut by at most one sample at a time.
+    """
+    nearest = math.ceil(wanted)
+    for distance in range(nearest + local_training + 2):
+        for length in (nearest + distance, nearest - distance):
+            if length > 0 and _keras_split(local_training + length, validation_split) == local_training:
+                return length
+    raise ValueError(
+        f"validation_split={validation_split} leaves a worker without training or validation samples"
+    )
+
+
+def _cyclic(start: int, count: int, rank: int, size: int, length: int) -> np.ndarray[Any, Any]:
+    """Every size-th of `count` samples from the rank-th on; past the last one, again from the first."""
+    return start + np.arange(rank, rank + length * size, size, dtype=np.int64) % max(count, 1)
+
+
+def _is_container(value: Any) -> bool:
+    """Whether this list, tuple or dict holds arrays (several inputs), rather than being one array itself."""
+    if isinstance(value, dict):
+        return True
+    return isinstance(value, (list, tuple)) and any(
+        element is None or (hasattr(element, "shape") and np.ndim(element) > 0) or isinstance(element, dict)
+        for element in value
+    )
+
+
+def _leaves(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        return [leaf for element in value.values() for leaf in _leaves(element)]
+    if _is_container(value):
+        return [leaf for element in value for leaf in _leaves(element)]
+    if isinstance(value, tf.data.Dataset):
+        raise TypeError("lockstep.shard_arrays takes arrays; for a dataset there is lockstep.shard_batches")
+    if isinstance(value, tf.SparseTensor) or not (hasattr(value, "__getitem__") and _has_length(value)):
+        raise TypeError(f"lockstep.shard_arrays cannot split a {type(value).__name__} by samples")
+    return [value]
+
+
+def _has_length(value: Any) -> bool:
+    shape = getattr(value, "shape", None)
+    return hasattr(value, "__len__") if shape is None else len(shape) > 0
+
+
+def _length(array: Any) -> int:
+    if isinstance(array, tf.RaggedTensor):
+        return int(array.nrows())
+    return len(array) if getattr(array, "shape", None) is None else int(array.shape[0])
+
+
+def _take(value: Any, indices: np.ndarray[Any, Any]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {name: _take(element, indices) for name, element in value.items()}
+    if _is_container(value):
+        return type(value)(_take(element, indices) for element in value)
+    if hasattr(value, "iloc"):
+        return value.iloc[indices]
+    if isinstance(value, (tf.Tensor, tf.Variable, tf.RaggedTensor)):
+        return tf.gather(value, indices)
+    if isinstance(value, (list, tuple)):
+        return type(value)(value[i] for i in indices)
+    return value[indices]
+
+
+def _fingerprint(leaves: list[Any], samples: int) -> str:
+    """Number of samples and a checksum over some of them from everywhere: enough to see another order."""
+    rows = np.unique(np.linspace(0, max(samples - 1, 0), min(samples, _CHECKED_ROWS)).astype(np.int64))
+    checksum = 0
+    for leaf in leaves:
+        checksum = zlib.crc32(_bytes(_take(leaf, rows)), checksum)
+    return f"{len(leaves)} arrays of {samples} samples, checksum {checksum:08x}"
+
+
+def _bytes(rows: Any) -> bytes:
+    if isinstance(rows, tf.RaggedTensor):
+        rows = rows.to_list()
+    if hasattr(rows, "toarray"):  # scipy.sparse
+        rows = rows.toarray()
+    array = np.asarray(rows, dtype=object) if isinstance(rows, (list, tuple)) else np.asarray(rows)
+    return repr(array.tolist()).encode() if array.dtype.hasobject else np.ascontiguousarray(array).tobytes()

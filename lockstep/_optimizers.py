@@ -1,0 +1,108 @@
+"""distributed_optimizer: an optimizer that reduces gradients over the workers before it applies them.
+
+The instance stays what it is; only its class becomes a subclass of its own class, of the same name and
+module, so that saving, restoring and isinstance go on as before. The gradients are reduced before the
+optimizer's own work, hence before clipping, weight decay and accumulation.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+from lockstep import _keras
+from lockstep._reduction import all_reduce, check_reduction
+
+_MARK = "_lockstep_reduction"
+_classes: dict[tuple[type, str], type] = {}
+_hoisting: set[type] = set()
+
+
+def distributed_optimizer(optimizer: Any, reduction: str) -> Any:
+    if reduction not in ("mean", "sum"):
+        raise ValueError(f'reduction must be "mean" or "sum", not {reduction!r}')
+    check_reduction(reduction)
+    if isinstance(optimizer, (list, tuple)):
+        return type(optimizer)(distributed_optimizer(one, reduction) for one in optimizer)
+    if isinstance(optimizer, dict) and "class_name" not in optimizer:
+        return {name: distributed_optimizer(one, reduction) for name, one in optimizer.items()}
+    if isinstance(optimizer, (str, dict)):
+        optimizer = _keras.in_use().optimizers.get(optimizer)
+    if isinstance(optimizer, type) or not hasattr(optimizer, "apply_gradients"):
+        raise TypeError(
+            "lockstep.distributed_optimizer takes an optimizer (an instance with apply_gradients) or the name "
+            f"of a Keras optimizer, not {optimizer!r}"
+        )
+    if not is_distributed(optimizer):
+        _make_distributed(optimizer, reduction)
+        _hoist_out_of_loss_scaling(optimizer)
+    return optimizer
+
+
+def is_distributed(optimizer: Any) -> bool:
+    """Whether this optimizer, or the one that it wraps, reduces gradients over the workers by itself."""
+    inner = getattr(optimizer, "inner_optimizer", None)
+    return hasattr(type(optimizer), _MARK) or (inner is not None and hasattr(type(inner), _MARK))
+
+
+def _make_distributed(optimizer: Any, reduction: str) -> None:
+    cls = type(optimizer)
+    if (cls, reduction) not in _classes:
+        _classes[cls, reduction] = _distributed_class(cls, reduction)
+    optimizer.__class__ = _classes[cls, reduction]
+
+
+def _distributed_class(cls: Any, reduction: str) -> type:
+    def apply(self: Any, grads: Any, trainable_variables: Any = None, **kwargs: Any) -> Any:
+        return cls.apply(self, all_reduce(list(grads), reduction), trainable_variables, **kwargs)
+
+    def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        pairs = [tuple(pair) for pair in grads_and_vars]
+        reduced = all_reduce([gradient for gradient, _ in pairs], reduction)
+        return cls.apply_gradients(self, list(zip(reduced, (v for _, v in pairs))), *args, **kwargs)
+
+    # In Keras 3 apply_gradients ends in apply, which users may call too; elsewhere there is no apply.
+    method = apply if _applies_by(cls) == "apply" else apply_gradients
+
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace[method.__name__] = functools.wraps(getattr(cls, method.__name__))(method)
+        namespace[_MARK] = reduction
+        namespace["__module__"] = cls.__module__
+        namespace["__qualname__"] = cls.__qualname__
+        namespace["__doc__"] = cls.__doc__
+
+    return types.new_class(cls.__name__, (cls,), exec_body=fill)
+
+
+def _applies_by(cls: Any) -> str:
+    return "apply" if callable(getattr(cls, "apply", None)) else "apply_gradients"
+
+
+def _hoist_out_of_loss_scaling(optimizer: Any) -> None:
+    """Make sure that a loss scaler around this optimizer reduces, not the optimizer inside.
+
+    Under mixed_float16 Keras itself puts the compiled optimizer into a LossScaleOptimizer, which calls the
+    inner one only on a step whose gradients are finite: a rank that overflows alone would skip a collective
+    that the others wait in. So reducing moves to the scaler as soon as the scaler is used.
+    """
+    for scaler in _keras.loss_scalers(optimizer):
+        if scaler not in _hoisting:
+            _hoisting.add(scaler)
+            _extend(scaler, _applies_by(scaler))
+
+
+def _extend(scaler: Any, method: str) -> None:
+    original = getattr(scaler, method)
+
+    @functools.wraps(original)
+    def hoisting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        inner = getattr(self, "inner_optimizer", None)
+        reduction = getattr(type(inner), _MARK, None)
+        if reduction is None or hasattr(type(self), _MARK):
+            return original(self, *args, **kwargs)
+        inner.__class__ = type(inner).__bases__[0]
+        _make_distributed(self, reduction)
+        return getattr(self, method)(*args, **kwargs)
+
+    setattr(scaler, method, hoisting)

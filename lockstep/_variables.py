@@ -1,0 +1,71 @@
+"""Finding the variables behind what users hand over: models, layers, optimizers, modules, nested lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import tensorflow as tf
+
+
+def storage(variable: Any) -> Any | None:
+    """The tf.Variable that holds a variable's value, None if there is none (yet).
+
+    Keras wraps its variables: reading through the wrapper casts under mixed precision, and writing through
+    it while Keras traces "statelessly" is lost, so weights are always read and written here.
+    """
+    if is_keras_variable(variable):
+        variable = variable._value
+    elif isinstance(variable, tf.Variable):
+        variable = getattr(variable, "_variable", variable)
+    return variable if isinstance(variable, tf.Variable) else None
+
+
+def has_value(variable: Any) -> bool:
+    """Whether there is a value to send: variables made while a function is traced get theirs later."""
+    store = storage(variable)
+    if store is None:
+        return False
+    with tf.init_scope():
+        return bool(tf.raw_ops.VarIsInitializedOp(resource=store.handle))
+
+
+def is_keras_variable(value: Any) -> bool:
+    """Whether this is a variable of Keras 3, which is no tf.Variable."""
+    return any(
+        cls.__name__ == "KerasVariable" or cls.__qualname__ == "Variable" for cls in type(value).__mro__
+    ) and (hasattr(value, "_value") and hasattr(value, "assign") and not isinstance(value, tf.Variable))
+
+
+def layer_class(value: Any) -> type | None:
+    """The base Layer class of the Keras (3, 2 or tf_keras) that a layer or model belongs to, else None."""
+    for cls in reversed(type(value).__mro__):
+        if cls.__name__ == "Layer" and "_maybe_build" in vars(cls):
+            return cls
+    return None
+
+
+def variables_of(owner: Any) -> list[Any]:
+    """All variables of one model, layer, optimizer or module, or the variable itself; each once.
+
+    Raises TypeError for anything else.
+    """
+    if is_keras_variable(owner) or isinstance(owner, tf.Variable):
+        return [owner]
+    variables = getattr(owner, "variables", None)
+    if callable(variables):  # optimizers of Keras 2
+        variables = variables()
+    if variables is None:
+        raise TypeError(
+            "lockstep.broadcast takes models, layers, optimizers, tf.Modules and variables, alone or in lists, "
+            f"tuples and dicts, not {type(owner).__name__}"
+        )
+    return list(_each_once(variables))
+
+
+def _each_once(variables: Iterable[Any]) -> Iterator[Any]:
+    seen = set()
+    for variable in variables:
+        if id(variable) not in seen:
+            seen.add(id(variable))
+            yield variable

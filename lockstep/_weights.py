@@ -1,0 +1,133 @@
+"""broadcast: give every rank the root's weights, also the weights that a model does not have yet.
+
+A Keras model may get variables after it was broadcast: a Sequential without input shape or a subclassed
+model when it is first called, a Sequential by `add`. Such models are followed. Keras builds every layer
+through `Layer._maybe_build`, just before the layer is first used; that method is extended once per Keras,
+and whatever variables a followed model has gained then are sent at once, before anything is computed with
+them. Nothing is attached to the model itself, so it is saved, copied and cloned as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from typing import Any
+
+import tensorflow as tf
+
+from lockstep._agreement import agree, describe
+from lockstep._variables import has_value, layer_class, storage, variables_of
+from lockstep._world import backend
+
+_ADVICE = "Every worker must broadcast the same weights at the same point: look for a model that differs."
+
+
+class _Followed:
+    """A layer or model whose later variables are sent too, and what has been sent of it so far."""
+
+    def __init__(self, root_rank: int) -> None:
+        self.root_rank = root_rank
+        self.sent: dict[int, Any] = {}  # by id; holds the variable, so that the id stays its own
+
+
+_followed: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
+_extended: set[type] = set()
+# A variable that is made while a function is traced has no value before the trace is over; then the function
+# is traced once more, or called, and so are the layers.
+_some_lack_values = False
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def broadcast(values: Any, root_rank: int) -> None:
+    size = backend().size
+    if not 0 <= root_rank < size:
+        raise ValueError(f"root_rank must be a rank from 0 to {size - 1}, not {root_rank}")
+    owners = _owners(values)
+    variables: dict[int, Any] = {}
+    for owner in owners:
+        its_variables = variables_of(owner)
+        variables.update((id(variable), variable) for variable in its_variables)
+        if layer_class(owner) is not None:
+            _follow(owner, root_rank)
+        elif not its_variables and isinstance(owner, tf.Module) and not _is_optimizer(owner):
+            raise ValueError(
+                f"lockstep.broadcast: {type(owner).__name__} has no variables yet, and lockstep cannot see "
+                "when it gets them. Call it once on a batch first, then broadcast it."
+            )
+    if not owners:
+        raise ValueError("lockstep.broadcast: nothing to broadcast, the list holds no variables")
+    ready = [variable for variable in variables.values() if has_value(variable)]
+    _send(ready, root_rank)
+    for owner in owners:
+        if owner in _followed if layer_class(owner) is not None else False:
+            _mark_sent(owner)
+
+
+def _owners(values: Any) -> list[Any]:
+    """The models, optimizers, modules and variables in nested lists, tuples and dicts."""
+    if isinstance(values, dict):
+        return [owner for value in values.values() for owner in _owners(value)]
+    if isinstance(values, (list, tuple)) or type(values).__name__ in ("ListWrapper", "_TupleWrapper"):
+        return [owner for value in values for owner in _owners(value)]
+    return [] if values is None else [values]
+
+
+def _is_optimizer(owner: Any) -> bool:
+    return hasattr(owner, "apply_gradients")
+
+
+def _send(variables: list[Any], root_rank: int) -> None:
+    stores = [storage(variable) for variable in variables]
+    with tf.init_scope():
+        values = [tf.convert_to_tensor(store) for store in stores]
+        agree(f"broadcast(root_rank={root_rank})", describe(values), _ADVICE)
+        if not values:
+            return
+        for store, value in zip(stores, backend().broadcast(values, root_rank)):
+            if backend().rank != root_rank and store is not None:
+                store.assign(value)
+
+
+def _follow(layer: Any, root_rank: int) -> None:
+    _followed[layer] = _Followed(root_rank)
+    cls = layer_class(layer)
+    if cls is not None and cls not in _extended:
+        _extended.add(cls)
+        _extend(cls)
+
+
+def _mark_sent(layer: Any) -> None:
+    """Note which variables were sent just now, and whether some had no value to send."""
+    global _some_lack_values
+    for variable in variables_of(layer):
+        if not has_value(variable):
+            _some_lack_values = True
+        else:
+            _followed[layer].sent[id(variable)] = variable
+
+
+def _extend(cls: Any) -> None:
+    original = cls._maybe_build
+
+    @functools.wraps(original)
+    def _maybe_build(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        was_built = layer.built
+        result = original(layer, *args, **kwargs)
+        if (_some_lack_values or not was_built) and _followed:
+            _send_new()
+        return result
+
+    cls._maybe_build = _maybe_build
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _send_new() -> None:
+    global _some_lack_values
+    _some_lack_values = False
+    for layer, followed in list(_followed.items()):
+        new = [v for v in variables_of(layer) if id(v) not in followed.sent]
+        ready = [v for v in new if has_value(v)]
+        if ready:
+            _send(ready, followed.root_rank)
+        if new:
+            _mark_sent(layer)
