@@ -1,0 +1,87 @@
+"""Edits and refusals as values: what a rule says of a site. Only `apply` turns them into text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+import libcst as cst
+
+# New code: text with nodes of the script in it, which are printed as they come out of the other edits.
+Code = tuple[Union[str, cst.CSTNode], ...]
+
+
+@dataclass(frozen=True)
+class InsertBefore:
+    """A statement of its own before the statement that holds the node."""
+
+    node: cst.CSTNode
+    code: Code
+
+
+@dataclass(frozen=True)
+class InsertAfter:
+    """A statement of its own after the statement that holds the node."""
+
+    node: cst.CSTNode
+    code: Code
+
+
+@dataclass(frozen=True)
+class InsertFirst:
+    """The first statement of a function's body, after its docstring."""
+
+    function: cst.FunctionDef
+    code: Code
+
+
+@dataclass(frozen=True)
+class Wrap:
+    """Text directly before and after an expression, or after the last of several that stand side by side."""
+
+    node: cst.CSTNode
+    before: str
+    after: str
+    last: Union[cst.CSTNode, None] = None
+
+
+@dataclass(frozen=True)
+class Replace:
+    """Another expression in the place of this one."""
+
+    node: cst.CSTNode
+    code: Code
+
+
+@dataclass(frozen=True)
+class AddArgument:
+    """One more keyword argument at the end of a call."""
+
+    call: cst.Call
+    code: Code
+
+
+@dataclass(frozen=True)
+class Guard:
+    """An `if` around the statements from `first` to `last`, which stand in one block."""
+
+    first: cst.CSTNode
+    last: cst.CSTNode
+    condition: str
+
+
+Edit = Union[InsertBefore, InsertAfter, InsertFirst, Wrap, Replace, AddArgument, Guard]
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A recognised site that is left alone.
+
+    `breaks_training`: without this site's edit, the other edits would train another model on several workers; the
+    whole file is then left alone.
+    """
+
+    node: cst.CSTNode
+    reason: str
+    advice: str
+    breaks_training: bool = False

@@ -1,0 +1,133 @@
+"""What we know of TensorFlow's and Keras's public names: one table for every rule."""
+
+from __future__ import annotations
+
+import re
+
+RUNTIME = "lockstep"
+
+_KERAS_ROOTS = re.compile(
+    r"^(?:tensorflow\.keras|tensorflow\.python\.keras(?:\.api\._v2\.keras)?|tensorflow\.compat\.v2\.keras"
+    r"|keras\.api\._v2\.keras|keras\.src|tf_keras(?:\.src)?|keras)(?=\.|$)"
+)
+_TENSORFLOW_KERAS_ALIASES = re.compile(r"^tensorflow\.(?=(?:optimizers|losses|metrics|initializers)(?:\.|$))")
+
+
+def canonical(path: str) -> str:
+    """One name for each thing, whichever of its public spellings a script uses.
+
+    `tf_keras`, `tensorflow.keras`, `tensorflow.python.keras` become `keras`; `tf.optimizers` `keras.optimizers`;
+    `tensorflow.compat.v2` `tensorflow`.
+    """
+    if path.startswith("tensorflow.compat.v2"):
+        path = "tensorflow" + path[len("tensorflow.compat.v2") :]
+    path = _KERAS_ROOTS.sub("keras", path)
+    return _TENSORFLOW_KERAS_ALIASES.sub("keras.", path)
+
+
+# Calls that give back the function they are given, with another way to run it.
+TRANSPARENT_WRAPPERS = frozenset({
+    "tensorflow.function", "tensorflow.autograph.experimental.do_not_convert", "functools.partial", "functools.wraps",
+    "tensorflow.recompute_grad", "tensorflow.py_function",
+    # iterators that show progress
+    "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.tqdm_notebook", "tqdm.trange",
+})  # fmt: skip
+
+MODEL_CLASSES = frozenset({
+    "keras.Model", "keras.models.Model", "keras.training.Model", "keras.engine.training.Model",
+    "keras.Sequential", "keras.models.Sequential", "keras.Functional", "keras.models.Functional",
+    "keras.experimental.LinearModel", "keras.experimental.WideDeepModel", "tensorflow.estimator.Estimator",
+})  # fmt: skip
+SEQUENTIAL = frozenset({"keras.Sequential", "keras.models.Sequential"})
+_MODEL_FUNCTIONS = frozenset({
+    "keras.models.load_model", "keras.saving.load_model", "keras.models.clone_model", "keras.models.model_from_json",
+    "keras.models.model_from_yaml", "keras.models.model_from_config", "keras.models.clone_and_build_model",
+})  # fmt: skip
+LOAD_MODEL = frozenset({"keras.models.load_model", "keras.saving.load_model"})
+
+
+def is_model_class(path: str) -> bool:
+    return path in MODEL_CLASSES
+
+
+def is_layer_class(path: str) -> bool:
+    return bool(re.match(r"^keras\.layers\.[A-Z]", path)) or path in ("keras.layers.Layer", "keras.Layer")
+
+
+def makes_model(path: str) -> bool:
+    """Keras's model classes, loaders and ready-made applications."""
+    return (
+        path in MODEL_CLASSES
+        or path in _MODEL_FUNCTIONS
+        or bool(re.match(r"^keras\.applications\.(?:\w+\.)?[A-Z]\w*$", path))
+    )
+
+
+def is_module_class(path: str) -> bool:
+    return path == "tensorflow.Module"
+
+
+def is_optimizer_class(path: str) -> bool:
+    return bool(
+        re.match(r"^keras\.optimizers\.(?:legacy\.|experimental\.|schedules\.)?(?!schedules)[A-Z]\w*$", path)
+        and ".schedules." not in path
+        or re.match(r"^tensorflow_addons\.optimizers\.[A-Z]\w*$", path)
+        or re.match(r"^keras\.mixed_precision\.(?:experimental\.)?LossScaleOptimizer$", path)
+        or re.match(r"^tensorflow\.compat\.v1\.train\.\w*Optimizer$", path)
+        or path in ("keras.optimizers.get", "keras.optimizers.deserialize")
+    )
+
+
+def is_loss_class(path: str) -> bool:
+    return bool(re.match(r"^keras\.losses\.[A-Z]\w*$", path))
+
+
+def is_loss_function(path: str) -> bool:
+    """Functions that give one loss for each sample."""
+    return bool(re.match(r"^keras\.(?:losses|metrics|backend|objectives)\.[a-z]\w*$", path)) and not path.endswith(
+        (".get", ".deserialize", ".serialize")
+    )
+
+
+def is_dataset_source(path: str) -> bool:
+    return path in DATASET_SOURCES or path in BATCHED_SOURCES
+
+
+DATASET_SOURCES = frozenset({
+    *(f"tensorflow.data.Dataset.{name}" for name in (
+        "from_tensor_slices", "from_tensors", "range", "from_generator", "zip", "list_files", "random",
+        "sample_from_datasets", "choose_from_datasets", "load")),
+    "tensorflow.data.TFRecordDataset", "tensorflow.data.TextLineDataset", "tensorflow.data.FixedLengthRecordDataset",
+    "tensorflow.data.experimental.CsvDataset", "tensorflow.data.experimental.RandomDataset",
+    "tensorflow.data.experimental.SqlDataset", "tensorflow.data.experimental.load",
+    "tensorflow.data.experimental.sample_from_datasets", "tensorflow_datasets.load",
+})  # fmt: skip
+# These hand out batches already.
+BATCHED_SOURCES = frozenset({
+    "keras.utils.image_dataset_from_directory", "keras.preprocessing.image_dataset_from_directory",
+    "keras.utils.text_dataset_from_directory", "keras.preprocessing.text_dataset_from_directory",
+    "keras.utils.timeseries_dataset_from_array", "keras.preprocessing.timeseries_dataset_from_array",
+    "keras.preprocessing.sequence.timeseries_dataset_from_array",
+    "keras.utils.audio_dataset_from_directory", "tensorflow.data.experimental.make_csv_dataset",
+    "tensorflow.data.experimental.make_batched_features_dataset",
+})  # fmt: skip
+
+# One element in, one element out, whatever the order: a shard may stand before or after them.
+ELEMENTWISE = frozenset({"map", "with_options", "prefetch"})
+ORDERING = frozenset({"shuffle", "repeat", "cache", "snapshot"})
+BATCHING = frozenset({"batch", "padded_batch", "ragged_batch"})
+DATASET_METHODS = frozenset({
+    *ELEMENTWISE, *ORDERING, *BATCHING, "enumerate", "take", "skip", "filter", "interleave", "flat_map", "concatenate", "unbatch",
+    "window", "apply", "shard", "zip", "take_while", "scan", "rebatch", "unique", "rejection_resample",
+    "bucket_by_sequence_length", "group_by_window", "ignore_errors", "prefetch_to_device", "as_numpy_iterator",
+})  # fmt: skip
+
+NUMPY = ("numpy.", "jax.numpy.")
+
+DISTRIBUTION_LIBRARIES = {
+    "horovod": "Horovod",
+    "npu_device": "npu_device",
+    "byteps": "BytePS",
+    "smdistributed": "SageMaker's smdistributed",
+}
+STRATEGIES = re.compile(r"^tensorflow\.distribute\.(?:experimental\.)?\w*(?:Strategy|Coordinator|Cluster\w*Resolver)$")

@@ -1,0 +1,192 @@
+"""What a script writes: checkpoints, models, arrays, plots, summaries, and where it reads them again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Optional
+
+import libcst as cst
+
+from migrator.facts import api
+from migrator.facts.kinds import Kinds, is_call_of
+from migrator.facts.resolve import Resolver, argument
+from migrator.facts.training import Training
+from migrator.facts.tree import Statement, Tree
+from migrator.facts.values import External, Function, Member, Result, Value
+
+_MODEL_WRITERS = frozenset({"save", "save_weights", "export", "save_model"})
+_MODEL_READERS = frozenset({"load_weights"})
+_CHECKPOINTS = frozenset({"tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager"})
+_CHECKPOINT_WRITERS = frozenset({"save", "write"})
+_CHECKPOINT_READERS = frozenset({"restore", "read", "restore_or_initialize"})
+_WRITING_FUNCTIONS = re.compile(
+    r"^(?:numpy\.(?:save|savez|savez_compressed|savetxt)|matplotlib\.(?:pyplot|pylab)\.(?:savefig|imsave)"
+    r"|tensorflow\.saved_model\.save|keras\.(?:models|saving)\.save_model|keras\.(?:utils|preprocessing\.image)\.save_img"
+    r"|keras\.utils\.plot_model|joblib\.dump|imageio\.(?:imwrite|mimsave|v2\.imwrite)|cv2\.imwrite|tensorflow\.io\.write_file"
+    r"|shutil\.(?:rmtree|copy|copyfile|move)|os\.(?:remove|rename|unlink))$"
+)
+_READING_FUNCTIONS = re.compile(
+    r"^(?:numpy\.(?:load|loadtxt)|keras\.(?:models|saving)\.load_model|tensorflow\.saved_model\.load|joblib\.load"
+    r"|tensorflow\.train\.load_checkpoint|tensorflow\.lite\.TFLiteConverter\.from_saved_model)$"
+)
+SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
+_FIGURES = re.compile(r"^matplotlib\.pyplot\.(?:figure|gcf|subplots)$")
+
+
+@dataclass(frozen=True, eq=False)
+class Write:
+    """A statement that writes files; `result_used_by` is the last statement that needs what it returned."""
+
+    node: cst.CSTNode
+    statement: Statement
+    is_with: bool = False
+
+
+class Files:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.training = training
+
+    @cached_property
+    def writes(self) -> list[Write]:
+        """The places that write files, in source order, a `with open(…, "w")` as a whole."""
+        found: dict[cst.CSTNode, Write] = {}
+        for call in self.tree.calls:
+            if self._is_opening(call):
+                with_ = self._with_around(call)
+                if with_ is not None:
+                    found.setdefault(with_, Write(call, with_, is_with=True))
+            elif self._is_write(call):
+                found.setdefault(call, Write(call, self.tree.statement_of(call)))
+        return sorted(found.values(), key=lambda w: self.tree.order[w.node])
+
+    @cached_property
+    def summary_writers(self) -> list[cst.Call]:
+        return [
+            call for call in self.tree.calls
+            if any(isinstance(v, External) and v.path == SUMMARY_WRITER for v in self.resolver.values(call.func))
+        ]  # fmt: skip
+
+    @cached_property
+    def reads(self) -> list[cst.Call]:
+        """Calls that read what a script of this kind writes."""
+        return [call for call in self.tree.calls if self._is_read(call)]
+
+    @cached_property
+    def restores(self) -> list[cst.Call]:
+        """Calls that load weights into objects that exist already."""
+        found = []
+        for call in self.tree.calls:
+            if isinstance(call.func, cst.Attribute):
+                for owner in self.resolver.values(call.func.value):
+                    if call.func.attr.value in _MODEL_READERS and self.kinds.has_weights(owner):
+                        found.append(call)
+                        break
+                    if call.func.attr.value in _CHECKPOINT_READERS and is_call_of(owner, *_CHECKPOINTS):
+                        found.append(call)
+                        break
+        return found
+
+    def restored(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The expressions for the models that a restoring call fills."""
+        func = call.func
+        if not isinstance(func, cst.Attribute):
+            return
+        if func.attr.value in _MODEL_READERS:
+            yield func.value
+            return
+        for owner in self.resolver.values(func.value):
+            yield from self._checkpointed(owner)
+
+    def _checkpointed(self, owner: Value) -> Iterator[cst.BaseExpression]:
+        if not isinstance(owner, Result):
+            return
+        if is_call_of(owner, "tensorflow.train.CheckpointManager"):
+            checkpoint = argument(owner.call, "checkpoint", 0)
+            if checkpoint is not None:
+                for inner in self.resolver.values(checkpoint.value):
+                    yield from self._checkpointed(inner)
+        elif is_call_of(owner, "tensorflow.train.Checkpoint"):
+            for arg in owner.call.args:
+                if any(self.kinds.has_weights(v) or self.kinds.is_variable(v) for v in self.resolver.values(arg.value)):
+                    yield arg.value
+
+    def is_chief_only(self, node: cst.CSTNode) -> bool:
+        """Whether the node runs on one rank alone already."""
+        child = node
+        for owner in self.tree.ancestors(node):
+            if isinstance(owner, cst.If) and child is owner.body and self._asks_for_rank(owner.test):
+                return True
+            if isinstance(owner, cst.IfExp) and self._asks_for_rank(owner.test):
+                return True
+            child = owner
+        return False
+
+    def _asks_for_rank(self, test: cst.BaseExpression) -> bool:
+        wanted = {f"{api.RUNTIME}.is_chief", f"{api.RUNTIME}.rank"}
+        return any(
+            self.tree.contains(test, call)
+            and any(isinstance(v, External) and v.path in wanted for v in self.resolver.values(call.func))
+            for call in self.tree.calls
+        )
+
+    # -- kinds of calls ------------------------------------------------------------------------------------------
+
+    def _is_write(self, call: cst.Call) -> bool:
+        if isinstance(call.func, cst.Attribute):
+            name = call.func.attr.value
+            for owner in self.resolver.values(call.func.value):
+                if name in _MODEL_WRITERS and self._has_weights(owner) and not self._is_own_method(call):
+                    return True
+                if name in _CHECKPOINT_WRITERS and is_call_of(owner, *_CHECKPOINTS):
+                    return True
+                if name == "savefig" and self._is_figure(owner):
+                    return True
+        return any(isinstance(v, External) and _WRITING_FUNCTIONS.match(v.path) for v in self.resolver.values(call.func))
+
+    def _has_weights(self, owner: Value) -> bool:
+        # `self.model` inside of a Keras callback is the model that is being fitted.
+        if isinstance(owner, Member) and owner.name == "model":
+            return isinstance(owner.owner, External) is False and self._is_callback(owner.owner)
+        return self.kinds.has_weights(owner)
+
+    def _is_callback(self, value: Value) -> bool:
+        of = getattr(value, "of", None)
+        return hasattr(of, "node") and self.resolver.derives_from(of, lambda p: p.startswith("keras.callbacks."))
+
+    def _is_own_method(self, call: cst.Call) -> bool:
+        return any(isinstance(v, Function) for v in self.resolver.values(call.func))
+
+    def _is_figure(self, owner: Value) -> bool:
+        path = ""
+        inner = getattr(owner, "of", owner)
+        if isinstance(inner, Result) and isinstance(inner.function, External):
+            path = inner.function.path
+        return bool(_FIGURES.match(path))
+
+    def _is_opening(self, call: cst.Call) -> bool:
+        """`open(path, "w")` and TensorFlow's own file objects."""
+        for value in self.resolver.values(call.func):
+            if isinstance(value, External) and value.path in ("builtins.open", "tensorflow.io.gfile.GFile", "tensorflow.io.TFRecordWriter"):
+                if value.path == "tensorflow.io.TFRecordWriter":
+                    return True
+                mode = argument(call, "mode", 1)
+                return mode is not None and isinstance(mode.value, cst.SimpleString) and any(
+                    letter in str(mode.value.evaluated_value) for letter in "wax"
+                )
+        return False
+
+    def _with_around(self, call: cst.Call) -> Optional[cst.With]:
+        item = self.tree.parent.get(call)
+        owner = self.tree.parent.get(item) if isinstance(item, cst.WithItem) else None
+        return owner if isinstance(owner, cst.With) else None
+
+    def _is_read(self, call: cst.Call) -> bool:
+        if any(isinstance(v, External) and _READING_FUNCTIONS.match(v.path) for v in self.resolver.values(call.func)):
+            return True
+        return call in self.restores

@@ -1,0 +1,170 @@
+"""From an update back to the tape: where the gradients that it applies can be reduced, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Optional, Union, cast
+
+import libcst as cst
+
+from migrator.facts import api
+from migrator.facts.kinds import Kinds, is_call_of
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Binding, Tree, semantic_children
+from migrator.facts.values import External, Function, Member, Result, Value
+
+_GRADIENT_METHODS = ("gradient", "get_gradients", "compute_gradients")
+_UNSCALING = ("get_unscaled_gradients",)
+_REDUCTIONS = (f"{api.RUNTIME}.all_reduce",)
+
+
+@dataclass(frozen=True, eq=False)
+class Gradients:
+    """Gradients on their way from a tape to an update, at the last place where they are still as the tape made them.
+
+    `computed` is the call that computed or handed them over. Where a plain name (or attribute) holds the whole
+    result, `holder` is that binding; without one, the call itself is the place.
+    """
+
+    computed: cst.Call
+    holder: Optional[Binding]
+    tape_calls: tuple[cst.Call, ...]
+    is_reduced: bool = False
+
+
+class GradientFlow:
+    """Follows gradients through names, functions and arithmetic of one script."""
+
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+
+    def is_tape_call(self, call: cst.Call) -> bool:
+        """Whether the call is `tape.gradient(…)`."""
+        func = call.func
+        return (
+            isinstance(func, cst.Attribute)
+            and func.attr.value in _GRADIENT_METHODS
+            and any(self.kinds.is_tape(v) for v in self.resolver.values(func.value))
+        )
+
+    def sources(self, node: cst.CSTNode) -> list[Gradients]:
+        """All gradients that flow into the expression, each at the place nearest to it."""
+        found: dict[tuple[cst.CSTNode, Optional[cst.CSTNode]], Gradients] = {}
+        for gradients in self._trace(node, set()):
+            found.setdefault((gradients.computed, gradients.holder.node if gradients.holder else None), gradients)
+        return list(found.values())
+
+    def _trace(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, cst.Name):
+            for binding in self.resolver.reaching(node):
+                yield from self._trace_binding(binding, seen)
+        elif isinstance(node, cst.Attribute):
+            yield from self._trace_attribute(node, seen)
+        elif isinstance(node, cst.Call):
+            yield from self._trace_call(node, seen)
+        elif not isinstance(node, (cst.Lambda, cst.BaseString)):
+            for child in semantic_children(node):
+                if isinstance(child, (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.CompFor, cst.BaseSlice,
+                                      cst.SubscriptElement)):  # fmt: skip
+                    yield from self._trace(child, seen)
+
+    def _trace_attribute(self, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
+        # Only attributes that the script itself assigns can hold gradients (`self.grads`), not `model.weights`.
+        name = node.attr.value
+        if name not in self.tree.attributes:
+            return
+        for owner in self.resolver.values(node.value):
+            if hasattr(owner, "of") and not isinstance(owner, (External, Result)):
+                of = getattr(owner, "of", None)
+                if of is not None and hasattr(of, "node"):
+                    for binding in self.resolver.attribute_bindings(of, name):
+                        yield from self._trace_binding(binding, seen)
+
+    def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
+        if binding.kind == "param":
+            for argument in self._given(binding):
+                yield from self._trace(argument, seen)
+            return
+        if binding.node in seen or binding.value is None or binding.kind in ("import", "def", "class", "with"):
+            return
+        seen.add(binding.node)
+        if binding.kind == "assign" and isinstance(binding.value, cst.Call):
+            raw = self._raw(binding.value, binding.path, seen)
+            if raw is not None:
+                held = binding if self._is_whole(binding) else None
+                yield Gradients(binding.value, held, raw.tape_calls, raw.is_reduced)
+                return
+        yield from self._trace(binding.value, seen)
+
+    def _is_whole(self, binding: Binding) -> bool:
+        """Whether the name alone holds gradients: it stands for the whole call, or for one part of a function's result."""
+        if not binding.path:
+            return isinstance(binding.node, (cst.Assign, cst.AnnAssign)) and not (
+                isinstance(binding.node, cst.Assign) and len(binding.node.targets) > 1
+            )
+        return not self.is_tape_call(cast(cst.Call, binding.value))
+
+    def _trace_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
+        raw = self._raw(call, (), seen)
+        if raw is not None:
+            yield Gradients(call, None, raw.tape_calls, raw.is_reduced)
+            return
+        for arg in call.args:
+            yield from self._trace(arg.value, seen)
+
+    def _raw(self, call: cst.Call, path: tuple[int, ...], seen: set[cst.CSTNode]) -> Optional[Gradients]:
+        """The gradients that the call itself brings into being: a tape's, or those that a function of the script returns."""
+        if self.is_tape_call(call):
+            return Gradients(call, None, (call,))
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _UNSCALING and call.args:
+            scaled = list(self._trace(call.args[0].value, seen))
+            calls = tuple(c for g in scaled for c in g.tape_calls)
+            return Gradients(call, None, calls, any(g.is_reduced for g in scaled)) if scaled else None
+        for function in self.resolver.values(call.func):
+            if isinstance(function, External) and function.path in _REDUCTIONS and call.args:
+                inner = list(self._trace(call.args[0].value, seen))
+                return Gradients(call, None, tuple(c for g in inner for c in g.tape_calls), True)
+            if isinstance(function, Function) and isinstance(function.node, cst.FunctionDef):
+                returned = self._returned_gradients(function.node, path, seen)
+                if returned:
+                    calls = tuple(c for g in returned for c in g.tape_calls)
+                    return Gradients(call, None, calls, all(g.is_reduced for g in returned))
+        return None
+
+    def _returned_gradients(
+        self, function: cst.FunctionDef, path: tuple[int, ...], seen: set[cst.CSTNode]
+    ) -> list[Gradients]:
+        """Gradients that are computed inside of the function and returned at that place of its result."""
+        found = []
+        for expression in self.resolver.returned(function):
+            part: Optional[cst.CSTNode] = expression
+            for index in path:
+                if isinstance(part, cst.Tuple) and -len(part.elements) <= index < len(part.elements):
+                    part = part.elements[index].value
+                elif isinstance(part, cst.Tuple):
+                    part = None
+            if part is not None:
+                found.extend(g for g in self._trace(part, set(seen)) if self._is_computed_in(g, function))
+        return found
+
+    def _is_computed_in(self, gradients: Gradients, function: cst.FunctionDef) -> bool:
+        return self.tree.contains(function, gradients.computed)
+
+    def _given(self, binding: Binding) -> list[cst.BaseExpression]:
+        param = cast(cst.Param, binding.node)
+        function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
+        return self.resolver.arguments(param, cast(Union[cst.FunctionDef, cst.Lambda], function))
+
+
+def is_reduction(value: Value) -> bool:
+    return is_call_of(value, *_REDUCTIONS)
+
+
+def is_bound_method(value: Value, *names: str) -> bool:
+    return isinstance(value, Member) and value.name in names

@@ -1,0 +1,170 @@
+"""Where a trained object gets its name: the statement after which it can be broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Optional, Union, cast
+
+import libcst as cst
+
+from migrator.facts.kinds import Kinds
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Binding, Statement, Tree
+from migrator.facts.values import Class, Function, Object
+
+
+@dataclass(frozen=True)
+class Holder:
+    """A name or attribute with the statement that gives it its object; for a parameter, the function."""
+
+    target: cst.CSTNode
+    statement: Optional[Statement]
+    function: Optional[cst.FunctionDef] = None
+    value: Optional[cst.CSTNode] = None
+
+
+@dataclass(frozen=True)
+class Unheld:
+    """An object that no statement gives a name to."""
+
+    node: cst.CSTNode
+    reason: str
+
+
+class Holders:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+
+    def of(self, expression: cst.CSTNode) -> list[Union[Holder, Unheld]]:
+        """The places where what the expression stands for is made or handed over, each once."""
+        return list(dict.fromkeys(self._trace(expression, set())))
+
+    def _trace(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Union[Holder, Unheld]]:
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+            if not bindings:
+                yield Unheld(node, f"`{node.value}` is not defined in this file")
+            for binding in bindings:
+                yield from self._trace_binding(binding, seen, node)
+        elif isinstance(node, cst.Attribute):
+            yield from self._trace_attribute(node, seen)
+        elif isinstance(node, (cst.IfExp,)):
+            yield from self._trace(node.body, seen)
+            yield from self._trace(node.orelse, seen)
+        else:
+            yield Unheld(node, "it has no name of its own here")
+
+    def _trace_attribute(self, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[Union[Holder, Unheld]]:
+        found = False
+        for owner in self.resolver.values(node.value):
+            if isinstance(owner, Object):
+                for binding in self.resolver.attribute_bindings(owner.of, node.attr.value):
+                    found = True
+                    yield from self._trace_binding(binding, seen, node)
+        if not found:
+            # A part of a larger object (`vae.encoder` of an imported class): the whole is broadcast in its stead.
+            if any(self.kinds.has_weights(v) for v in self.resolver.values(node.value)):
+                yield from self._trace(node.value, seen)
+            else:
+                yield Unheld(node, f"`{node.attr.value}` is not assigned in this file")
+
+    def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Union[Holder, Unheld]]:
+        if binding.kind == "param":
+            yield from self._trace_parameter(binding, seen, use)
+        elif binding.kind == "assign" and binding.value is not None and not isinstance(binding.node, cst.NamedExpr):
+            yield from self._trace_assignment(binding, seen)
+        else:
+            yield Unheld(use, f"`{binding.name}` gets its value in a way that cannot be followed")
+
+    def _trace_assignment(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Union[Holder, Unheld]]:
+        value: Optional[cst.CSTNode] = binding.value
+        for index in binding.path:
+            if isinstance(value, (cst.Tuple, cst.List)) and -len(value.elements) <= index < len(value.elements):
+                value = value.elements[index].value
+            elif isinstance(value, cst.Call):
+                break
+            else:
+                value = None
+                break
+        target = cast(cst.CSTNode, binding.target)
+        if isinstance(value, (cst.Name, cst.Attribute)) and not self._is_call_result(value):
+            yield from self._trace(value, seen)
+        elif isinstance(value, cst.CSTNode):
+            yield Holder(target, self.tree.statement_of(binding.node), value=value)
+        else:
+            yield Unheld(target, f"`{binding.name}` gets its value in a way that cannot be followed")
+
+    @staticmethod
+    def _is_call_result(node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Call)
+
+    def _trace_parameter(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Union[Holder, Unheld]]:
+        param = cast(cst.Param, binding.node)
+        function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
+        if isinstance(function, cst.Lambda):
+            yield Unheld(use, f"`{binding.name}` is a parameter of a lambda")
+            return
+        function = cast(cst.FunctionDef, function)
+        owner = self.resolver.owner_class(function)
+        if owner is not None and function.params.params and function.params.params[0] is param:
+            yield from self._trace_instances(Class(owner), use)
+            return
+        arguments = self.resolver.arguments(param, function)
+        if not arguments:
+            yield Unheld(use, f"no call in this file shows what the parameter `{binding.name}` is")
+        for argument in arguments:
+            if isinstance(argument, (cst.Name, cst.Attribute)):
+                yield from self._trace(argument, seen)
+            else:
+                yield Holder(cst.Name(binding.name), None, function=function, value=argument)
+
+    def _trace_instances(self, cls: Class, use: cst.CSTNode) -> Iterator[Union[Holder, Unheld]]:
+        """The statements that name the instances of a class which trains itself."""
+        found = False
+        for call in self.tree.calls:
+            for value in self.resolver.values(call.func):
+                if isinstance(value, Class) and cls in self.resolver.lineage(value):
+                    found = True
+                    yield from self._named(call, set())
+        if not found:
+            yield Unheld(use, f"no statement in this file makes an object of the class `{cls.node.name.value}`")
+
+    def _named(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Union[Holder, Unheld]]:
+        """Where the object that a call makes gets its name, here or in the callers of the function that returns it."""
+        parent = self.tree.parent[call]
+        if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, (cst.Name, cst.Attribute)):
+            yield Holder(parent.targets[0].target, self.tree.statement_of(parent), value=call)
+            return
+        if isinstance(parent, cst.AnnAssign):
+            yield Holder(parent.target, self.tree.statement_of(parent), value=call)
+            return
+        function = self.tree.function_of(call)
+        if isinstance(parent, cst.Return) and function is not None and function not in seen:
+            callers = self.resolver.callers(function)
+            for caller in callers:
+                yield from self._named(caller, seen | {function})
+            if callers:
+                return
+        if isinstance(parent, cst.Arg) and isinstance(self.tree.parent[parent], cst.Call):
+            outer = cast(cst.Call, self.tree.parent[parent])
+            for value in self.resolver.values(outer.func):
+                if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
+                    name = self._parameter_for(value.node, outer, parent)
+                    if name is not None:
+                        yield Holder(cst.Name(name), None, function=value.node, value=call)
+                        return
+        yield Unheld(call, "it has no name of its own here")
+
+    @staticmethod
+    def _parameter_for(function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> Optional[str]:
+        if arg.keyword is not None:
+            return arg.keyword.value
+        names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
+        position = next(i for i, a in enumerate(call.args) if a is arg)
+        return names[position] if position < len(names) else None

@@ -1,0 +1,103 @@
+"""Of what kind a value is: a model, an optimizer, a gradient tape, a dataset, an array."""
+
+from __future__ import annotations
+
+from migrator.facts import api
+from migrator.facts.resolve import Resolver
+from migrator.facts.values import Class, Element, External, Literal, Member, Object, Result, Value
+
+_RUNTIME_DATASETS = (f"{api.RUNTIME}.shard_batches", f"{api.RUNTIME}.shard_and_rebatch_dataset")
+
+
+class Kinds:
+    """Predicates over values of one script."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    def _derives(self, value: Value, wanted: str) -> bool:
+        return isinstance(value, Object) and self._resolver.derives_from(value.of, lambda path: path == wanted)
+
+    def is_model(self, value: Value) -> bool:
+        """A Keras model: it has `compile` and `fit`."""
+        if isinstance(value, Result):
+            return isinstance(value.function, External) and api.makes_model(value.function.path)
+        return isinstance(value, Object) and self._resolver.derives_from(
+            value.of, lambda path: api.is_model_class(path) or api.makes_model(path)
+        )
+
+    def is_keras_model_class(self, cls: Class) -> bool:
+        return self._resolver.derives_from(cls, lambda path: api.is_model_class(path) or api.makes_model(path))
+
+    def has_weights(self, value: Value) -> bool:
+        """A model, layer, tf.Module: anything whose variables are trained together."""
+        if self.is_model(value):
+            return True
+        if isinstance(value, Result) and isinstance(value.function, External):
+            return api.is_layer_class(value.function.path)
+        return isinstance(value, Object) and self._resolver.derives_from(
+            value.of, lambda path: api.is_layer_class(path) or api.is_module_class(path)
+        )
+
+    def is_variable(self, value: Value) -> bool:
+        return (
+            isinstance(value, Result)
+            and isinstance(value.function, External)
+            and value.function.path in ("tensorflow.Variable", "keras.Variable", "keras.backend.variable")
+        ) or (isinstance(value, Result) and isinstance(value.function, Member) and value.function.name == "add_weight")
+
+    def is_optimizer(self, value: Value) -> bool:
+        if isinstance(value, Result) and isinstance(value.function, External):
+            return api.is_optimizer_class(value.function.path) or self.is_distributed_optimizer(value)
+        if isinstance(value, Member) and value.name == "optimizer":
+            return self.is_model(value.owner)
+        return isinstance(value, Object) and self._resolver.derives_from(value.of, api.is_optimizer_class)
+
+    @staticmethod
+    def is_distributed_optimizer(value: Value) -> bool:
+        return is_call_of(value, f"{api.RUNTIME}.distributed_optimizer")
+
+    @staticmethod
+    def is_tape(value: Value) -> bool:
+        return is_call_of(value, "tensorflow.GradientTape")
+
+    def is_dataset(self, value: Value) -> bool:
+        if isinstance(value, Element):
+            return is_call_of(value.of, f"{api.RUNTIME}.shard_and_rebatch_dataset", "tensorflow_datasets.load")
+        if not isinstance(value, Result):
+            return False
+        if isinstance(value.function, External):
+            return api.is_dataset_source(value.function.path) or value.function.path in _RUNTIME_DATASETS
+        return (
+            isinstance(value.function, Member)
+            and value.function.name in api.DATASET_METHODS
+            and self.is_dataset(value.function.owner)
+        )
+
+    @staticmethod
+    def is_array(value: Value) -> bool:
+        """Surely numpy arrays, tensors or Python sequences: what `fit` batches by itself."""
+        if isinstance(value, Literal):
+            return True
+        while isinstance(value, (Element, Member)):
+            value = value.of if isinstance(value, Element) else value.owner
+        if not isinstance(value, Result):
+            return False
+        function = value.function
+        if isinstance(function, Member):  # x.reshape(...), x.astype(...): an array's methods give arrays
+            return Kinds.is_array(function.owner) or function.name in ("astype", "reshape", "numpy", "to_numpy", "values")
+        return isinstance(function, External) and function.path.startswith(
+            ("numpy.", "sklearn.", "keras.datasets.", "pandas.", "tensorflow.constant", "tensorflow.convert_to_tensor",
+             "keras.utils.to_categorical", "tensorflow.cast", "tensorflow.one_hot", "tensorflow.random.",
+             "keras.utils.pad_sequences", "keras.preprocessing.sequence.pad_sequences")
+        )  # fmt: skip
+
+
+def is_call_of(value: Value, *paths: str) -> bool:
+    """Whether the value is what one of these outside functions returned."""
+    return isinstance(value, Result) and isinstance(value.function, External) and value.function.path in paths
+
+
+def calls(value: Value) -> str:
+    """The dotted name of the outside function that returned the value; empty for others."""
+    return value.function.path if isinstance(value, Result) and isinstance(value.function, External) else ""

@@ -1,0 +1,325 @@
+"""How a loss grows with the batch: a mean over its samples, a sum, or something that does not split.
+
+Averaging the workers' gradients is right for a loss that is a mean over the batch, summing them for one that is a
+sum over it (also one divided by a constant). A sum of both kinds, a ratio of two sums over the data, or a curved
+function of a mean is the average of nothing: such a loss is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Optional, Union, cast
+
+import libcst as cst
+
+from migrator.facts import api
+from migrator.facts.kinds import Kinds
+from migrator.facts.resolve import Resolver, argument
+from migrator.facts.tree import Binding, Tree
+from migrator.facts.values import External, Function, Literal, Member, Object, Result, Value
+
+# What an expression is, seen over the batch.
+FREE = "free"  # does not depend on the samples: constants, weights, penalties on weights
+SAMPLES = "samples"  # a value for each sample
+DATA = "data"  # some tensor, of which the text does not tell more
+MEAN = "mean"
+SUM = "sum"
+COUNT = "count"  # the number of samples in the batch at hand
+UNSPLIT = "unsplit"  # depends on the whole batch in a way that no mean or sum over workers gives back
+
+_MEAN_FUNCTIONS = re.compile(
+    r"^(?:tensorflow\.(?:math\.)?reduce_mean|keras\.(?:backend|ops)\.mean|numpy\.mean|tensorflow\.experimental\.numpy\.mean)$"
+)
+_SUM_FUNCTIONS = re.compile(
+    r"^(?:tensorflow\.(?:math\.)?reduce_sum|keras\.(?:backend|ops)\.sum|numpy\.sum|tensorflow\.nn\.l2_loss)$"
+)
+_LINEAR = re.compile(
+    r"^(?:tensorflow\.(?:math\.)?(?:cast|identity|reshape|squeeze|negative|stop_gradient|expand_dims|multiply|add|subtract)"
+    r"|tensorflow\.convert_to_tensor|tensorflow\.debugging\.\w+|keras\.(?:backend|ops)\.(?:cast|squeeze|reshape))$"
+)
+_COUNTS = re.compile(r"^(?:tensorflow\.shape|tensorflow\.size|builtins\.len|keras\.(?:backend|ops)\.shape)$")
+_PENALTIES = ("losses",)
+_WEIGHT_ATTRIBUTES = ("trainable_variables", "trainable_weights", "variables", "weights", "kernel", "bias")
+_MODEL_LOSSES = ("compiled_loss", "compute_loss", "compute_loss_and_updates")
+_SCALING = ("get_scaled_loss", "scale_loss")
+
+
+class Losses:
+    """Classifies the loss expressions of one script."""
+
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self._busy: set[tuple[cst.CSTNode, tuple[int, ...]]] = set()
+
+    def kind(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> str:
+        """FREE, SAMPLES, DATA, MEAN, SUM, COUNT or UNSPLIT."""
+        key = (node, path)
+        if key in self._busy:
+            return FREE  # `loss = loss + x` in a loop: the other term tells
+        self._busy.add(key)
+        try:
+            return self._kind(node, path)
+        finally:
+            self._busy.discard(key)
+
+    def _kind(self, node: cst.CSTNode, path: tuple[int, ...]) -> str:
+        if path and isinstance(node, (cst.Tuple, cst.List)):
+            inside = -len(node.elements) <= path[0] < len(node.elements)
+            return self.kind(node.elements[path[0]].value, path[1:]) if inside else DATA
+        if isinstance(node, (cst.BaseNumber, cst.BaseString)):
+            return FREE
+        if isinstance(node, cst.Name):
+            return self._name(node, path)
+        if isinstance(node, cst.Call):
+            return self._call(node, path)
+        if isinstance(node, cst.BinaryOperation):
+            return self._operation(node)
+        if isinstance(node, cst.UnaryOperation):
+            return self.kind(node.expression)
+        if isinstance(node, cst.IfExp):
+            return _alternatives([self.kind(node.body, path), self.kind(node.orelse, path)])
+        if isinstance(node, (cst.Tuple, cst.List)):
+            return _sum_of(self.kind(e.value) for e in node.elements)
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return self.kind(node.elt)
+        if isinstance(node, cst.Attribute):
+            return self._attribute(node)
+        if isinstance(node, cst.Subscript):
+            inner = self.kind(node.value)
+            return inner if inner in (FREE, COUNT, SAMPLES) else DATA
+        return DATA
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def _name(self, node: cst.Name, path: tuple[int, ...]) -> str:
+        bindings = self.resolver.reaching(node)
+        if not bindings:
+            return DATA
+        kinds = []
+        for binding in bindings:
+            if binding.kind == "augmented":
+                kinds.append(self._augmented(binding))
+            else:
+                kinds.append(self._binding(binding, path))
+        return _alternatives(kinds)
+
+    def _binding(self, binding: Binding, path: tuple[int, ...]) -> str:
+        if binding.kind == "assign" and binding.value is not None:
+            return self.kind(binding.value, (*binding.path, *path))
+        if binding.kind == "param":
+            return self._parameter(cast(cst.Param, binding.node), path)
+        if binding.kind == "for" and binding.value is not None:
+            return FREE if self.kind(binding.value) == FREE else DATA
+        return DATA
+
+    def _augmented(self, binding: Binding) -> str:
+        node = cast(cst.AugAssign, binding.node)
+        before = self._before(binding)
+        added = self.kind(node.value)
+        if isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign)):
+            return _sum_of([before, added])
+        if isinstance(node.operator, cst.MultiplyAssign):
+            return _product(before, added)
+        return _quotient(before, added) if isinstance(node.operator, cst.DivideAssign) else DATA
+
+    def _before(self, binding: Binding) -> str:
+        """What the name was before an augmented assignment."""
+        if not isinstance(binding.target, cst.Name):
+            return DATA
+        kinds = [
+            self._augmented(b) if b.kind == "augmented" else self._binding(b, ())
+            for b in self.resolver.reaching(binding.target)
+            if b is not binding
+        ]
+        return _alternatives(kinds) if kinds else DATA
+
+    def _parameter(self, param: cst.Param, path: tuple[int, ...]) -> str:
+        function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
+        arguments = self.resolver.arguments(param, cast(Union[cst.FunctionDef, cst.Lambda], function))
+        return _alternatives([self.kind(a, path) for a in arguments]) if arguments else DATA
+
+    def _attribute(self, node: cst.Attribute) -> str:
+        name = node.attr.value
+        if name in _PENALTIES or name in _WEIGHT_ATTRIBUTES:
+            return FREE
+        if name in ("shape", "size"):
+            return COUNT
+        values = self.resolver.values(node)
+        if values and all(self.kinds.is_variable(v) or isinstance(v, Literal) for v in values):
+            return FREE
+        kinds = []
+        for owner in self.resolver.values(node.value):
+            if isinstance(owner, Object):
+                for binding in self.resolver.attribute_bindings(owner.of, name):
+                    kinds.append(self._binding(binding, ()))
+        return _alternatives(kinds) if kinds else DATA
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _call(self, call: cst.Call, path: tuple[int, ...]) -> str:
+        functions = self.resolver.values(call.func)
+        kinds = [self._call_of(function, call, path) for function in functions]
+        if not kinds and isinstance(call.func, cst.Attribute):
+            return self._method(call.func.attr.value, call)
+        return _alternatives(kinds) if kinds else DATA
+
+    def _call_of(self, function: Value, call: cst.Call, path: tuple[int, ...]) -> str:
+        if isinstance(function, External):
+            return self._outside(function.path, call)
+        if isinstance(function, Function):
+            if isinstance(function.node, cst.Lambda):
+                return self.kind(function.node.body, path)
+            return _alternatives([self.kind(r, path) for r in self.resolver.returned(function.node)])
+        if isinstance(function, Result) and isinstance(function.function, External):
+            if api.is_loss_class(function.function.path):
+                return _loss_object(function.call)
+            if function.function.path == "keras.losses.get":
+                return SAMPLES
+        if isinstance(function, Object) and self.resolver.derives_from(function.of, api.is_loss_class):
+            method = self.resolver.method(function.of, "call")
+            inner = _alternatives([self.kind(r) for r in self.resolver.returned(method)]) if method else MEAN
+            return inner if inner in (SUM, UNSPLIT) else MEAN
+        if isinstance(function, Member):
+            return self._method(function.name, call)
+        return DATA
+
+    def _method(self, name: str, call: cst.Call) -> str:
+        if name in _MODEL_LOSSES:
+            return MEAN
+        if name in _SCALING and call.args:
+            return self.kind(call.args[0].value)
+        return DATA
+
+    def _outside(self, path: str, call: cst.Call) -> str:
+        args = [a.value for a in call.args if a.keyword is None]
+        if _COUNTS.match(path):
+            return COUNT
+        if _MEAN_FUNCTIONS.match(path) or _SUM_FUNCTIONS.match(path):
+            return self._reduction(MEAN if _MEAN_FUNCTIONS.match(path) else SUM, call)
+        if path == "tensorflow.nn.compute_average_loss":
+            return SUM if argument(call, "global_batch_size", 2) is not None else MEAN
+        if path == "tensorflow.nn.scale_regularization_loss":
+            return FREE
+        if path in ("tensorflow.add_n", "tensorflow.math.add_n", "builtins.sum", "tensorflow.math.add", "tensorflow.add"):
+            return _sum_of(self.kind(a) for a in args)
+        if api.is_loss_function(path):
+            return SAMPLES
+        if path in ("builtins.float", "builtins.int", "tensorflow.constant", "tensorflow.Variable"):
+            return _alternatives([self.kind(a) for a in args[:1]]) if args else FREE
+        if _LINEAR.match(path):
+            return _product(*(self.kind(a) for a in args)) if args else DATA
+        if path.startswith(("tensorflow.nn.", "keras.activations.")):
+            return SAMPLES
+        return self._curved(args)
+
+    def _curved(self, args: list[cst.BaseExpression]) -> str:
+        """An elementwise or unknown function: harmless on samples, not on what is already reduced."""
+        kinds = [self.kind(a) for a in args]
+        if any(k in (MEAN, SUM, UNSPLIT) for k in kinds):
+            return UNSPLIT
+        if kinds and all(k == FREE for k in kinds):
+            return FREE
+        return COUNT if COUNT in kinds else SAMPLES if SAMPLES in kinds else DATA
+
+    def _reduction(self, reduction: str, call: cst.Call) -> str:
+        if not call.args:
+            return DATA
+        inner = self.kind(call.args[0].value)
+        if inner in (FREE, MEAN, SUM, UNSPLIT):
+            return inner  # a scalar already (or penalties alone): reducing it again changes nothing
+        axis = argument(call, "axis", 1)
+        if axis is None or (isinstance(axis.value, cst.Name) and axis.value.value == "None"):
+            return reduction
+        axes = _integers(axis.value)
+        if axes is None:
+            return DATA
+        return reduction if 0 in axes else SAMPLES
+
+    # -- arithmetic ----------------------------------------------------------------------------------------------
+
+    def _operation(self, node: cst.BinaryOperation) -> str:
+        left, right = self.kind(node.left), self.kind(node.right)
+        if isinstance(node.operator, (cst.Add, cst.Subtract)):
+            return _sum_of([left, right])
+        if isinstance(node.operator, cst.Multiply):
+            return _product(left, right)
+        if isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
+            return _quotient(left, right)
+        if left in (MEAN, SUM, UNSPLIT) or right in (MEAN, SUM, UNSPLIT):
+            return UNSPLIT
+        return FREE if left == right == FREE else SAMPLES if SAMPLES in (left, right) else DATA
+
+
+def _sum_of(kinds: Iterable[str]) -> str:
+    present = set(kinds) - {FREE}
+    if not present:
+        return FREE
+    if SAMPLES in present and UNSPLIT not in present and SUM not in present:
+        return SAMPLES
+    if present == {DATA, MEAN} or present == {COUNT}:
+        return DATA
+    return present.pop() if len(present) == 1 else UNSPLIT
+
+
+def _product(*kinds: str) -> str:
+    present = [k for k in kinds if k != FREE]
+    reduced = [k for k in present if k in (MEAN, SUM, UNSPLIT)]
+    if not present:
+        return FREE
+    if len(reduced) > 1:
+        return UNSPLIT
+    if reduced:
+        return UNSPLIT if COUNT in present or SAMPLES in present else reduced[0]
+    return SAMPLES if SAMPLES in present else present[0]
+
+
+def _quotient(over: str, under: str) -> str:
+    if under == FREE:
+        return over
+    if under == COUNT:
+        return MEAN if over == SUM else UNSPLIT if over in (MEAN, UNSPLIT) else over
+    if over in (MEAN, SUM, UNSPLIT):
+        # `/ args.batch_size` and the like: a number that the text does not show, but no tensor of the batch.
+        return over if under == DATA and over == MEAN else SUM if under == DATA else UNSPLIT
+    return UNSPLIT if under in (MEAN, SUM, UNSPLIT) else SAMPLES if over == SAMPLES else DATA
+
+
+def _alternatives(kinds: list[str]) -> str:
+    present = list(dict.fromkeys(kinds))
+    if len(present) == 1:
+        return present[0]
+    informative = [k for k in present if k != FREE]
+    return informative[0] if len(informative) == 1 else UNSPLIT if informative else FREE
+
+
+def _loss_object(call: cst.Call) -> str:
+    reduction = argument(call, "reduction")
+    if reduction is None:
+        return MEAN
+    text = reduction.value
+    name = text.evaluated_value if isinstance(text, cst.SimpleString) else text.attr.value if isinstance(text, cst.Attribute) else ""
+    return {"none": SAMPLES, "sum": SUM, "auto": MEAN, "sum_over_batch_size": MEAN, "mean": MEAN}.get(
+        str(name).lower(), DATA
+    )
+
+
+def _integers(node: cst.BaseExpression) -> Optional[list[int]]:
+    def each() -> Iterator[cst.BaseExpression]:
+        if isinstance(node, (cst.Tuple, cst.List)):
+            yield from (e.value for e in node.elements)
+        else:
+            yield node
+
+    found = []
+    for item in each():
+        sign = -1 if isinstance(item, cst.UnaryOperation) and isinstance(item.operator, cst.Minus) else 1
+        number = item.expression if isinstance(item, cst.UnaryOperation) else item
+        if not isinstance(number, cst.Integer):
+            return None
+        found.append(sign * int(number.value))
+    return found
+
+

@@ -1,0 +1,243 @@
+"""The history of a dataset: from where it is consumed back through names and functions to its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Optional, Union, cast
+
+import libcst as cst
+
+from migrator.facts import api
+from migrator.facts.kinds import Kinds
+from migrator.facts.resolve import Resolver, argument
+from migrator.facts.tree import Binding, Statement, Tree
+from migrator.facts.values import External, Function, Object
+
+_RUNTIME_SHARDS = (f"{api.RUNTIME}.shard_batches", f"{api.RUNTIME}.shard_and_rebatch_dataset")
+# Iterating over these is iterating over their first argument.
+_ITERATION_WRAPPERS = frozenset({
+    "builtins.enumerate", "builtins.iter", "builtins.list", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One method call of a pipeline (`.shuffle(1000)`)."""
+
+    method: str
+    call: cst.Call
+
+    @property
+    def base(self) -> cst.BaseExpression:
+        return cast(cst.Attribute, self.call.func).value
+
+
+@dataclass(eq=False)
+class Pipeline:
+    """A dataset as it is consumed, with its steps from the source on.
+
+    `unseen` says why the history ends before a source; `uses` are the names that it passes through; `functions`
+    the functions whose result it is, or part of it.
+    """
+
+    consumed: cst.BaseExpression
+    steps: list[Step] = field(default_factory=list)
+    source: Optional[cst.Call] = None
+    source_path: str = ""
+    unseen: str = ""
+    uses: list[cst.CSTNode] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+    functions: list[cst.FunctionDef] = field(default_factory=list)
+    is_sharded: bool = False
+
+    @property
+    def batch_steps(self) -> list[Step]:
+        return [s for s in self.steps if s.method in api.BATCHING]
+
+    @property
+    def is_batched(self) -> bool:
+        return bool(self.batch_steps) or self.source_path in api.BATCHED_SOURCES
+
+
+class Pipelines:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+
+    def core(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`."""
+        while isinstance(node, cst.Call) and node.args and self._is_wrapper(node):
+            node = node.args[0].value
+        return node
+
+    def _is_wrapper(self, call: cst.Call) -> bool:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "as_numpy_iterator":
+            return False
+        return any(isinstance(v, External) and v.path in _ITERATION_WRAPPERS for v in self._callee(call))
+
+    def _callee(self, call: cst.Call) -> tuple[object, ...]:
+        return self.resolver.values(call.func)
+
+    def is_dataset(self, node: cst.CSTNode) -> bool:
+        return any(self.kinds.is_dataset(v) for v in self.resolver.values(node))
+
+    def history(self, consumed: cst.BaseExpression) -> Pipeline:
+        pipeline = Pipeline(consumed)
+        self._follow(consumed, (), pipeline, set())
+        pipeline.steps.reverse()
+        return pipeline
+
+    def _follow(self, node: cst.CSTNode, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]) -> None:
+        if node in seen:
+            pipeline.unseen = "it is built in a loop"
+            return
+        seen.add(node)
+        if isinstance(node, cst.Call):
+            self._follow_call(node, path, pipeline, seen)
+        elif isinstance(node, cst.Name):
+            pipeline.uses.append(node)
+            self._follow_bindings(self.resolver.reaching(node), node.value, path, pipeline, seen)
+        elif isinstance(node, cst.Attribute):
+            pipeline.uses.append(node)
+            self._follow_attribute(node, path, pipeline, seen)
+        elif path and isinstance(node, (cst.Tuple, cst.List)) and -len(node.elements) <= path[0] < len(node.elements):
+            self._follow(node.elements[path[0]].value, path[1:], pipeline, seen)
+        else:
+            pipeline.unseen = "its source cannot be seen"
+
+    def _follow_call(self, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]) -> None:
+        callees = self.resolver.values(call.func)
+        for callee in callees:
+            if isinstance(callee, External):
+                if callee.path in _RUNTIME_SHARDS:
+                    pipeline.is_sharded = True
+                    return
+                if api.is_dataset_source(callee.path):
+                    pipeline.source, pipeline.source_path = call, callee.path
+                    return
+            if isinstance(callee, Function) and isinstance(callee.node, cst.FunctionDef):
+                self._follow_function(callee.node, path, pipeline, seen)
+                return
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.DATASET_METHODS:
+            step = Step(call.func.attr.value, call)
+            pipeline.steps.append(step)
+            if step.method == "apply" and self._applies_shard(call):
+                pipeline.is_sharded = True
+                return
+            self._follow(call.func.value, (), pipeline, seen)
+            return
+        pipeline.unseen = "its source cannot be seen"
+
+    def _applies_shard(self, call: cst.Call) -> bool:
+        return bool(call.args) and any(
+            isinstance(v, External) and v.path in _RUNTIME_SHARDS for v in self.resolver.values(call.args[0].value)
+        )
+
+    def _follow_function(
+        self, function: cst.FunctionDef, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        returned = self.resolver.returned(function)
+        pipeline.functions.append(function)
+        if len(returned) != 1:
+            pipeline.unseen = f"`{function.name.value}` returns it in several places"
+            return
+        self._follow(returned[0], path, pipeline, seen)
+
+    def _follow_attribute(
+        self, node: cst.Attribute, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        bindings: list[Binding] = []
+        for owner in self.resolver.values(node.value):
+            if isinstance(owner, Object):
+                bindings.extend(self.resolver.attribute_bindings(owner.of, node.attr.value))
+        bindings = [b for b in dict.fromkeys(bindings) if not self._is_none(b)]
+        bindings.sort(key=lambda b: self.tree.order[b.node], reverse=True)
+        earlier = [b for b in bindings if not self.tree.contains(b.node, node)]
+        if len({self.tree.function_of(b.node) for b in earlier}) > 1:
+            pipeline.unseen = f"`{node.attr.value}` is assigned in several methods"
+            return
+        here = self.tree.function_of(node)
+        if earlier and here is self.tree.function_of(earlier[0].node):
+            earlier = [b for b in earlier if self.tree.order[b.node] < self.tree.order[node]]
+        self._follow_bindings(self._until_certain(earlier), node.attr.value, path, pipeline, seen)
+
+    def _until_certain(self, bindings: list[Binding]) -> list[Binding]:
+        """The latest bindings of an attribute, up to one that its method always runs."""
+        for i, binding in enumerate(bindings):
+            function = self.tree.function_of(binding.node)
+            if function is not None and self.tree.block_of(self.tree.statement_of(binding.node)) is function.body:
+                return bindings[: i + 1]
+        return bindings
+
+    @staticmethod
+    def _is_none(binding: Binding) -> bool:
+        return isinstance(binding.value, cst.Name) and binding.value.value == "None"
+
+    def _follow_bindings(
+        self, bindings: list[Binding], name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        if not bindings:
+            pipeline.unseen = f"`{name}` is not defined in this file"
+            return
+        binding = bindings[0]
+        if len(bindings) > 1 and not self._continues(binding):
+            pipeline.unseen = f"`{name}` is defined in several places"
+            return
+        pipeline.bindings.append(binding)
+        if binding.kind == "param":
+            self._follow_parameter(cast(cst.Param, binding.node), name, path, pipeline, seen)
+        elif binding.kind == "assign" and binding.value is not None:
+            self._follow(binding.value, (*binding.path, *path), pipeline, seen)
+        else:
+            pipeline.unseen = f"`{name}` gets its value in a way that cannot be followed"
+
+    def _continues(self, binding: Binding) -> bool:
+        """`ds = ds.map(f)`: the earlier value goes on, whether or not the condition around it holds."""
+        node: Optional[cst.CSTNode] = binding.value
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            node = node.func.value
+        if isinstance(binding.target, cst.Attribute):
+            return isinstance(node, cst.Attribute) and node.deep_equals(binding.target)
+        return isinstance(node, cst.Name) and node.value == binding.name
+
+    def _follow_parameter(
+        self, param: cst.Param, name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
+        arguments = self.resolver.arguments(param, cast(Union[cst.FunctionDef, cst.Lambda], function))
+        if len(arguments) == 1:
+            self._follow(arguments[0], path, pipeline, seen)
+        elif arguments:
+            pipeline.unseen = f"the parameter `{name}` stands for several datasets"
+        else:
+            pipeline.unseen = f"no call in this file shows what the parameter `{name}` is"
+
+    # -- what reads a dataset ------------------------------------------------------------------------------------
+
+    def statement(self, step: Step) -> Statement:
+        return self.tree.statement_of(step.call)
+
+    def is_seeded(self, steps: list[Step]) -> bool:
+        """Whether every shuffle among the steps names a seed."""
+        shuffles = [s for s in steps if s.method == "shuffle"]
+        return bool(shuffles) and all(argument(s.call, "seed", 1) is not None for s in shuffles)
+
+    def loads_of(self, binding: Binding) -> Iterator[cst.CSTNode]:
+        """The places that may read the value which the binding gives."""
+        if isinstance(binding.target, cst.Attribute):
+            for node in self.tree.order:
+                if isinstance(node, cst.Attribute) and node.attr.value == binding.name and node is not binding.target:
+                    yield node
+            return
+        for name in self.tree.names.get(binding.name, ()):
+            parent = self.tree.parent.get(name)
+            if isinstance(parent, (cst.Attribute, cst.Arg)) and getattr(parent, "attr", None) is name:
+                continue
+            if isinstance(parent, cst.Arg) and parent.keyword is name:
+                continue
+            if isinstance(parent, (cst.AssignTarget, cst.Param, cst.FunctionDef)) or name is binding.target:
+                continue
+            if binding in self.resolver.reaching(name):
+                yield name

@@ -1,0 +1,508 @@
+"""From an expression to what it may be: names, attributes, parameters and returns are followed to their origin.
+
+The analysis takes the order of statements into account within a function, and every caller of a function
+together. Whatever it cannot follow becomes a `Parameter` or `Unknown`, never a guess.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Callable, Optional, cast
+
+import libcst as cst
+
+from migrator.facts import api
+from migrator.facts.tree import Binding, FunctionLike, Scope, Tree
+from migrator.facts.values import (
+    Class,
+    Element,
+    External,
+    Function,
+    Literal,
+    Member,
+    Object,
+    Parameter,
+    Result,
+    Unknown,
+    Value,
+)
+
+Values = tuple[Value, ...]
+
+_BUILTINS = frozenset(dir(builtins))
+_LITERALS = (
+    cst.BaseString, cst.BaseNumber, cst.Tuple, cst.List, cst.Set, cst.Dict, cst.ListComp, cst.GeneratorExp, cst.DictComp,
+    cst.SetComp,
+)  # fmt: skip
+# Nested calls deeper than this are generated code, not a training script; Python's own stack must not decide.
+_MAX_DEPTH = 120
+
+
+def argument(call: cst.Call, name: str, position: Optional[int] = None) -> Optional[cst.Arg]:
+    """The argument given by that keyword, or at that position before any `*args`."""
+    for i, arg in enumerate(call.args):
+        if arg.keyword is not None:
+            if arg.keyword.value == name:
+                return arg
+        elif arg.star:
+            position = None
+        elif i == position:
+            return arg
+    return None
+
+
+def has_unpacked_keywords(call: cst.Call) -> bool:
+    return any(arg.star == "**" for arg in call.args)
+
+
+class Resolver:
+    """Evaluates expressions of one script, each once."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._memo: dict[cst.CSTNode, Values] = {}
+        self._busy: set[cst.CSTNode] = set()
+        self._depth = 0
+        self._callers: Optional[dict[cst.CSTNode, list[cst.Call]]] = None
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+
+    def values(self, node: Optional[cst.CSTNode]) -> Values:
+        """All that the expression may be; empty where it has no value or depends on itself alone."""
+        if node is None:
+            return ()
+        known = self._memo.get(node)
+        if known is not None:
+            return known
+        if node in self._busy:
+            return ()
+        if self._depth > _MAX_DEPTH:
+            return (Unknown(node),)
+        self._busy.add(node)
+        self._depth += 1
+        try:
+            found = _unique(self._evaluate(node))
+        finally:
+            self._depth -= 1
+            self._busy.discard(node)
+        if not self._busy or found:
+            self._memo[node] = found
+        return found
+
+    def _evaluate(self, node: cst.CSTNode) -> Iterable[Value]:
+        if isinstance(node, cst.Name):
+            return self._name_values(node)
+        if isinstance(node, cst.Attribute):
+            return [v for base in self.values(node.value) for v in self.member(base, node.attr.value)]
+        if isinstance(node, cst.Call):
+            return [v for function in self.values(node.func) for v in self._call_values(function, node)]
+        if isinstance(node, cst.IfExp):
+            return (*self.values(node.body), *self.values(node.orelse))
+        if isinstance(node, cst.BooleanOperation):
+            return (*self.values(node.left), *self.values(node.right))
+        if isinstance(node, (cst.NamedExpr, cst.Await)):
+            return self.values(node.value if isinstance(node, cst.NamedExpr) else node.expression)
+        if isinstance(node, cst.Subscript):
+            return [v for base in self.values(node.value) for v in self._item_values(base, node)]
+        if isinstance(node, cst.Lambda):
+            return (Function(node),)
+        if isinstance(node, _LITERALS):
+            return (Literal(cast(cst.BaseExpression, node)),)
+        return (Unknown(node),)
+
+    def _name_values(self, node: cst.Name) -> Iterable[Value]:
+        scope = self.tree.scope_of(node).lookup(node.value)
+        if scope is None:
+            return (External(f"builtins.{node.value}"),) if node.value in _BUILTINS else (Unknown(node),)
+        return [v for binding in self.reaching(node) for v in self.binding_values(binding)]
+
+    def _item_values(self, base: Value, node: cst.Subscript) -> Iterable[Value]:
+        if isinstance(base, Literal) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+            index = node.slice[0].slice.value
+            if isinstance(base.node, (cst.List, cst.Tuple)) and isinstance(index, cst.Integer):
+                return self._elements(base.node, (int(index.value),))
+            if isinstance(base.node, cst.Dict):
+                return self._dict_values(base.node, index)
+        return (Element(base),)
+
+    def _dict_values(self, node: cst.Dict, index: cst.BaseExpression) -> Iterable[Value]:
+        pairs = [e for e in node.elements if isinstance(e, cst.DictElement)]
+        if isinstance(index, cst.SimpleString):
+            same = [e for e in pairs if isinstance(e.key, cst.SimpleString)
+                    and e.key.evaluated_value == index.evaluated_value]  # fmt: skip
+            pairs = same or pairs
+        return [v for e in pairs for v in self.values(e.value)]
+
+    def _elements(self, node: cst.CSTNode, path: tuple[int, ...]) -> Iterable[Value]:
+        return self.project(node, path)
+
+    # -- bindings ------------------------------------------------------------------------------------------------
+
+    def binding_values(self, binding: Binding) -> Values:
+        if binding.kind in ("def", "class"):
+            node = binding.node
+            return (Function(node),) if isinstance(node, cst.FunctionDef) else (Class(cast(cst.ClassDef, node)),)
+        if binding.kind == "import":
+            return self._import_values(binding)
+        if binding.kind == "param":
+            return self._parameter_values(cast(cst.Param, binding.node))
+        if binding.kind == "for":
+            return _unique(self._iterated(binding.value, binding.path))
+        if binding.kind in ("assign", "with") and binding.value is not None:
+            return _unique(self.project(binding.value, binding.path))
+        return (Unknown(binding.node),)
+
+    def project(self, node: cst.CSTNode, path: tuple[int, ...]) -> Iterable[Value]:
+        """The values of that part of the expression which the path of tuple positions leads to."""
+        if not path:
+            return self.values(node)
+        if isinstance(node, (cst.Tuple, cst.List)):
+            elements = [e.value for e in node.elements]
+            if any(isinstance(e, cst.StarredElement) for e in node.elements) or not -len(elements) <= path[0] < len(elements):
+                return (Unknown(node),)
+            return self.project(elements[path[0]], path[1:])
+        if isinstance(node, cst.IfExp):
+            return (*self.project(node.body, path), *self.project(node.orelse, path))
+        if isinstance(node, cst.Call):
+            found: list[Value] = []
+            for function in self.values(node.func):
+                if isinstance(function, Function) and isinstance(function.node, cst.FunctionDef):
+                    if node in self._busy:
+                        continue
+                    self._busy.add(node)
+                    try:
+                        for returned in self.returned(function.node):
+                            found.extend(self.project(returned, path))
+                    finally:
+                        self._busy.discard(node)
+                else:
+                    found.extend(Element(v, path) for v in self._call_values(function, node))
+            return found
+        return [v for base in self.values(node) for v in self._unpacked(base, path)]
+
+    def _unpacked(self, base: Value, path: tuple[int, ...]) -> Iterable[Value]:
+        if isinstance(base, Literal) and isinstance(base.node, (cst.Tuple, cst.List)):
+            return self.project(base.node, path)
+        return (Element(base, path),)
+
+    def _iterated(self, node: Optional[cst.CSTNode], path: tuple[int, ...]) -> Iterator[Value]:
+        """What a `for` target at that path gets, looking through enumerate, zip and literal sequences."""
+        for value in self.values(node):
+            if isinstance(value, Literal) and isinstance(value.node, (cst.Tuple, cst.List)):
+                for element in value.node.elements:
+                    yield from self.project(element.value, path)
+            elif isinstance(value, Result) and isinstance(value.function, External) and path:
+                name, args = value.function.path, value.call.args
+                if name == "builtins.enumerate" and path[0] == 1 and args:
+                    yield from self._iterated(args[0].value, path[1:])
+                elif name == "builtins.zip" and 0 <= path[0] < len(args):
+                    yield from self._iterated(args[path[0]].value, path[1:])
+                else:
+                    yield Element(value, path)
+            else:
+                yield Element(value, path)
+
+    def _import_values(self, binding: Binding) -> Values:
+        alias = cast(cst.ImportAlias, binding.value)
+        if isinstance(binding.node, cst.ImportFrom):
+            module = dotted(binding.node.module) if binding.node.module is not None else ""
+            prefix = "." * len(binding.node.relative) + module
+            return (External(api.canonical(f"{prefix}.{dotted(alias.name)}")),)
+        full = dotted(alias.name)
+        return (External(api.canonical(full if alias.asname is not None else full.split(".")[0])),)
+
+    # -- flow ----------------------------------------------------------------------------------------------------
+
+    def reaching(self, node: cst.Name) -> list[Binding]:
+        """The bindings that the name may have its value from where it stands, latest first."""
+        here = self.tree.scope_of(node)
+        scope = here.lookup(node.value)
+        if scope is None:
+            return []
+        bindings = scope.bindings[node.value]
+        if len(bindings) == 1:
+            return bindings
+        if self._same_flow(here, scope):
+            return self._reaching_within(node, bindings)
+        return self._latest(bindings)
+
+    def _same_flow(self, here: Scope, scope: Scope) -> bool:
+        """Whether code of `here` runs in line with the statements of `scope`: a comprehension does, a function not."""
+        current: Optional[Scope] = here
+        while current is not None and current is not scope:
+            if current.is_function or current.is_class:
+                return False
+            current = current.parent
+        return current is scope and (scope.is_function or scope.parent is None or scope.is_class)
+
+    def _reaching_within(self, node: cst.Name, bindings: list[Binding]) -> list[Binding]:
+        order, tree = self.tree.order, self.tree
+        here = order[node]
+        loops = list(tree.loops_around(node))
+        found: list[Binding] = []
+        later: list[Binding] = []
+        certain: Optional[Binding] = None
+        for binding in sorted(bindings, key=lambda b: order[b.node], reverse=True):
+            if self._takes_effect(binding) >= here:
+                later.append(binding)
+            elif not self._excludes(binding.node, node):
+                found.append(binding)
+                if self._always_runs(binding.node, node):
+                    certain = binding
+                    break
+        # What is bound further down comes round the loop, unless each turn binds anew before the use.
+        open_loops = [x for x in loops if certain is None or not tree.contains(x.body, certain.node)]
+        carried = [b for b in later if any(tree.contains(x.body, b.node) for x in open_loops)]
+        return [*found, *carried]
+
+    def _takes_effect(self, binding: Binding) -> int:
+        node = binding.node
+        if isinstance(node, cst.For):
+            return self.tree.last_order_in(node.iter)
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Param)):
+            return self.tree.order[node]
+        return self.tree.last_order_in(node)
+
+    def _always_runs(self, node: cst.CSTNode, use: cst.CSTNode) -> bool:
+        """Whether control that comes to `use` has passed `node`: its block also encloses the use."""
+        if isinstance(node, cst.Param):
+            return True
+        tree = self.tree
+        statement = tree.statement_of(node)
+        if isinstance(statement, (cst.With, cst.For)) and not tree.contains(statement.body, node):
+            # `for x in ...` and `with ... as x` bind for their body; after it, `for` may have run no turn.
+            if isinstance(statement, cst.For) and not tree.contains(statement.body, use):
+                return False
+            return tree.contains(statement.body, use) or tree.contains(tree.block_of(statement), use)
+        block = tree.block_of(statement)
+        while isinstance(tree.parent.get(block), cst.With):  # a with block always runs
+            block = tree.block_of(tree.parent[block])
+        return tree.contains(block, use)
+
+    def _excludes(self, node: cst.CSTNode, use: cst.CSTNode) -> bool:
+        """Whether the two stand in different branches of one `if`, so that they never run in one turn."""
+        tree = self.tree
+        inside = {node: None, **dict.fromkeys(tree.ancestors(node))}
+        child: cst.CSTNode = use
+        for owner in tree.ancestors(use):
+            if isinstance(owner, cst.If) and owner in inside and owner.body not in inside and child is owner.body:
+                return tree.contains(owner.orelse, node) if owner.orelse is not None else False
+            if isinstance(owner, cst.If) and owner.body in inside and child is owner.orelse:
+                return True
+            child = owner
+        return False
+
+    def _latest(self, bindings: list[Binding]) -> list[Binding]:
+        """Seen from another function: every binding that is not merely a step of the next (`ds = ds.batch(8)`)."""
+        ordered = sorted(bindings, key=lambda b: self.tree.order[b.node])
+        kept = []
+        for binding, following in zip(ordered, [*ordered[1:], None]):
+            if following is not None and following.value is not None and self._continues(following):
+                continue
+            kept.append(binding)
+        return kept[::-1]
+
+    def _continues(self, binding: Binding) -> bool:
+        node: Optional[cst.CSTNode] = binding.value
+        while isinstance(node, (cst.Call, cst.Attribute)):
+            node = node.func if isinstance(node, cst.Call) else node.value
+        return isinstance(node, cst.Name) and node.value == binding.name
+
+    # -- functions -----------------------------------------------------------------------------------------------
+
+    def returned(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
+        return [r.value for r in self.tree.returns[function] if r.value is not None]
+
+    def _call_values(self, function: Value, call: cst.Call) -> Iterable[Value]:
+        if isinstance(function, External):
+            if function.path in api.TRANSPARENT_WRAPPERS:
+                wrapped = next((a for a in call.args if a.keyword is None and not a.star), None)
+                return self.values(wrapped.value) if wrapped else (Result(function, call),)
+            return (Result(function, call),)
+        if isinstance(function, Class):
+            return (Object(function, call),)
+        if isinstance(function, Function):
+            if isinstance(function.node, cst.Lambda):
+                return self.values(function.node.body)
+            return [v for node in self.returned(function.node) for v in self.values(node)]
+        if isinstance(function, Result) and isinstance(function.function, External):
+            # tf.function(jit_compile=True)(step) and the like
+            if function.function.path in api.TRANSPARENT_WRAPPERS and call.args:
+                return self.values(call.args[0].value)
+        return (Result(function, call),)
+
+    def callers(self, function: cst.CSTNode) -> list[cst.Call]:
+        """The calls in this script that run the function (for `__init__`, those that build the object)."""
+        if self._callers is None:
+            self._callers = {}
+            self._callers = self._call_graph()
+            self._memo.clear()
+            # Functions that reach their caller as a parameter are seen only with the first graph at hand.
+            self._callers = self._call_graph()
+            self._memo.clear()
+        return self._callers.get(function, [])
+
+    def _call_graph(self) -> dict[cst.CSTNode, list[cst.Call]]:
+        graph: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.calls:
+            for function in self.values(call.func):
+                for node in self._runs(function):
+                    if call not in graph[node]:
+                        graph[node].append(call)
+        return graph
+
+    def _runs(self, function: Value) -> Iterator[cst.CSTNode]:
+        if isinstance(function, Function):
+            yield function.node
+        elif isinstance(function, Class):
+            method = self.method(function, "__init__")
+            if method is not None:
+                yield method
+        elif isinstance(function, Object):
+            for name in ("__call__", "call"):
+                method = self.method(function.of, name)
+                if method is not None:
+                    yield method
+        elif isinstance(function, Member) and function.name == "run":
+            return
+
+    def _parameter_values(self, param: cst.Param) -> Values:
+        function = self._function_of_parameter(param)
+        if function is None:
+            return (Parameter(param),)
+        owner = self.owner_class(function)
+        if owner is not None and self._is_first(param, function):
+            return (Object(Class(owner)),)
+        found: list[Value] = []
+        for expression in self.arguments(param, function):
+            found.extend(self.values(expression))
+        return _unique(found) or (Parameter(param),)
+
+    def _function_of_parameter(self, param: cst.Param) -> Optional[FunctionLike]:
+        for owner in self.tree.ancestors(param):
+            if isinstance(owner, (cst.FunctionDef, cst.Lambda)):
+                return owner
+        return None
+
+    def _is_first(self, param: cst.Param, function: FunctionLike) -> bool:
+        params = (*function.params.posonly_params, *function.params.params)
+        return bool(params) and params[0] is param
+
+    def owner_class(self, function: FunctionLike) -> Optional[cst.ClassDef]:
+        """The class whose instance the function's first parameter is; None for functions and static methods."""
+        if not isinstance(function, cst.FunctionDef):
+            return None
+        if any(isinstance(d.decorator, cst.Name) and d.decorator.value in ("staticmethod", "classmethod")
+               for d in function.decorators):  # fmt: skip
+            return None
+        return self.tree.class_of(function)
+
+    def arguments(self, param: cst.Param, function: FunctionLike) -> list[cst.BaseExpression]:
+        """The expressions that the callers in this script give the parameter, its default among them."""
+        params = [*function.params.posonly_params, *function.params.params]
+        position = next((i for i, p in enumerate(params) if p is param), None)
+        bound = self.owner_class(function) is not None
+        found: list[cst.BaseExpression] = []
+        for call in self.callers(function):
+            index = position
+            if index is not None and bound and not self._passes_self(call):
+                index -= 1
+            given = argument(call, param.name.value, index)
+            if given is not None:
+                found.append(given.value)
+            elif param.default is not None:
+                found.append(param.default)
+        return found
+
+    def _passes_self(self, call: cst.Call) -> bool:
+        """`Class.method(obj, …)`, against `obj.method(…)` and `Class(…)`."""
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        return any(isinstance(v, Class) for v in self.values(call.func.value)) and not any(
+            isinstance(v, Class) for v in self.values(call.func)
+        )
+
+    # -- classes -------------------------------------------------------------------------------------------------
+
+    def bases(self, cls: Class) -> Iterator[Value]:
+        for arg in cls.node.bases:
+            yield from self.values(arg.value)
+
+    def lineage(self, cls: Class) -> list[Class]:
+        """The class and its bases as far as the script defines them."""
+        found, queue = [], [cls]
+        while queue:
+            current = queue.pop(0)
+            if current not in found:
+                found.append(current)
+                queue.extend(base for base in self.bases(current) if isinstance(base, Class))
+        return found
+
+    def derives_from(self, cls: Class, is_wanted: Callable[[str], bool]) -> bool:
+        return any(
+            isinstance(base, External) and is_wanted(base.path)
+            for ancestor in self.lineage(cls)
+            for base in self.bases(ancestor)
+        )
+
+    def method(self, cls: Class, name: str) -> Optional[cst.FunctionDef]:
+        for ancestor in self.lineage(cls):
+            for binding in self.tree.scopes[ancestor.node].bindings.get(name, ()):
+                if isinstance(binding.node, cst.FunctionDef):
+                    return binding.node
+        return None
+
+    def member(self, base: Value, name: str) -> Iterable[Value]:
+        """What `base.name` is."""
+        if isinstance(base, External):
+            return (External(api.canonical(f"{base.path}.{name}")),)
+        if isinstance(base, Class):
+            method = self.method(base, name)
+            if method is not None:
+                return (Function(method),)
+            return self._class_attribute(base, name) or (Member(base, name),)
+        if isinstance(base, Object):
+            return self._object_member(base, name)
+        return (Member(base, name),)
+
+    def _object_member(self, base: Object, name: str) -> Iterable[Value]:
+        method = self.method(base.of, name)
+        if method is not None:
+            if any(isinstance(d.decorator, cst.Name) and d.decorator.value == "property" for d in method.decorators):
+                return [v for node in self.returned(method) for v in self.values(node)]
+            return (Function(method, base),)
+        found = [v for b in self.attribute_bindings(base.of, name) for v in self.binding_values(b)]
+        return found or self._class_attribute(base.of, name) or (Member(base, name),)
+
+    def _class_attribute(self, cls: Class, name: str) -> list[Value]:
+        return [
+            v for ancestor in self.lineage(cls) for b in self.tree.scopes[ancestor.node].bindings.get(name, ())
+            for v in self.binding_values(b)
+        ]  # fmt: skip
+
+    def attribute_bindings(self, cls: Class, name: str) -> list[Binding]:
+        """Where `self.name` of the class, its bases or its subclasses gets a value, or `obj.name` from outside."""
+        family = set(self.lineage(cls))
+        found = []
+        for binding in self.tree.attributes.get(name, ()):
+            target = cast(cst.Attribute, binding.target)
+            for owner in self.values(target.value):
+                if isinstance(owner, Object) and (owner.of in family or cls in self.lineage(owner.of)):
+                    found.append(binding)
+                    break
+        return found
+
+
+def dotted(node: cst.CSTNode) -> str:
+    """`a.b.c` of a name or an attribute chain; empty for anything else."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    return ".".join([node.value, *reversed(parts)]) if isinstance(node, cst.Name) else ""
+
+
+def _unique(values: Iterable[Value]) -> Values:
+    return tuple(dict.fromkeys(values))

@@ -1,0 +1,112 @@
+"""All facts of one script, each worked out when a rule first asks for it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Optional, Union
+
+import libcst as cst
+
+from migrator.facts import api
+from migrator.facts.files import Files
+from migrator.facts.kinds import Kinds
+from migrator.facts.losses import Losses
+from migrator.facts.resolve import Resolver, dotted
+from migrator.facts.sharding import Sharding
+from migrator.facts.trained import Trained
+from migrator.facts.training import Training
+from migrator.facts.tree import Statement, Tree
+from migrator.facts.values import External
+from migrator.spans import Spans
+from migrator.targets import lockstep as target
+
+
+class Facts:
+    """What the rules may ask of a script."""
+
+    def __init__(self, module: cst.Module) -> None:
+        self.tree = Tree(module)
+        self.resolver = Resolver(self.tree)
+        self.kinds = Kinds(self.resolver)
+
+    @cached_property
+    def spans(self) -> Spans:
+        return Spans(self.tree.module)
+
+    @cached_property
+    def training(self) -> Training:
+        return Training(self.tree, self.resolver, self.kinds)
+
+    @cached_property
+    def trained(self) -> Trained:
+        return Trained(self.tree, self.resolver, self.kinds, self.training)
+
+    @cached_property
+    def losses(self) -> Losses:
+        return Losses(self.tree, self.resolver, self.kinds)
+
+    @cached_property
+    def sharding(self) -> Sharding:
+        return Sharding(self.tree, self.resolver, self.training)
+
+    @cached_property
+    def files(self) -> Files:
+        return Files(self.tree, self.resolver, self.kinds, self.training)
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.training.fits or self.training.updates)
+
+    # -- text ----------------------------------------------------------------------------------------------------
+
+    def source(self, node: cst.CSTNode) -> str:
+        """The node as the script writes it; a node that a rule made prints itself."""
+        return self.spans.source(node) if node in self.tree.order else self.tree.module.code_for_node(node)
+
+    @cached_property
+    def runtime(self) -> str:
+        """The name by which the script calls the runtime: its own import's, or one that is free."""
+        scope = self.tree.scopes[self.tree.module]
+        for name, bindings in scope.bindings.items():
+            for binding in bindings:
+                if binding.kind == "import" and External(api.RUNTIME) in self.resolver.binding_values(binding):
+                    return name
+        return self.fresh_name(api.RUNTIME)
+
+    @property
+    def imports_runtime(self) -> bool:
+        return any(b.kind == "import" for b in self.tree.scopes[self.tree.module].bindings.get(self.runtime, ()))
+
+    def call(self, function: str, *args: str) -> str:
+        """A call of the runtime's function in the spelling of the target."""
+        return target.call(self.runtime, function, *args)
+
+    def fresh_name(self, wanted: str) -> str:
+        """The wanted name, or one derived from it that the script does not use."""
+        name, number = wanted, 2
+        while name in self.tree.names:
+            name, number = f"{wanted}_{number}", number + 1
+        return name
+
+    # -- imports -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def framework_import(self) -> Optional[Statement]:
+        """The first statement at the top level that imports TensorFlow or Keras, or holds such an import."""
+        for node in self.tree.imports:
+            if any(_is_framework(name) for name in imported_modules(node)):
+                statement = self.tree.lift(node, self.tree.module)
+                if statement is not None and self.tree.function_of(node) is None:
+                    return statement
+        return None
+
+
+def imported_modules(node: Union[cst.Import, cst.ImportFrom]) -> list[str]:
+    """The dotted names of the modules that an import statement names."""
+    if isinstance(node, cst.ImportFrom):
+        return [dotted(node.module)] if node.module is not None and not node.relative else []
+    return [dotted(alias.name) for alias in node.names]
+
+
+def _is_framework(module: str) -> bool:
+    return module.split(".")[0] in ("tensorflow", "keras", "tf_keras")

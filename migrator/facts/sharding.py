@@ -1,0 +1,409 @@
+"""How each training dataset is split over the workers: where in its pipeline, or where it is read.
+
+The shard stands as early as it may, so that no worker prepares samples that it then throws away, and never where it
+would change what is trained:
+- after take, skip, filter and everything else that counts or chooses elements;
+- before an unseeded shuffle, so that no two workers need the same order;
+- after a seeded shuffle (or where nothing is shuffled, after repeat): each global batch is then, sample for sample,
+  that of the run on one device.
+Where the pipeline cannot be cut in the script's text, its batches are cut where training reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Optional, Union
+
+import libcst as cst
+
+from migrator.edits import Refusal
+from migrator.facts import api
+from migrator.facts.pipelines import Pipeline, Step
+from migrator.facts.resolve import Resolver, argument
+from migrator.facts.training import Consumption, Training
+from migrator.facts.tree import Binding, Scope, Statement, Tree
+from migrator.facts.values import External
+
+_HARMLESS_CALLS = frozenset({
+    "builtins.len", "builtins.print", "builtins.type", "tensorflow.data.experimental.cardinality",
+})  # fmt: skip
+_HARMLESS_ATTRIBUTES = frozenset({"cardinality", "element_spec"})
+_AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {"take", "skip", "filter", "enumerate", "with_options", "apply"}
+_SEEDERS = frozenset({
+    "tensorflow.random.set_seed", "keras.utils.set_random_seed", "tensorflow.compat.v1.set_random_seed",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class CutPipeline:
+    """Shard and rebatch within the pipeline, in front of `statement`.
+
+    `prefix` is the dataset of single elements, `target` the name that the statement gives its result (None: it
+    returns it), `batch` the argument that holds the global batch size.
+    """
+
+    prefix: cst.BaseExpression
+    target: Optional[cst.CSTNode]
+    statement: Statement
+    batch: cst.Arg
+    drop_remainder: bool
+    keeps_batch_name: bool
+
+
+@dataclass(frozen=True, eq=False)
+class CutBatches:
+    """Cut each global batch where training reads the dataset.
+
+    `before`, where given, is the loop in front of which the name can be given its share once.
+    """
+
+    dataset: cst.BaseExpression
+    before: Optional[Statement] = None
+
+
+Plan = Union[CutPipeline, CutBatches, Refusal]
+
+
+class Sharding:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.pipelines = training.pipelines
+
+    # -- plans ---------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def consumptions(self) -> list[Consumption]:
+        """Each place where training reads a dataset, once."""
+        found: dict[cst.CSTNode, Consumption] = {}
+        for update in self.training.updates:
+            for consumption in self.training.consumptions(update):
+                found.setdefault(consumption.dataset, consumption)
+        for fit in self.training.fits:
+            arg = argument(fit.call, "x", 0)
+            if arg is not None and self.pipelines.is_dataset(arg.value):
+                found.setdefault(arg.value, Consumption(arg.value, fit.call))
+        return list(found.values())
+
+    @cached_property
+    def plans(self) -> list[Plan]:
+        """What to do for each training dataset that is not sharded yet; one plan for each place of the text."""
+        found: dict[cst.CSTNode, Plan] = {}
+        for consumption in self.consumptions:
+            plan = self._plan(consumption)
+            if plan is not None:
+                key = plan.prefix if isinstance(plan, CutPipeline) else plan.node if isinstance(plan, Refusal) else plan.dataset
+                found.setdefault(key, plan)
+        return [*found.values(), *self._updates_without_data()]
+
+    @cached_property
+    def splits_data(self) -> bool:
+        """Whether every update sees batches that are split: only then may gradients be summed over workers."""
+        return bool(self.consumptions) and not any(isinstance(p, Refusal) for p in self.plans)
+
+    def _updates_without_data(self) -> Iterator[Refusal]:
+        seen: set[Optional[cst.FunctionDef]] = set()
+        for update in self.training.updates:
+            function = self.tree.function_of(update.call)
+            if function in seen or self.training.step_class(update) is not None:
+                continue
+            if not self.training.consumptions(update):
+                seen.add(function)
+                yield Refusal(
+                    update.call,
+                    "no tf.data dataset is seen that gives this update its batches, so every worker trains on all of them",
+                    "iterate over a tf.data.Dataset in this file, or give each worker its share by hand with "
+                    "lockstep.shard_arrays and lockstep.local_batch_size",
+                )  # fmt: skip
+
+    def _plan(self, consumption: Consumption) -> Optional[Plan]:
+        pipeline = self.pipelines.history(consumption.dataset)
+        if pipeline.is_sharded:
+            return None
+        obstacle = self._obstacle(pipeline, consumption)
+        if obstacle is not None:
+            return obstacle
+        return self._cut_pipeline(pipeline, consumption) or self._cut_batches(pipeline, consumption)
+
+    def _obstacle(self, pipeline: Pipeline, consumption: Consumption) -> Optional[Refusal]:
+        node = consumption.dataset
+        if any(s.method == "shard" for s in pipeline.steps):
+            return Refusal(node, "this dataset is cut by Dataset.shard already", "remove the shard, then migrate again")
+        if not pipeline.is_batched:
+            if pipeline.unseen and isinstance(consumption.reader, cst.Call):
+                return None  # what `fit` reads from a dataset are batches
+            why = f"whether this dataset holds batches cannot be seen: {pipeline.unseen}" if pipeline.unseen else (
+                "this dataset is not batched, so there is nothing to split"
+            )  # fmt: skip
+            return Refusal(node, why, "give the dataset a .batch(...) in this file, or shard it by hand")
+        after = pipeline.steps[pipeline.steps.index(pipeline.batch_steps[0]) + 1 :] if pipeline.batch_steps else pipeline.steps
+        strange = next((s for s in after if s.method not in _AFTER_BATCH), None)
+        if strange is not None:
+            return Refusal(
+                strange.call, f"`{strange.method}` after the batches are made leaves no global batch to split",
+                "batch once, at the end of the pipeline",
+            )  # fmt: skip
+        return self._fixed_shape(pipeline, consumption)
+
+    def _fixed_shape(self, pipeline: Pipeline, consumption: Consumption) -> Optional[Refusal]:
+        """A batch size that the step or the model has built in does not survive the split."""
+        batch = self._batch_argument(pipeline.batch_steps[0]) if pipeline.batch_steps else None
+        for call in self.tree.calls:
+            for arg in call.args:
+                if arg.keyword is not None and arg.keyword.value in ("batch_input_shape", "batch_shape") and self._is_fixed(arg.value):
+                    return Refusal(
+                        arg.value, "the model's input has the global batch size built in, so its batches cannot be split",
+                        "leave the batch dimension open (None)",
+                    )  # fmt: skip
+        use = self._use_in_step(batch, consumption) if batch is not None else None
+        if use is not None:
+            return Refusal(
+                use, f"the training step uses the global batch size `{use.value}`, but each worker has only its part of a batch",
+                "take the size from the batch itself, for instance tf.shape(x)[0]",
+            )  # fmt: skip
+        return None
+
+    @staticmethod
+    def _is_fixed(shape: cst.BaseExpression) -> bool:
+        first = shape.elements[0].value if isinstance(shape, (cst.Tuple, cst.List)) and shape.elements else None
+        return first is not None and not (isinstance(first, cst.Name) and first.value == "None")
+
+    def _use_in_step(self, batch: cst.Arg, consumption: Consumption) -> Optional[cst.Name]:
+        if not isinstance(batch.value, cst.Name) or isinstance(consumption.reader, cst.Call):
+            return None
+        reader = consumption.reader
+        body = reader.body if isinstance(reader, cst.For) else self.tree.parent[reader]
+        bodies = self.training.reached_from(body)
+        home = self.tree.scope_of(batch.value).lookup(batch.value.value)
+        for name in self.tree.names[batch.value.value]:
+            if self.tree.scope_of(name).lookup(name.value) is not home or self._is_divisor(name):
+                continue
+            if any(self.tree.contains(b, name) for b in bodies) and not self._is_printed(name) and not self._is_own(name, batch):
+                return name
+        return None
+
+    def _is_own(self, name: cst.Name, batch: cst.Arg) -> bool:
+        """The pipeline itself, built anew in each epoch."""
+        return self.tree.contains(self.tree.statement_of(batch), name)
+
+    def _is_divisor(self, name: cst.Name) -> bool:
+        """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`): it means the global batch and stays."""
+        child: cst.CSTNode = name
+        for owner in self.tree.ancestors(name):
+            if isinstance(owner, cst.BinaryOperation):
+                return isinstance(owner.operator, (cst.Divide, cst.FloorDivide)) and owner.right is child
+            if isinstance(owner, cst.Arg) and owner.keyword is not None and owner.keyword.value == "global_batch_size":
+                return True
+            if isinstance(owner, cst.Call) and not any(a is child for a in owner.args):
+                return False
+            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return False
+            child = owner
+        return False
+
+    def _is_printed(self, name: cst.Name) -> bool:
+        return any(
+            isinstance(owner, cst.Call) and isinstance(owner.func, cst.Name) and owner.func.value == "print"
+            for owner in self.tree.ancestors(name)
+        )
+
+    # -- within the pipeline -------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _batch_argument(step: Step) -> Optional[cst.Arg]:
+        return argument(step.call, "batch_size", 0)
+
+    def _cut_pipeline(self, pipeline: Pipeline, consumption: Consumption) -> Optional[CutPipeline]:
+        if len(pipeline.batch_steps) != 1 or pipeline.unseen or pipeline.source is None:
+            return None
+        batch_step = pipeline.batch_steps[0]
+        batch = self._batch_argument(batch_step)
+        before = pipeline.steps[: pipeline.steps.index(batch_step) + 1]
+        anchor = before[self._cut(before[:-1])]
+        statement = self.tree.statement_of(anchor.call)
+        if batch is None or not self._is_alone(anchor, batch_step, pipeline):
+            return None
+        form = self._form(anchor, statement)
+        if form is None:
+            return None
+        target, statement = form
+        if any(True for _ in self.tree.loops_around(statement)):
+            return None
+        if not self._reads_only(pipeline, anchor, consumption) or not self._is_known_before(batch.value, statement):
+            return None
+        drop = argument(batch_step.call, "drop_remainder", 1)
+        drops = drop is not None and isinstance(drop.value, cst.Name) and drop.value.value == "True"
+        if drop is not None and not drops and not (isinstance(drop.value, cst.Name) and drop.value.value == "False"):
+            return None
+        return CutPipeline(anchor.base, target, statement, batch, drops, self._may_rebind(batch, statement))
+
+    def _cut(self, steps: list[Step]) -> int:
+        """The index of the first step that follows the shard."""
+        order = [s.method for s in steps]
+        first = next((i for i, m in enumerate(order) if m in api.ORDERING), len(order))
+        free = all(m in api.ELEMENTWISE | api.ORDERING for m in order[first:])
+        if free and "shuffle" in order and not self._is_reproducible(steps):
+            order = order[:first]
+        else:
+            order = ["map" if m in ("cache", "snapshot") else m for m in order]
+        return max((i + 1 for i, m in enumerate(order) if m not in api.ELEMENTWISE), default=0)
+
+    def _is_reproducible(self, steps: list[Step]) -> bool:
+        return self._seeds_everything or self.pipelines.is_seeded(steps)
+
+    @cached_property
+    def _seeds_everything(self) -> bool:
+        return any(
+            isinstance(v, External) and v.path in _SEEDERS for call in self.tree.calls for v in self.resolver.values(call.func)
+        )
+
+    def _is_alone(self, anchor: Step, batch: Step, pipeline: Pipeline) -> bool:
+        """Both steps stand in one function, which runs once: a function that also makes the test data is not cut."""
+        function = self.tree.function_of(anchor.call)
+        if function is not self.tree.function_of(batch.call) or self._crosses(anchor, batch, pipeline):
+            return False
+        while function is not None:
+            callers = self.resolver.callers(function)
+            if len(callers) > 1:
+                return False
+            if not callers:
+                return True
+            if any(True for _ in self.tree.loops_around(callers[0])):
+                return False
+            function = self.tree.function_of(callers[0])
+        return True
+
+    def _crosses(self, anchor: Step, batch: Step, pipeline: Pipeline) -> bool:
+        """Whether the dataset leaves the function between the two steps, through a call of another."""
+        home = self.tree.function_of(anchor.call)
+        between = pipeline.steps[pipeline.steps.index(anchor) : pipeline.steps.index(batch)]
+        return any(self.tree.function_of(s.call) is not home for s in between)
+
+    def _form(self, anchor: Step, statement: Statement) -> Optional[tuple[Optional[cst.CSTNode], Statement]]:
+        """The target that the statement assigns the pipeline to, and the statement to insert before."""
+        top: cst.CSTNode = anchor.call
+        while True:
+            parent = self.tree.parent[top]
+            if isinstance(parent, cst.Attribute) and parent.value is top and parent.attr.value in api.DATASET_METHODS:
+                grand = self.tree.parent[parent]
+                if isinstance(grand, cst.Call) and grand.func is parent:
+                    top = grand
+                    continue
+            break
+        parent = self.tree.parent[top]
+        if isinstance(parent, cst.Return):
+            return None, statement
+        if not isinstance(parent, cst.Assign) or len(parent.targets) != 1:
+            return None
+        target = parent.targets[0].target
+        if not isinstance(target, (cst.Name, cst.Attribute)):
+            return None
+        if target.deep_equals(anchor.base):
+            outer = self._unconditional(anchor, statement)
+            return (target, outer) if outer is not None else None
+        return target, statement
+
+    def _unconditional(self, anchor: Step, statement: Statement) -> Optional[Statement]:
+        """`if shuffle: ds = ds.shuffle(n)`: the shard stands before the `if`, in the block that made the dataset."""
+        if not isinstance(anchor.base, cst.Name):
+            return statement
+        bindings = self.resolver.reaching(anchor.base)
+        if not bindings or len(bindings) > 1:
+            return None
+        made = bindings[0].node
+        if isinstance(made, cst.Param):
+            function = self.tree.function_of(anchor.call)
+            return self.tree.lift(statement, function.body) if function is not None else None
+        return self.tree.lift(statement, self.tree.block_of(self.tree.statement_of(made)))
+
+    def _reads_only(self, pipeline: Pipeline, anchor: Step, consumption: Consumption) -> bool:
+        """Whether nothing but training reads the dataset from the cut on."""
+        later = pipeline.steps[pipeline.steps.index(anchor) :]
+        statements = {self.tree.statement_of(s.call) for s in later}
+        allowed = {id(u) for u in pipeline.uses}
+        for other in self.consumptions:
+            allowed.update(id(u) for u in self.pipelines.history(other.dataset).uses)
+        return all(
+            self._is_harmless(use) or id(use) in allowed
+            for binding in pipeline.bindings
+            if self._follows(binding, statements, anchor)
+            for use in self.pipelines.loads_of(binding)
+        )
+
+    def _follows(self, binding: Binding, statements: set[Statement], anchor: Step) -> bool:
+        """Whether the binding holds the dataset after the cut."""
+        if binding.kind == "param":
+            return self.tree.function_of(anchor.call) is not self.tree.function_of(binding.node)
+        statement = self.tree.statement_of(binding.node)
+        return statement in statements or self.tree.order[statement] > self.tree.order[self.tree.statement_of(anchor.call)] or (
+            self.tree.function_of(statement) is not self.tree.function_of(anchor.call)
+        )
+
+    def _is_harmless(self, use: cst.CSTNode) -> bool:
+        parent = self.tree.parent.get(use)
+        if isinstance(parent, cst.Attribute) and parent.value is use:
+            return parent.attr.value in _HARMLESS_ATTRIBUTES
+        call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
+        return isinstance(call, cst.Call) and any(
+            isinstance(v, External) and v.path in _HARMLESS_CALLS for v in self.resolver.values(call.func)
+        )
+
+    def _is_known_before(self, node: cst.CSTNode, statement: Statement) -> bool:
+        """Whether the names in the batch-size expression have their values before the statement runs."""
+        here = self.tree.scope_of(statement)
+        for name in _names_in(node):
+            if self.tree.scope_of(name).lookup(name.value) is here:
+                for binding in self.resolver.reaching(name):
+                    if self.tree.order[binding.node] > self.tree.order[statement]:
+                        return False
+        return True
+
+    def _may_rebind(self, batch: cst.Arg, statement: Statement) -> bool:
+        """Whether the name of the global batch size may take the local one: nothing else reads it in this function."""
+        name = batch.value
+        if not isinstance(name, cst.Name):
+            return False
+        here: Scope = self.tree.scope_of(statement)
+        if here.parent is None or here.lookup(name.value) is not here:
+            return False
+        return all(
+            use is name or self.tree.order[use] < self.tree.order[statement] or here.lookup(use.value) is not self.tree.scope_of(use).lookup(use.value)
+            for use in self.tree.names[name.value]
+            if not isinstance(self.tree.parent.get(use), cst.Attribute)
+        )  # fmt: skip
+
+    # -- where it is read ----------------------------------------------------------------------------------------
+
+    def _cut_batches(self, pipeline: Pipeline, consumption: Consumption) -> CutBatches:
+        dataset = consumption.dataset
+        reader = consumption.reader
+        if isinstance(dataset, cst.Name) and isinstance(reader, cst.For):
+            scope = self.tree.scope_of(reader)
+            loops = list(self.tree.loops_around(reader))
+            if loops and scope.lookup(dataset.value) is scope:
+                outermost = loops[-1]
+                inside = any(self.tree.contains(outermost, b.node) for b in self.resolver.reaching(dataset))
+                if not inside and self._is_only_read_by(dataset, outermost):
+                    return CutBatches(dataset, outermost)
+        return CutBatches(dataset)
+
+    def _is_only_read_by(self, dataset: cst.Name, loop: Statement) -> bool:
+        """Whether, from the loop on, only training reads the name."""
+        allowed = {id(c.dataset) for c in self.consumptions}
+        return all(
+            id(use) in allowed or self._is_harmless(use) or self.tree.order[use] < self.tree.order[loop]
+            for binding in self.resolver.reaching(dataset)
+            for use in self.pipelines.loads_of(binding)
+        )
+
+
+def _names_in(node: cst.CSTNode) -> Iterator[cst.Name]:
+    from migrator.facts.tree import semantic_children
+
+    if isinstance(node, cst.Name):
+        yield node
+    for child in semantic_children(node):
+        yield from _names_in(child)

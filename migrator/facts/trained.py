@@ -1,0 +1,132 @@
+"""What is trained: the models, modules and loose variables behind `fit` receivers and gradient sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union, cast
+
+import libcst as cst
+
+from migrator.facts.holders import Holder, Holders, Unheld
+from migrator.facts.kinds import Kinds
+from migrator.facts.resolve import Resolver
+from migrator.facts.training import Training
+from migrator.facts.tree import Tree
+from migrator.facts.values import Function, Literal
+
+_WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
+_SEQUENCE_CALLS = frozenset({"list", "tuple", "sorted", "reversed", "set"})
+
+
+class Trained:
+    """The holders of all that the script trains."""
+
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.training = training
+        self._holders = Holders(tree, resolver, kinds)
+
+    def holders(self) -> list[Union[Holder, Unheld]]:
+        """Where every trained object gets its name, in source order; what has no such place as `Unheld`."""
+        found: dict[Union[Holder, Unheld], None] = {}
+        for root in self._roots():
+            if isinstance(root, Unheld):
+                found.setdefault(root)
+            else:
+                for holder in self._holders.of(root):
+                    found.setdefault(holder)
+        return sorted(found, key=self._order)
+
+    def of(self, expression: cst.BaseExpression) -> list[Union[Holder, Unheld]]:
+        """Where the object that the expression stands for gets its name."""
+        return self._holders.of(expression)
+
+    def _order(self, holder: Union[Holder, Unheld]) -> int:
+        node = holder.node if isinstance(holder, Unheld) else holder.statement or holder.function
+        return self.tree.order[cast(cst.CSTNode, node)]
+
+    def _roots(self) -> Iterator[Union[cst.BaseExpression, Unheld]]:
+        for fit in self.training.fits:
+            yield fit.model
+        for update in self.training.updates:
+            for gradients in update.gradients:
+                for call in gradients.tape_calls:
+                    sources = call.args[1].value if len(call.args) > 1 else None
+                    sources = next((a.value for a in call.args if a.keyword and a.keyword.value == "sources"), sources)
+                    if sources is not None:
+                        yield from self._behind(sources, set())
+
+    def _behind(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Union[cst.BaseExpression, Unheld]]:
+        """The models and variables whose weights the expression lists."""
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, cst.Attribute) and node.attr.value in _WEIGHT_LISTS:
+            yield self._whole(node.value)
+        elif isinstance(node, (cst.List, cst.Tuple)):
+            for element in node.elements:
+                yield from self._behind(element.value, seen)
+        elif isinstance(node, cst.BinaryOperation):
+            yield from self._behind(node.left, seen)
+            yield from self._behind(node.right, seen)
+        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            yield from self._behind(node.for_in.iter, seen)
+        elif isinstance(node, cst.Subscript):
+            yield from self._behind(node.value, seen)
+        elif isinstance(node, cst.Call):
+            yield from self._behind_call(node, seen)
+        elif isinstance(node, (cst.Name, cst.Attribute)):
+            yield from self._behind_name(node, seen)
+        else:
+            yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _behind_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Union[cst.BaseExpression, Unheld]]:
+        if isinstance(call.func, cst.Name) and call.func.value in _SEQUENCE_CALLS and call.args:
+            yield from self._behind(call.args[0].value, seen)
+            return
+        functions = [v.node for v in self.resolver.values(call.func)
+                     if isinstance(v, Function) and isinstance(v.node, cst.FunctionDef)]  # fmt: skip
+        if not functions:
+            yield Unheld(call, "what these weights belong to cannot be seen")
+        for function in functions:
+            for returned in self.resolver.returned(function):
+                yield from self._behind(returned, seen)
+
+    def _behind_name(
+        self, node: Union[cst.Name, cst.Attribute], seen: set[cst.CSTNode]
+    ) -> Iterator[Union[cst.BaseExpression, Unheld]]:
+        values = self.resolver.values(node)
+        if values and all(self.kinds.is_variable(v) or self.kinds.has_weights(v) for v in values):
+            yield node
+            return
+        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else [
+            b for owner in self.resolver.values(node.value) if hasattr(owner, "of")
+            for b in self.resolver.attribute_bindings(owner.of, node.attr.value)  # type: ignore[arg-type]
+        ]  # fmt: skip
+        followed = False
+        for binding in bindings:
+            if binding.kind == "param":
+                param = cast(cst.Param, binding.node)
+                function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
+                for given in self.resolver.arguments(param, cast(Union[cst.FunctionDef, cst.Lambda], function)):
+                    followed = True
+                    yield from self._behind(given, seen)
+            elif binding.kind == "assign" and binding.value is not None and not binding.path:
+                followed = True
+                yield from self._behind(binding.value, seen)
+        if not followed and not any(isinstance(v, Literal) for v in values):
+            yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The model itself for `model.layers[0]` or `model.get_layer("a")`: a model is broadcast as one."""
+        while True:
+            if isinstance(node, cst.Subscript):
+                node = node.value
+            elif isinstance(node, cst.Attribute) and node.attr.value == "layers":
+                node = node.value
+            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "get_layer":
+                node = node.func.value
+            else:
+                return node

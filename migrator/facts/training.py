@@ -1,0 +1,320 @@
+"""The sites that train: `fit` calls and updates, with what they train, on what and how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Union, cast
+
+import libcst as cst
+
+
+from migrator.facts.gradients import GradientFlow, Gradients
+from migrator.facts.kinds import Kinds, is_call_of
+from migrator.facts.pipelines import Pipelines
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Tree, semantic_children
+from migrator.facts.values import Class, External, Function, Member, Object, Parameter, Result, Unknown, Value
+
+# Only Keras's `fit` takes these: scikit-learn's and others' do not.
+_FIT_KEYWORDS = frozenset({
+    "epochs", "batch_size", "validation_data", "validation_split", "steps_per_epoch", "callbacks", "initial_epoch",
+})  # fmt: skip
+_ASSIGNMENTS = frozenset({"assign", "assign_sub", "assign_add", "scatter_sub", "scatter_add"})
+_WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A call of a Keras model's `fit`."""
+
+    call: cst.Call
+    model: cst.BaseExpression
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class UnknownTraining:
+    """A call that trains, of something that the script does not show."""
+
+    call: cst.Call
+    reason: str
+    advice: str
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """A call that changes weights by gradients: `apply_gradients`, `apply`, or an assignment by hand."""
+
+    call: cst.Call
+    gradients: tuple[Gradients, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Consumption:
+    """A place where training takes its batches from a dataset: the loop, or the `fit` call."""
+
+    dataset: cst.BaseExpression
+    reader: Union[cst.For, cst.CompFor, cst.Call]
+
+
+class Training:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.flow = GradientFlow(tree, resolver, kinds)
+        self.pipelines = Pipelines(tree, resolver, kinds)
+
+    # -- fit -----------------------------------------------------------------------------------------------------
+
+    def _methods(self, *names: str) -> Iterator[tuple[cst.Call, cst.Attribute]]:
+        for call in self.tree.calls:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in names:
+                yield call, call.func
+
+    @cached_property
+    def fits(self) -> list[Fit]:
+        found = []
+        for call, func in self._methods("fit"):
+            values = self.resolver.values(func.value)
+            if any(self.kinds.is_model(v) for v in values) and not self._is_overridden(values, "fit"):
+                found.append(Fit(call, func.value, values))
+        return found
+
+    def _is_overridden(self, values: tuple[Value, ...], name: str) -> bool:
+        return any(isinstance(v, Object) and self.resolver.method(v.of, name) is not None for v in values)
+
+    @cached_property
+    def compiles(self) -> list[Fit]:
+        """`compile` calls of models, with the model, as `fits` has them."""
+        found = []
+        for call, func in self._methods("compile"):
+            values = self.resolver.values(func.value)
+            if any(self.kinds.is_model(v) for v in values):
+                found.append(Fit(call, func.value, values))
+        return found
+
+    @cached_property
+    def unknown(self) -> list[UnknownTraining]:
+        return [*self._unknown_fits(), *self._unsupported_calls(), *self._lost_gradients()]
+
+    def _unknown_fits(self) -> Iterator[UnknownTraining]:
+        known = {fit.call for fit in self.fits}
+        for call, func in self._methods("fit"):
+            keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+            values = self.resolver.values(func.value)
+            opaque = not values or any(isinstance(v, (Parameter, Unknown, Member)) or _is_opaque(v) for v in values)
+            if call not in known and keywords & _FIT_KEYWORDS and opaque and not _is_super(func.value):
+                yield UnknownTraining(
+                    call, "this looks like Keras's `fit`, but what the model is cannot be seen here",
+                    "make the model in this file, or wrap this call by hand",
+                )  # fmt: skip
+
+    def _unsupported_calls(self) -> Iterator[UnknownTraining]:
+        for call, func in self._methods("fit_generator", "train_on_batch", "minimize"):
+            values = self.resolver.values(func.value)
+            name = func.attr.value
+            is_one = self.kinds.is_optimizer if name == "minimize" else self.kinds.is_model
+            if any(is_one(v) for v in values) or (
+                name != "minimize" and (not values or any(isinstance(v, Parameter) for v in values))
+            ):
+                yield UnknownTraining(
+                    call, f"training by `{name}` is not migrated yet",
+                    "write the step with a GradientTape and apply_gradients, or train with fit",
+                )  # fmt: skip
+
+    def _lost_gradients(self) -> Iterator[UnknownTraining]:
+        """Gradients of weights whose way to an update cannot be seen."""
+        followed = {c for update in self.updates for g in update.gradients for c in g.tape_calls}
+        for call in self.tree.calls:
+            if call in followed or not self.flow.is_tape_call(call) or len(call.args) < 2:
+                continue
+            sources = call.args[1].value
+            if any(self._is_weights(v) for v in self.resolver.values(sources)) and not self._only_measured(call):
+                yield UnknownTraining(
+                    call, "these gradients of weights reach no update that can be seen here",
+                    "apply them in this file with optimizer.apply_gradients",
+                )  # fmt: skip
+
+    def _is_weights(self, value: Value) -> bool:
+        return isinstance(value, Member) and value.name in _WEIGHT_LISTS and self.kinds.has_weights(value.owner)
+
+    def _only_measured(self, call: cst.Call) -> bool:
+        """Whether the gradients are only looked at (norms, prints) inside of the function that computes them."""
+        function = self.tree.function_of(call)
+        if function is None:
+            return True
+        return not any(g for r in self.resolver.returned(function) for g in self.flow.sources(r) if call in g.tape_calls)
+
+    # -- updates -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def updates(self) -> list[Update]:
+        found = []
+        for call, func in self._methods("apply_gradients", "apply"):
+            if func.attr.value == "apply" and not any(self.kinds.is_optimizer(v) for v in self.resolver.values(func.value)):
+                continue
+            if any(isinstance(v, Function) for v in self.resolver.values(call.func)):
+                continue  # a method of the script's own: the call inside of it is the update
+            if _is_super(func.value):
+                continue
+            gradients = [g for arg in call.args[:1] for g in self.flow.sources(arg.value)]
+            found.append(Update(call, tuple(gradients)))
+        found.extend(self._assignments())
+        return [u for u in found if not self._optimises_input(u)]
+
+    def _assignments(self) -> Iterator[Update]:
+        for call, _ in self._methods(*_ASSIGNMENTS):
+            gradients = [g for arg in call.args for g in self.flow.sources(arg.value)]
+            if gradients:
+                yield Update(call, tuple(gradients))
+
+    def _optimises_input(self, update: Update) -> bool:
+        """Style transfer, adversarial examples: the gradients move an image, not a model."""
+        calls = [c for g in update.gradients for c in g.tape_calls if len(c.args) > 1]
+        if not calls:
+            return False
+        return all(self._is_input(c.args[1].value) for c in calls)
+
+    def _is_input(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, (cst.List, cst.Tuple)):
+            return bool(node.elements) and all(self._is_input(e.value) for e in node.elements)
+        values = self.resolver.values(node)
+        return bool(values) and all(self.kinds.is_variable(v) and _starts_from_data(cast(Result, v), self.resolver) for v in values)
+
+    def step_class(self, update: Update) -> Optional[Class]:
+        """The model class in whose `train_step` the update stands: `fit` calls it, with batches of its own."""
+        function = self.tree.function_of(update.call)
+        while function is not None:
+            cls = self.tree.class_of(function)
+            if cls is not None and function.name.value == "train_step" and self.kinds.is_keras_model_class(Class(cls)):
+                return Class(cls)
+            callers = self.resolver.callers(function)
+            outer = self.tree.function_of(callers[0]) if len(callers) == 1 else None
+            function = outer if outer is not function else None
+        return None
+
+    def trains_by_itself(self, values: tuple[Value, ...]) -> bool:
+        """Whether `fit` of these models runs a `train_step` of the script's own that applies the gradients."""
+        classes = [cls for u in self.updates if (cls := self.step_class(u)) is not None]
+        return any(
+            isinstance(v, Object) and any(cls in self.resolver.lineage(v.of) for cls in classes) for v in values
+        )
+
+    # -- data ----------------------------------------------------------------------------------------------------
+
+    def consumptions(self, update: Update) -> list[Consumption]:
+        """The datasets whose batches reach the update: of the nearest loop over one, in each way to the call."""
+        return list(self._consumptions(update.call, set()))
+
+    def _consumptions(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Consumption]:
+        found = list(self._around(node))
+        if found:
+            yield found[0]
+            return
+        function = self.tree.function_of(node)
+        if function is None or function in seen:
+            return
+        for caller in self.resolver.callers(function):
+            yield from self._consumptions(caller, seen | {function})
+
+    def _around(self, node: cst.CSTNode) -> Iterator[Consumption]:
+        """Loops over datasets around the node within its function, innermost first, then datasets read by `next`."""
+        child = node
+        loops: list[cst.CSTNode] = []
+        for owner in self.tree.ancestors(node):
+            if isinstance(owner, (cst.FunctionDef, cst.ClassDef)):
+                break
+            if isinstance(owner, cst.For) and child is owner.body:
+                yield from self._reads(owner)
+            if isinstance(owner, (cst.For, cst.While)):
+                loops.append(owner)
+            if isinstance(owner, (cst.ListComp, cst.GeneratorExp, cst.SetComp)) and child is owner.elt:
+                yield from self._reads(owner.for_in)
+            child = owner
+        if loops:
+            yield from self._next_calls(loops[-1])
+
+    def _reads(self, loop: Union[cst.For, cst.CompFor]) -> Iterator[Consumption]:
+        iterated = self.pipelines.core(loop.iter)
+        if isinstance(iterated, cst.Call) and self._is_zip(iterated):
+            for arg in iterated.args:
+                core = self.pipelines.core(arg.value)
+                if self.pipelines.is_dataset(core):
+                    yield Consumption(core, loop)
+        elif self.pipelines.is_dataset(iterated):
+            yield Consumption(iterated, loop)
+
+    def _is_zip(self, call: cst.Call) -> bool:
+        return any(isinstance(v, External) and v.path == "builtins.zip" for v in self.resolver.values(call.func))
+
+    def _next_calls(self, loop: cst.CSTNode) -> Iterator[Consumption]:
+        for call in self.tree.calls:
+            if not call.args or not self.tree.contains(loop, call):
+                continue
+            if any(isinstance(v, External) and v.path == "builtins.next" for v in self.resolver.values(call.func)):
+                for value in self.resolver.values(call.args[0].value):
+                    if is_call_of(value, "builtins.iter"):
+                        source = self.pipelines.core(cast(Result, value).call)
+                        if self.pipelines.is_dataset(source):
+                            yield Consumption(source, call)
+
+    def reached_from(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The node and the bodies of all functions of the script that run when it runs."""
+        bodies: list[cst.CSTNode] = [node]
+        by_function: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+        for function in self.tree.functions:
+            for call in self.resolver.callers(function):
+                by_function.setdefault(call, []).append(function)
+        for body in bodies:
+            for call, functions in by_function.items():
+                if self.tree.contains(body, call):
+                    bodies.extend(f for f in functions if f not in bodies)
+        return bodies
+
+
+def _is_super(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
+
+
+def _is_opaque(value: Value) -> bool:
+    """What an unknown function or another module's code returned."""
+    if not isinstance(value, Result) or not isinstance(value.function, External):
+        return False
+    return not value.function.path.startswith(("sklearn.", "numpy.", "scipy.", "xgboost."))
+
+
+_INITIALISERS = re.compile(
+    r"\.(?:random|initializers|truncated_normal|zeros|ones|fill|constant|eye|zeros_like|ones_like|randn|normal|uniform)\b"
+)
+
+
+def _starts_from_data(variable: Result, resolver: Resolver) -> bool:
+    """Whether a tf.Variable begins as data (an image), and not as numbers, random ones or an initialiser's."""
+    initial = next((a.value for a in variable.call.args if a.keyword is None or a.keyword.value == "initial_value"), None)
+    if initial is None or isinstance(initial, (cst.BaseNumber, cst.List, cst.Tuple, cst.Lambda)):
+        return False
+    values = resolver.values(initial)
+    return bool(values) and not any(_INITIALISERS.search(_origin(v)) for v in values) and not _has_call(initial, resolver)
+
+
+def _origin(value: Value) -> str:
+    """The dotted name of the outermost outside function that a value comes from."""
+    while not isinstance(value, External):
+        if isinstance(value, Result):
+            value = value.function
+        elif isinstance(value, Member):
+            value = value.owner
+        else:
+            return ""
+    return value.path
+
+
+def _has_call(node: cst.CSTNode, resolver: Resolver) -> bool:
+    """Whether an initialiser is called anywhere in the expression (`0.1 * np.random.randn(3)`)."""
+    if isinstance(node, cst.Call) and any(_INITIALISERS.search(_origin(v)) for v in resolver.values(node)):
+        return True
+    return any(_has_call(child, resolver) for child in semantic_children(node))

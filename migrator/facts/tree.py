@@ -1,0 +1,346 @@
+"""The one walk over a parsed script: parents, order, scopes, bindings, calls.
+
+Only nodes that carry meaning are visited (expressions, statements, arguments): white space and punctuation
+are two thirds of a libcst tree, and libcst's own visitors spend most of their time there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Optional, Union, cast
+
+import libcst as cst
+
+Block = Union[cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite]
+Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
+FunctionLike = Union[cst.FunctionDef, cst.Lambda]
+
+_SKIPPED_FIELDS = {
+    "lpar", "rpar", "comma", "equal", "semicolon", "colon", "dot", "operator", "header", "footer", "leading_lines",
+    "trailing_whitespace", "lines_after_decorators", "lbracket", "rbracket", "lbrace", "rbrace", "star",
+    "trailing_newline", "newline", "asynchronous", "annotation", "returns", "type_parameters",
+}  # fmt: skip
+_SKIPPED_TYPES = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline)
+
+_field_names: dict[type, tuple[str, ...]] = {}
+
+
+def _semantic_fields(kind: type) -> tuple[str, ...]:
+    names = _field_names.get(kind)
+    if names is None:
+        names = tuple(
+            f.name for f in fields(kind) if f.name not in _SKIPPED_FIELDS and not f.name.startswith("whitespace")
+        )
+        _field_names[kind] = names
+    return names
+
+
+def semantic_children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The child nodes that carry meaning, in source order."""
+    for name in _semantic_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, cst.CSTNode):
+            if not isinstance(value, _SKIPPED_TYPES):
+                yield value
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                if isinstance(item, cst.CSTNode):
+                    yield item
+
+
+@dataclass(frozen=True, eq=False)
+class Binding:
+    """One place where a name, or an attribute of an object, gets a value.
+
+    `value` is the expression it gets, None where there is none to see; `path` leads from that expression to the
+    value through tuple unpacking; `kind` tells the form: assign, for, with, import, def, class, param, other.
+    """
+
+    name: str
+    kind: str
+    node: cst.CSTNode
+    value: Optional[cst.CSTNode] = None
+    path: tuple[int, ...] = ()
+    target: Optional[cst.BaseExpression] = None
+
+
+class Scope:
+    """A module, class, function, lambda or comprehension with the names bound in it."""
+
+    def __init__(self, node: cst.CSTNode, parent: Optional[Scope]) -> None:
+        self.node = node
+        self.parent = parent
+        self.bindings: dict[str, list[Binding]] = defaultdict(list)
+        self.globals: set[str] = set()
+        self.nonlocals: set[str] = set()
+
+    @property
+    def is_class(self) -> bool:
+        return isinstance(self.node, cst.ClassDef)
+
+    @property
+    def is_function(self) -> bool:
+        return isinstance(self.node, (cst.FunctionDef, cst.Lambda))
+
+    def module(self) -> Scope:
+        scope = self
+        while scope.parent is not None:
+            scope = scope.parent
+        return scope
+
+    def lookup(self, name: str) -> Optional[Scope]:
+        """The scope that binds the name as Python resolves it from here: classes do not lend their names inwards."""
+        if name in self.globals:
+            return self.module() if name in self.module().bindings else None
+        scope: Optional[Scope] = self.parent if name in self.nonlocals else self
+        while scope is not None:
+            if name in scope.bindings and (scope is self or not scope.is_class):
+                return scope
+            scope = scope.parent
+        return None
+
+
+_SCOPE_NODES = (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
+
+
+class Tree:
+    """The walked module. All look-ups are by node identity."""
+
+    def __init__(self, module: cst.Module) -> None:
+        self.module = module
+        self.parent: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.order: dict[cst.CSTNode, int] = {}
+        self.scopes: dict[cst.CSTNode, Scope] = {}
+        self.calls: list[cst.Call] = []
+        self.names: dict[str, list[cst.Name]] = defaultdict(list)
+        self.attributes: dict[str, list[Binding]] = defaultdict(list)
+        self.functions: list[cst.FunctionDef] = []
+        self.classes: list[cst.ClassDef] = []
+        self.returns: dict[cst.CSTNode, list[cst.Return]] = defaultdict(list)
+        self.imports: list[Union[cst.Import, cst.ImportFrom]] = []
+        self._walk(module, Scope(module, None))
+
+    # -- the walk ------------------------------------------------------------------------------------------------
+
+    def _walk(self, module: cst.Module, scope: Scope) -> None:
+        self.scopes[module] = scope
+        # An explicit stack: deeply nested expressions must not exhaust Python's.
+        stack: list[tuple[cst.CSTNode, Scope]] = [(module, scope)]
+        order = 0
+        parent, orders = self.parent, self.order
+        while stack:
+            node, scope = stack.pop()
+            orders[node] = order
+            order += 1
+            inner = self._enter(node, scope)
+            children = list(semantic_children(node))
+            for child in children:
+                parent[child] = node
+            for child in reversed(children):
+                outside = inner is not scope and self._belongs_outside(node, child)
+                stack.append((child, scope if outside else inner))
+
+    @staticmethod
+    def _belongs_outside(owner: cst.CSTNode, child: cst.CSTNode) -> bool:
+        if isinstance(owner, cst.FunctionDef):
+            return isinstance(child, cst.Decorator)
+        return isinstance(owner, cst.ClassDef) and isinstance(child, (cst.Decorator, cst.Arg))
+
+    def _enter(self, node: cst.CSTNode, scope: Scope) -> Scope:
+        """Records what the node binds; returns the scope of its children."""
+        kind = type(node)
+        if kind is cst.Name:
+            self.names[cast(cst.Name, node).value].append(cast(cst.Name, node))
+        elif kind is cst.Call:
+            self.calls.append(cast(cst.Call, node))
+        elif kind in _SCOPE_NODES:
+            return self._enter_scope(node, scope)
+        elif kind is cst.Param:
+            param = cast(cst.Param, node)
+            scope.bindings[param.name.value].append(Binding(param.name.value, "param", param, param.default))
+        elif kind in _BINDERS:
+            _BINDERS[kind](self, node, scope)
+        return scope
+
+    def _enter_scope(self, node: cst.CSTNode, scope: Scope) -> Scope:
+        inner = Scope(node, scope)
+        self.scopes[node] = inner
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            kind = "def" if isinstance(node, cst.FunctionDef) else "class"
+            scope.bindings[node.name.value].append(Binding(node.name.value, kind, node, node))
+            if isinstance(node, cst.FunctionDef):
+                self.functions.append(node)
+            else:
+                self.classes.append(node)
+        return inner
+
+    def _bind(
+        self, target: cst.CSTNode, scope: Scope, kind: str, node: cst.CSTNode, value: Optional[cst.CSTNode],
+        path: tuple[int, ...] = (),
+    ) -> None:  # fmt: skip
+        if isinstance(target, cst.Name):
+            where = scope
+            if target.value in scope.globals or target.value in scope.nonlocals:
+                where = scope.lookup(target.value) or scope
+            where.bindings[target.value].append(Binding(target.value, kind, node, value, path, target))
+        elif isinstance(target, cst.Attribute):
+            name = target.attr.value
+            self.attributes[name].append(Binding(name, kind, node, value, path, target))
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            elements = target.elements
+            starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)
+            for i, element in enumerate(elements):
+                if isinstance(element, cst.StarredElement):
+                    self._bind(element.value, scope, "other", node, None)
+                else:
+                    index = i if starred is None or i < starred else i - len(elements)
+                    self._bind(element.value, scope, kind, node, value, (*path, index))
+
+    def _bind_assign(self, node: cst.CSTNode, scope: Scope) -> None:
+        node = cast(cst.Assign, node)
+        for target in node.targets:
+            self._bind(target.target, scope, "assign", node, node.value)
+
+    def _bind_single(self, node: cst.CSTNode, scope: Scope) -> None:
+        node = cast(Union[cst.AnnAssign, cst.NamedExpr], node)
+        if node.value is not None:
+            self._bind(node.target, scope, "assign", node, node.value)
+
+    def _bind_augmented(self, node: cst.CSTNode, scope: Scope) -> None:
+        node = cast(cst.AugAssign, node)
+        self._bind(node.target, scope, "augmented", node, node.value)
+
+    def _bind_for(self, node: cst.CSTNode, scope: Scope) -> None:
+        node = cast(Union[cst.For, cst.CompFor], node)
+        self._bind(node.target, scope, "for", node, node.iter)
+
+    def _bind_with(self, node: cst.CSTNode, scope: Scope) -> None:
+        node = cast(cst.WithItem, node)
+        if node.asname is not None:
+            self._bind(node.asname.name, scope, "with", node, node.item)
+
+    def _bind_handler(self, node: cst.CSTNode, scope: Scope) -> None:
+        node = cast(cst.ExceptHandler, node)
+        if node.name is not None:
+            self._bind(node.name.name, scope, "other", node, None)
+
+    def _bind_global(self, node: cst.CSTNode, scope: Scope) -> None:
+        scope.globals.update(item.name.value for item in cast(cst.Global, node).names)
+
+    def _bind_nonlocal(self, node: cst.CSTNode, scope: Scope) -> None:
+        scope.nonlocals.update(item.name.value for item in cast(cst.Nonlocal, node).names)
+
+    def _bind_return(self, node: cst.CSTNode, scope: Scope) -> None:
+        self.returns[scope.node].append(cast(cst.Return, node))
+
+    def _bind_import(self, node: cst.CSTNode, scope: Scope) -> None:
+        node = cast(Union[cst.Import, cst.ImportFrom], node)
+        self.imports.append(node)
+        if isinstance(node.names, cst.ImportStar):
+            return
+        for alias in node.names:
+            name = alias.asname.name if alias.asname is not None else alias.name
+            while isinstance(name, cst.Attribute):  # `import a.b` binds `a`
+                name = cast(cst.Name, name.value)
+            if isinstance(name, cst.Name):
+                scope.bindings[name.value].append(Binding(name.value, "import", node, alias))
+
+    # -- look-ups ------------------------------------------------------------------------------------------------
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The enclosing nodes, nearest first."""
+        current = self.parent.get(node)
+        while current is not None:
+            yield current
+            current = self.parent.get(current)
+
+    def scope_of(self, node: cst.CSTNode) -> Scope:
+        """The scope in which the node is evaluated."""
+        child = node
+        for owner in self.ancestors(node):
+            scope = self.scopes.get(owner)
+            if scope is not None and not self._belongs_outside(owner, child):
+                return scope
+            child = owner
+        return self.scopes[self.module]
+
+    def function_of(self, node: cst.CSTNode) -> Optional[cst.FunctionDef]:
+        """The function whose body holds the node; lambdas and comprehensions belong to theirs."""
+        child = node
+        for owner in self.ancestors(node):
+            if isinstance(owner, cst.FunctionDef) and child is owner.body:
+                return owner
+            child = owner
+        return None
+
+    def class_of(self, function: cst.FunctionDef) -> Optional[cst.ClassDef]:
+        """The class of which the function is a method."""
+        block = self.parent.get(function)
+        owner = self.parent.get(block) if block is not None else None
+        return owner if isinstance(owner, cst.ClassDef) else None
+
+    def statement_of(self, node: cst.CSTNode) -> Statement:
+        """The innermost statement, a whole line or a compound one, that holds the node."""
+        if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+            return node
+        for owner in self.ancestors(node):
+            if isinstance(owner, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
+                return owner
+            if isinstance(owner, cst.SimpleStatementSuite):
+                return cast(Statement, self.parent[owner])
+        raise KeyError("the module itself is in no statement")
+
+    def block_of(self, statement: cst.CSTNode) -> cst.CSTNode:
+        """The block (module, indented block) in which the statement is listed."""
+        return self.parent[statement]
+
+    def lift(self, node: cst.CSTNode, block: cst.CSTNode) -> Optional[Statement]:
+        """The statement of `block` that holds the node, however deeply; None where the block does not hold it."""
+        current: Optional[cst.CSTNode] = node
+        while current is not None:
+            owner = self.parent.get(current)
+            if owner is block:
+                return cast(Statement, current)
+            current = owner
+        return None
+
+    def loops_around(self, node: cst.CSTNode) -> Iterator[Union[cst.For, cst.While]]:
+        """The loops whose bodies hold the node within its function, innermost first."""
+        child = node
+        for owner in self.ancestors(node):
+            if isinstance(owner, (cst.FunctionDef, cst.ClassDef)):
+                return
+            if isinstance(owner, (cst.For, cst.While)) and child is owner.body:
+                yield owner
+            child = owner
+
+    def contains(self, outer: cst.CSTNode, node: cst.CSTNode) -> bool:
+        return node is outer or any(owner is outer for owner in self.ancestors(node))
+
+    def last_order_in(self, node: cst.CSTNode) -> int:
+        """The order of the last node inside `node`: what comes after has a greater one."""
+        last = node
+        while True:
+            children = list(semantic_children(last))
+            if not children:
+                return self.order[last]
+            last = children[-1]
+
+
+_BINDERS = {
+    cst.Assign: Tree._bind_assign,
+    cst.AnnAssign: Tree._bind_single,
+    cst.NamedExpr: Tree._bind_single,
+    cst.AugAssign: Tree._bind_augmented,
+    cst.For: Tree._bind_for,
+    cst.CompFor: Tree._bind_for,
+    cst.WithItem: Tree._bind_with,
+    cst.ExceptHandler: Tree._bind_handler,
+    cst.Global: Tree._bind_global,
+    cst.Nonlocal: Tree._bind_nonlocal,
+    cst.Return: Tree._bind_return,
+    cst.Import: Tree._bind_import,
+    cst.ImportFrom: Tree._bind_import,
+}

@@ -1,0 +1,86 @@
+"""What an expression may evaluate to, as far as the text tells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional, Union
+
+import libcst as cst
+
+
+@dataclass(frozen=True)
+class External:
+    """Something imported or built in, by its canonical dotted name (`keras.optimizers.Adam`)."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What calling something outside of this script returned."""
+
+    function: Value
+    call: cst.Call
+
+
+@dataclass(frozen=True)
+class Member:
+    """An attribute or bound method of a value that the script does not define itself."""
+
+    owner: Value
+    name: str
+
+
+@dataclass(frozen=True)
+class Element:
+    """What unpacking, subscripting or iterating over a value yields."""
+
+    of: Value
+    path: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, method or lambda of the script; `owner` is the object that a method is bound to."""
+
+    node: Union[cst.FunctionDef, cst.Lambda]
+    owner: Optional[Value] = None
+
+
+@dataclass(frozen=True)
+class Class:
+    """A class of the script."""
+
+    node: cst.ClassDef
+
+
+@dataclass(frozen=True)
+class Object:
+    """An instance of a class of the script; `call` built it, None for `self` inside the class."""
+
+    of: Class
+    call: Optional[cst.Call] = None
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A display or constant: the node itself is the value."""
+
+    node: cst.BaseExpression
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter that no call in this script gives a value."""
+
+    node: cst.Param
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """An expression about which the text tells nothing more."""
+
+    node: cst.CSTNode
+
+
+Value = Union[External, Result, Member, Element, Function, Class, Object, Literal, Parameter, Unknown]

@@ -1,0 +1,1 @@
+"""What a run tells its user, one module for each form."""

@@ -1,0 +1,32 @@
+"""The change to a file as a unified diff, coloured where the terminal shows it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+import click
+
+_COLOURS = (("+++", None), ("---", None), ("@@", "cyan"), ("+", "green"), ("-", "red"))
+
+
+def unified(path: str, old: str, new: str) -> Iterator[str]:
+    """The lines of the diff without their ends; `patch` accepts them joined by newlines."""
+    lines = difflib.unified_diff(
+        _split(old), _split(new), f"a/{path.lstrip('/')}", f"b/{path.lstrip('/')}", lineterm="\n"
+    )
+    for line in lines:
+        yield _colour(line[:-1] if line.endswith("\n") else f"{line}\n\\ No newline at end of file")
+
+
+def _split(text: str) -> list[str]:
+    # Not str.splitlines: form feeds and the like end no line for Python or for patch.
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _colour(line: str) -> str:
+    for start, colour in _COLOURS:
+        if line.startswith(start):
+            return click.style(line, bold=True) if colour is None else click.style(line, fg=colour)
+    return line

@@ -1,0 +1,106 @@
+"""Where each node stands in the text, found by printing the tree once.
+
+libcst nodes do not know their place; its position providers print the module to learn it and cost several times
+as much, since they track lines and columns for every token.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import accumulate
+from typing import Optional
+
+import libcst as cst
+
+_NEWLINE = re.compile(r"\r\n|\n|\r")
+
+
+class _Recorder:
+    """Takes the place of libcst's CodegenState: the tokens, and for each node the first and the one past the last."""
+
+    def __init__(self, module: cst.Module) -> None:
+        self.default_indent = module.default_indent
+        self.default_newline = module.default_newline
+        self.indent_tokens: list[str] = []
+        self.tokens: list[str] = []
+        self.ranges: dict[cst.CSTNode, tuple[int, int]] = {}
+
+    def increase_indent(self, value: str) -> None:
+        self.indent_tokens.append(value)
+
+    def decrease_indent(self) -> None:
+        self.indent_tokens.pop()
+
+    def add_indent_tokens(self) -> None:
+        self.tokens.extend(self.indent_tokens)
+
+    def add_token(self, value: str) -> None:
+        self.tokens.append(value)
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        pass
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        pass
+
+    def pop_trailing_newline(self) -> None:
+        if self.tokens:
+            self.tokens.pop()
+
+    @contextmanager
+    def record_syntactic_position(
+        self, node: cst.CSTNode, *, start_node: Optional[cst.CSTNode] = None, end_node: Optional[cst.CSTNode] = None
+    ) -> Iterator[None]:
+        start = len(self.tokens)
+        yield
+        end = len(self.tokens)
+        if start_node is not None:
+            start = self.ranges[start_node][0]
+        if end_node is not None:
+            end = self.ranges[end_node][1]
+        self.ranges[node] = (start, end)
+
+
+class Spans:
+    """Offsets, lines and source text of the nodes of one module.
+
+    Lines are counted from 1, columns from 1 too, as compilers and editors print them.
+    """
+
+    def __init__(self, module: cst.Module) -> None:
+        recorder = _Recorder(module)
+        module._codegen(recorder)  # type: ignore[arg-type]
+        self.text = "".join(recorder.tokens)
+        self._ranges = recorder.ranges
+        self._offsets = [0, *accumulate(map(len, recorder.tokens))]
+        self._line_starts = [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
+
+    def span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Offsets of the node's first character and of the one past its last, without surrounding parentheses."""
+        first, last = self._ranges[node]
+        return self._offsets[first], self._offsets[last]
+
+    def source(self, node: cst.CSTNode) -> str:
+        start, end = self.span(node)
+        return self.text[start:end]
+
+    def position(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Line and column of the node's first character."""
+        start = self.span(node)[0]
+        line = bisect_right(self._line_starts, start)
+        return line, start - self._line_starts[line - 1] + 1
+
+    def line_start(self, offset: int) -> int:
+        return self._line_starts[bisect_right(self._line_starts, offset) - 1]
+
+    def line_end(self, offset: int) -> int:
+        """The start of the line after the one that holds the offset; the end of the text for the last line."""
+        line = bisect_right(self._line_starts, offset)
+        return self._line_starts[line] if line < len(self._line_starts) else len(self.text)
+
+    def line_starts_between(self, start: int, end: int) -> list[int]:
+        first, last = bisect_right(self._line_starts, start - 1), bisect_right(self._line_starts, end - 1)
+        return self._line_starts[first:last]

@@ -1,0 +1,1 @@
+"""The APIs that a migrated script can be written against, one module each."""

@@ -1,0 +1,49 @@
+"""Let the callbacks of `fit` see the same numbers on every worker, and write once.
+
+A worker's loss and metrics are those of its share of the data. EarlyStopping, ReduceLROnPlateau and best-only
+checkpoints decide by them; workers that decide differently part ways, and the one that stops leaves the others
+waiting for ever. The runtime averages the logs first, then calls the script's callbacks, of which those that write
+files (ModelCheckpoint, TensorBoard, CSVLogger, BackupAndRestore) write on the chief alone. The history and the
+printed progress are the averages, too.
+
+before:
+    model.fit(dataset, epochs=5, callbacks=[keras.callbacks.EarlyStopping()])
+after:
+    model.fit(dataset, epochs=5, callbacks=lockstep.callbacks([keras.callbacks.EarlyStopping()]))
+
+Leaves alone: `evaluate` and `predict`, which run on whole data everywhere; callbacks that are synchronised already.
+Refuses: `fit(**config)`, where callbacks may hide.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.edits import AddArgument, Refusal, Wrap
+from migrator.facts import api
+from migrator.facts.kinds import is_call_of
+from migrator.facts.resolve import argument, has_unpacked_keywords
+from migrator.facts.script import Facts
+from migrator.rule import Findings, rule
+
+_POSITION = 5  # fit(x, y, batch_size, epochs, verbose, callbacks)
+
+
+@rule
+def synchronise_callbacks(facts: Facts) -> Findings:
+    for fit in facts.training.fits:
+        call = fit.call
+        callbacks = argument(call, "callbacks", _POSITION)
+        if callbacks is None and has_unpacked_keywords(call):
+            yield Refusal(
+                call, "callbacks may be among the unpacked arguments, where they cannot be seen",
+                "pass callbacks=... in the call", breaks_training=True,
+            )  # fmt: skip
+        elif callbacks is None:
+            yield AddArgument(call, (f"callbacks={facts.call('callbacks')}",))
+        elif not _is_synchronised(facts, callbacks.value):
+            yield Wrap(callbacks.value, f"{facts.runtime}.callbacks(", ")")
+
+
+def _is_synchronised(facts: Facts, node: cst.BaseExpression) -> bool:
+    return any(is_call_of(v, f"{api.RUNTIME}.callbacks") for v in facts.resolver.values(node))

@@ -1,0 +1,221 @@
+"""Let the chief alone write files, and nobody read them before they are there.
+
+All workers hold the same weights, so one copy of a checkpoint, a plot or a table is enough, and N processes that
+write to one path at a time destroy it. Where the script reads a file again after it wrote it, a barrier makes the
+other workers wait for the chief. Folders are made so that it does no harm when another worker was faster. Event
+files of TensorBoard are written by the chief; the other workers get a writer that does nothing.
+
+before:
+    model.save("model.keras")
+after:
+    if lockstep.is_chief():
+        model.save("model.keras")
+
+Leaves alone: files that are only read; what is guarded by the rank already; output to the terminal; the files of
+`fit`'s callbacks (see synchronise-callbacks).
+Refuses: a write whose result the rest of the script needs; a `with open(...)` block in which training goes on or
+names are made that are read after it; a write that shares its line with other statements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Optional, Union, cast
+
+import libcst as cst
+
+from migrator.edits import AddArgument, Guard, InsertAfter, Refusal, Wrap
+from migrator.facts.files import Write
+from migrator.facts.resolve import argument
+from migrator.facts.script import Facts
+from migrator.facts.tree import Statement
+from migrator.facts.values import External
+from migrator.rule import Findings, rule
+
+_ADVICE = "write the file under `if lockstep.is_chief():` by hand"
+
+
+@rule
+def write_once(facts: Facts) -> Findings:
+    if not facts.trains:
+        return
+    yield from _folders(facts)
+    yield from _summary_writers(facts)
+    guards: list[Guard] = []
+    for write in facts.files.writes:
+        if facts.files.is_chief_only(write.node) or any(_holds(facts, g, write.statement) for g in guards):
+            continue
+        found = _guard(facts, write)
+        if not isinstance(found, Guard):
+            yield found
+        elif guards and _adjoins(facts, guards[-1], found):
+            guards[-1] = Guard(guards[-1].first, found.last, found.condition)
+        else:
+            guards.append(found)
+    for guard in guards:
+        yield guard
+        if _is_read_later(facts, guard):
+            yield InsertAfter(guard.last, (facts.call("barrier"),))
+
+
+# -- guards --------------------------------------------------------------------------------------------------------
+
+
+def _guard(facts: Facts, write: Write) -> Union[Guard, Wrap, Refusal]:
+    statement = write.statement
+    condition = facts.call("is_chief")
+    if _trains(facts, statement):
+        return Refusal(write.node, "training goes on inside of this statement, so it cannot run on the chief alone", _ADVICE)
+    if write.is_with:
+        lost = _names_read_after(facts, statement)
+        if lost:
+            return Refusal(write.node, f"`{lost}`, which this block makes, is needed by every worker afterwards", _ADVICE)
+        return Guard(statement, statement, condition)
+    small = _small_statement(facts, write.node)
+    if small is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return Refusal(write.node, "this write shares its line with other statements", _ADVICE)
+    if isinstance(small, cst.Expr):
+        return Guard(statement, statement, condition)
+    if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
+        return _guard_assignment(facts, write, small, small.targets[0].target, condition)
+    return Refusal(write.node, "what this write returns is needed by every worker", _ADVICE)
+
+
+def _guard_assignment(
+    facts: Facts, write: Write, assign: cst.Assign, target: cst.Name, condition: str
+) -> Union[Guard, Refusal]:
+    """`path = manager.save()`: guarded together with the lines directly after it that print the path."""
+    uses = [n for n in facts.tree.names[target.value] if n is not target
+            and facts.tree.scope_of(n) is facts.tree.scope_of(target)
+            and facts.tree.order[n] > facts.tree.order[assign]]  # fmt: skip
+    block = facts.tree.block_of(write.statement)
+    last = write.statement
+    body = list(cast(cst.IndentedBlock, block).body)
+    following = iter(body[body.index(write.statement) + 1 :])
+    while uses:
+        statement = next(following, None)
+        if statement is None or not _only_prints(facts, cast(Statement, statement)):
+            return Refusal(write.node, f"`{target.value}`, which this write returns, is needed by every worker", _ADVICE)
+        last = cast(Statement, statement)
+        uses = [n for n in uses if not facts.tree.contains(statement, n)]
+    return Guard(write.statement, last, condition)
+
+
+def _only_prints(facts: Facts, statement: Statement) -> bool:
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return False
+    small = statement.body[0]
+    if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+        return False
+    return any(
+        isinstance(v, External) and (v.path in ("builtins.print", "tensorflow.print") or v.path.startswith(("logging.", "absl.logging.")))
+        for v in facts.resolver.values(small.value.func)
+    )
+
+
+def _small_statement(facts: Facts, node: cst.CSTNode) -> Optional[cst.CSTNode]:
+    return next((o for o in facts.tree.ancestors(node) if isinstance(o, cst.BaseSmallStatement)), None)
+
+
+def _trains(facts: Facts, statement: cst.CSTNode) -> bool:
+    bodies = facts.training.reached_from(statement)
+    sites = [*(f.call for f in facts.training.fits), *(u.call for u in facts.training.updates)]
+    return any(facts.tree.contains(body, site) for body in bodies for site in sites)
+
+
+def _names_read_after(facts: Facts, statement: Statement) -> str:
+    scope = facts.tree.scope_of(statement)
+    for name, bindings in scope.bindings.items():
+        inside = [b for b in bindings if b.kind != "with" and facts.tree.contains(statement, b.node) and b.node is not statement]
+        if inside and any(
+            facts.tree.order[use] > facts.tree.last_order_in(statement) and set(facts.resolver.reaching(use)) & set(inside)
+            for use in facts.tree.names[name]
+        ):
+            return name
+    return ""
+
+
+def _adjoins(facts: Facts, guard: Guard, next_: Guard) -> bool:
+    first, second = facts.tree.statement_of(guard.last), facts.tree.statement_of(next_.first)
+    block = facts.tree.block_of(first)
+    if block is not facts.tree.block_of(second):
+        return False
+    body = list(cast(cst.IndentedBlock, block).body)
+    return body.index(second) == body.index(first) + 1 and not second.leading_lines
+
+
+def _holds(facts: Facts, guard: Guard, statement: Statement) -> bool:
+    return any(facts.tree.contains(s, statement) for s in (guard.first, guard.last))
+
+
+def _is_read_later(facts: Facts, guard: Guard) -> bool:
+    """Whether the script may read what the guarded statements wrote: a read follows, of the same path as far as seen."""
+    end = facts.tree.last_order_in(facts.tree.statement_of(guard.last))
+    written = {facts.source(s) for s in _paths(facts, facts.tree.statement_of(guard.first))}
+    for read in facts.files.reads:
+        if facts.tree.order[read] < end:
+            continue
+        paths = {facts.source(p) for p in _paths(facts, read)}
+        literal = all(p[:1] in "'\"" for p in (*paths, *written))
+        if not (literal and paths and written) or paths & written:
+            return True
+    return False
+
+
+def _paths(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The first arguments of the file calls in the node: the paths, in most of them."""
+    for call in facts.tree.calls:
+        if call.args and facts.tree.contains(node, call) and (call is node or any(w.node is call for w in facts.files.writes)):
+            yield call.args[0].value
+
+
+# -- folders and event files ---------------------------------------------------------------------------------------
+
+
+def _folders(facts: Facts) -> Iterator[Union[AddArgument, Guard, InsertAfter, Refusal]]:
+    for call in facts.tree.calls:
+        paths = {v.path for v in facts.resolver.values(call.func) if isinstance(v, External)}
+        if facts.files.is_chief_only(call) or not paths & {"os.makedirs", "os.mkdir"}:
+            continue
+        if argument(call, "exist_ok", 2) is not None:
+            continue
+        statement = facts.tree.statement_of(call)
+        if "os.makedirs" in paths and _is_in_existence_test(facts, call):
+            yield AddArgument(call, ("exist_ok=True",))
+        elif isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 and isinstance(statement.body[0], cst.Expr):
+            outer = _existence_test(facts, call) or statement
+            yield Guard(outer, outer, facts.call("is_chief"))
+            yield InsertAfter(outer, (facts.call("barrier"),))
+        else:
+            yield Refusal(call, "all workers would make this folder at a time, and all but one fail", "use os.makedirs(..., exist_ok=True)")
+
+
+def _is_in_existence_test(facts: Facts, call: cst.Call) -> bool:
+    return _existence_test(facts, call) is not None
+
+
+def _existence_test(facts: Facts, call: cst.Call) -> Optional[cst.If]:
+    """The `if not os.path.exists(folder):` around the call."""
+    for owner in facts.tree.ancestors(call):
+        if isinstance(owner, cst.If):
+            for inner in facts.tree.calls:
+                if facts.tree.contains(owner.test, inner) and any(
+                    isinstance(v, External) and v.path in ("os.path.exists", "os.path.isdir") for v in facts.resolver.values(inner.func)
+                ):
+                    return owner
+            return None
+        if isinstance(owner, cst.FunctionDef):
+            return None
+    return None
+
+
+def _summary_writers(facts: Facts) -> Iterator[Union[Wrap, Refusal]]:
+    for call in facts.files.summary_writers:
+        if facts.files.is_chief_only(call):
+            continue
+        if not isinstance(call.func, cst.Attribute):
+            yield Refusal(call, "every worker would write event files to this folder", "create the writer on the chief alone")
+            continue
+        noop = f"{facts.source(call.func.value)}.create_noop_writer()"
+        opening, closing = ("", "") if isinstance(facts.tree.parent[call], cst.Assign) else ("(", ")")
+        yield Wrap(call, opening, f" if {facts.call('is_chief')} else {noop}{closing}")
