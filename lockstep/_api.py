@@ -126,8 +126,8 @@ def shard_batches(dataset: Any) -> Any:
     """Give each worker its slice of every global batch.
 
     dataset: a tf.data.Dataset of batches (dense, ragged and sparse tensors, nested), a Keras Sequence or
-    PyDataset, a generator, or another iterable of batches of arrays. Of a batch of m rows rank r gets the rows
-    from m*r//N to m*(r+1)//N, at least one. All workers must produce the same batches in the same order.
+    PyDataset, a generator, or another iterable of batches of arrays. Of a batch of m rows rank r gets the
+    rows from m*r//N to m*(r+1)//N, at least one. All workers must produce the same batches in the same order.
 
     Raises TypeError for what holds no batches, MismatchError when the workers' random states differ.
     """
@@ -171,7 +171,8 @@ def callbacks(callbacks: Any = None) -> Any:
     callbacks: None, one callback, a list or tuple, or a CallbackList (changed in place and returned). On
     several workers a list comes back: first one that averages the epoch's logs over the workers, then the
     given ones (on other workers than the chief without ModelCheckpoint, TensorBoard, CSVLogger and
-    BackupAndRestore), last one that stops all workers as soon as one wants to stop. In one process the argument is returned.
+    BackupAndRestore), last one that stops all workers as soon as one wants to stop. In one process the
+    argument is returned.
 
     Raises TypeError for what is no callback, ValueError for BackupAndRestore of Keras 2.
     """
@@ -184,8 +185,9 @@ def callbacks(callbacks: Any = None) -> Any:
 
 def _start() -> None:
     if size() > 1:
-        from lockstep import _exit, _random_state
+        from lockstep import _cluster, _exit, _random_state
 
+        _cluster.mark_joined()
         _exit.install()
         _random_state.seed_all_alike()
 

@@ -14,8 +14,8 @@ from lockstep._world import backend
 
 _CHECKED_ROWS = 64
 _ADVICE = (
-    "Every worker must start from the same arrays in the same order: an unseeded shuffle or split, or data that "
-    "is read or made differently, gives the workers shares that overlap."
+    "Every worker must start from the same arrays in the same order: an unseeded shuffle or split, or data "
+    "that is read or made differently, gives the workers shares that overlap."
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def local_batch_size(global_batch_size: int, size: int) -> int:
-    """global_batch_size / size. Raises ValueError, naming the nearest sizes that divide, when it is no integer."""
+    """global_batch_size / size. Raises ValueError, naming the nearest sizes, when it is no integer."""
     if global_batch_size % size == 0 and global_batch_size > 0:
         return global_batch_size // size
     below = global_batch_size // size * size

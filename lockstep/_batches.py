@@ -19,7 +19,7 @@ from lockstep._world import backend
 
 
 def bounds(rows: Any, rank: int, size: int) -> tuple[Any, Any]:
-    """First and last-but-one row of the rank's part of `rows` rows; one row at least, also where rows < size."""
+    """The rank's part of `rows` rows: its first row and the one behind its last; never empty."""
     first = rows * rank // size
     end = rows * (rank + 1) // size
     if isinstance(rows, int):
@@ -33,8 +33,8 @@ def shard_batches(batches: Any) -> Any:
         return _shard_dataset(batches)
     if isinstance(batches, (str, bytes, dict, np.ndarray)) or tf.is_tensor(batches):
         raise TypeError(
-            "lockstep.shard_batches takes a tf.data.Dataset, a Keras Sequence or another iterable of batches, not "
-            f"{type(batches).__name__}; for arrays there is lockstep.shard_arrays"
+            "lockstep.shard_batches takes a tf.data.Dataset, a Keras Sequence or another iterable of "
+            f"batches, not {type(batches).__name__}; for arrays there is lockstep.shard_arrays"
         )
     agree_on_host_order("shard_batches")
     if (
@@ -105,7 +105,7 @@ class IterableShare:
 
 
 def _shard_sequence(sequence: Any) -> Any:
-    """The sequence itself, whose __getitem__ now gives the rank's rows; Keras looks at its class and options."""
+    """The same sequence whose __getitem__ gives the rank's rows; Keras looks at its class and options."""
     cls = type(sequence)
     if getattr(cls, "_lockstep_share", False):
         return sequence
@@ -113,12 +113,12 @@ def _shard_sequence(sequence: Any) -> Any:
     def own_item(self: Any, index: Any) -> Any:
         return _own_rows(cls.__getitem__(self, index))
 
-    namespace = {
-        "__getitem__": own_item,
-        "_lockstep_share": True,
-        "__module__": cls.__module__,
-        "__doc__": cls.__doc__,
-    }
-    share = object.__new__(types.new_class(cls.__name__, (cls,), exec_body=lambda body: body.update(namespace)))
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace["__getitem__"] = own_item
+        namespace["_lockstep_share"] = True
+        namespace["__module__"] = cls.__module__
+        namespace["__doc__"] = cls.__doc__
+
+    share: Any = object.__new__(types.new_class(cls.__name__, (cls,), exec_body=fill))
     share.__dict__.update(sequence.__dict__)
     return share

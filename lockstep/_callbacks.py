@@ -17,7 +17,7 @@ from lockstep import _keras
 from lockstep._agreement import agree_once
 from lockstep._reduction import all_reduce
 from lockstep._variables import variables_of
-from lockstep._weights import broadcast
+from lockstep._weights import broadcast, check_all_sent
 from lockstep._world import backend
 
 _WRITERS = {"ModelCheckpoint", "TensorBoard", "CSVLogger", "BackupAndRestore"}
@@ -61,8 +61,9 @@ def _synchronised(given: list[Any]) -> list[Any]:
     restores = any("BackupAndRestore" in _class_names(callback) for callback in given)
     if restores and not _keras.is_keras_3(*given):
         raise ValueError(
-            "lockstep.callbacks: BackupAndRestore of Keras 2 keeps its state where other workers cannot follow "
-            "it; save with ModelCheckpoint, and restore before fit with model.load_weights and lockstep.broadcast"
+            "lockstep.callbacks: BackupAndRestore of Keras 2 keeps its state where other workers cannot "
+            "follow it; save with ModelCheckpoint, and restore before fit with model.load_weights and "
+            "lockstep.broadcast"
         )
     kept = given if backend().rank == 0 else [callback for callback in given if not _writes(callback)]
     in_batches = any(_may_stop_within_epoch(callback) for callback in given)
@@ -117,6 +118,7 @@ class _AverageLogs:
             model.jit_compile = False
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        check_all_sent()
         if not logs:
             return
         names = sorted(name for name, value in logs.items() if _is_number(value))

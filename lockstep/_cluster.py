@@ -9,6 +9,7 @@ from typing import Any
 
 from lockstep._errors import JoinError
 
+_JOINED = "LOCKSTEP_JOINED_PID"
 DEFAULT_STALL_SECONDS = 600.0
 
 
@@ -35,7 +36,7 @@ def from_tf_config() -> Cluster:
     parameter servers or an evaluator (those need other strategies than data parallelism).
     """
     text = os.environ.get("TF_CONFIG", "").strip()
-    if not text:
+    if not text or _is_child_of_worker():
         return ALONE
     try:
         config = json.loads(text)
@@ -57,6 +58,16 @@ def from_tf_config() -> Cluster:
         ) from error
     addresses = tuple(str(jobs[kind][index]) for kind, index in workers)
     return Cluster(rank, len(workers), _local_rank(rank, addresses), addresses)
+
+
+def mark_joined() -> None:
+    """Tell the processes that this one will start that the worker named by TF_CONFIG is there already."""
+    os.environ[_JOINED] = str(os.getpid())
+
+
+def _is_child_of_worker() -> bool:
+    """Whether a worker started this process, say to load data: its place in the cluster is taken."""
+    return os.environ.get(_JOINED, str(os.getpid())) != str(os.getpid())
 
 
 def _local_rank(rank: int, addresses: tuple[str, ...]) -> int:

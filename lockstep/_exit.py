@@ -7,6 +7,7 @@ at exit. A rank that fails does not wait, but ends at once, so that its peers no
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import os
 import sys
@@ -15,10 +16,16 @@ from types import TracebackType
 from typing import Any
 
 from lockstep._agreement import exchange
+from lockstep._errors import LostWorkerError
 from lockstep._world import backend
 
+# The chief may still evaluate and save for minutes; it does not need the others for that.
+_WAIT_SECONDS = 30.0
 # The chief hosts the service that the others talk to until their process is gone.
 _LINGER_SECONDS = 0.5
+# By this the launcher knows that another worker failed first.
+LAUNCHER_MARK = "a collective call with the other workers failed"
+_TENSORFLOW_LOSSES = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError")
 _failed = False
 
 
@@ -34,13 +41,13 @@ def install() -> None:
 
     sys.excepthook = excepthook
     # Registered before anything of the script's own, hence run after it.
-    atexit.register(_leave)
+    atexit.register(_leave, os.getpid())
 
 
 def _report(error: BaseException) -> None:
     here = f"lockstep: rank {backend().rank} of {backend().size}"
     if is_loss_of_peer(error):
-        text = f"{here} ended because a collective call with the other workers failed; the first worker that ended says why"
+        text = f"{here} ended because {LAUNCHER_MARK}; the first worker that ended says why"
     else:
         text = f"{here} ended by {type(error).__name__}"
     print(text, file=sys.stderr, flush=True)
@@ -48,17 +55,12 @@ def _report(error: BaseException) -> None:
 
 def is_loss_of_peer(error: BaseException) -> bool:
     """Whether an error tells that another worker is gone, rather than what went wrong first."""
-    name = type(error).__name__
-    return name in (
-        "LostWorkerError",
-        "UnavailableError",
-        "AbortedError",
-        "CancelledError",
-        "DeadlineExceededError",
-    )
+    return isinstance(error, LostWorkerError) or type(error).__name__ in _TENSORFLOW_LOSSES
 
 
-def _leave() -> None:
+def _leave(process: int) -> None:
+    if os.getpid() != process:  # a fork
+        return
     if _failed:
         backend().abandon()
         logging.shutdown()
@@ -66,10 +68,9 @@ def _leave() -> None:
         sys.stderr.flush()
         # The interpreter's own way out would wait for threads and servers that wait for the peers.
         os._exit(1)
-    try:
+    # The work is done; a peer that failed, or that has waited long enough, is none of this rank's business.
+    with contextlib.suppress(Exception), backend().patience(_WAIT_SECONDS):
         exchange(b"leaving")
-    except Exception as error:  # the work is done; a peer that failed reports that itself
-        print(f"lockstep: rank {backend().rank} left alone: {error}", file=sys.stderr, flush=True)
     backend().abandon()
     if backend().rank == 0:
         time.sleep(_LINGER_SECONDS)

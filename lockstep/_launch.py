@@ -77,7 +77,8 @@ def _environments(workers: int) -> list[dict[str, str]]:
     environments = []
     for rank in range(workers):
         environment = dict(os.environ)
-        environment.pop("TF_CONFIG", None)
+        for inherited in ("TF_CONFIG", "LOCKSTEP_JOINED_PID"):
+            environment.pop(inherited, None)
         if workers > 1:
             environment["TF_CONFIG"] = json.dumps(
                 {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}

@@ -31,8 +31,8 @@ def distributed_optimizer(optimizer: Any, reduction: str) -> Any:
         optimizer = _keras.in_use().optimizers.get(optimizer)
     if isinstance(optimizer, type) or not hasattr(optimizer, "apply_gradients"):
         raise TypeError(
-            "lockstep.distributed_optimizer takes an optimizer (an instance with apply_gradients) or the name "
-            f"of a Keras optimizer, not {optimizer!r}"
+            "lockstep.distributed_optimizer takes an optimizer (an instance with apply_gradients) or the "
+            f"name of a Keras optimizer, not {optimizer!r}"
         )
     if not is_distributed(optimizer):
         _make_distributed(optimizer, reduction)

@@ -1,4 +1,4 @@
-"""The random states that decide in which order samples come: one common seed, and a check that it stayed so."""
+"""The random states that decide in which order samples come: one common seed, and a check on it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from lockstep._agreement import agree, exchange
 from lockstep._errors import JoinError
 
 _ADVICE = (
-    "The workers' random states differ, so each would shuffle in its own order and their shares would overlap. "
-    "Seed all workers alike (lockstep does so when it is imported), let all of them draw the same random "
-    "numbers before this point, and give what only one worker runs a random generator of its own."
+    "The workers' random states differ, so each would shuffle in its own order and their shares would "
+    "overlap. Seed all workers alike (lockstep does so when it is imported), let all of them draw the same "
+    "random numbers before this point, and give what only one worker runs a random generator of its own."
 )
 
 
@@ -51,12 +51,17 @@ def agree_on_dataset_order(call: str) -> None:
     drawn = zlib.crc32(repr(generator.getstate()).encode()) if generator is not None else None
     agree(
         call,
-        f"TensorFlow's seed {tf.compat.v1.get_default_graph().seed or eager_context._seed}, drawn {drawn}",
+        f"TensorFlow's seed {eager_context._seed}, drawn {drawn}",
         _ADVICE,
     )
 
 
 def agree_on_host_order(call: str) -> None:
-    """Raises MismatchError on all ranks when batches made in Python by NumPy's global generator would differ."""
-    name, keys, position, *_ = np.random.get_state(legacy=True)
-    agree(call, f"NumPy's state {name} {zlib.crc32(np.asarray(keys).tobytes())} at {position}", _ADVICE)
+    """Raises MismatchError on all ranks when batches made in Python would be drawn or ordered differently.
+
+    User code draws from NumPy's global generator; Keras orders a Sequence by Python's.
+    """
+    _, keys, position, *_ = np.random.get_state(legacy=True)
+    numpy_state = f"{zlib.crc32(np.asarray(keys).tobytes())} at {position}"
+    python_state = zlib.crc32(repr(random.getstate()).encode())
+    agree(call, f"NumPy's state {numpy_state}, Python's state {python_state}", _ADVICE)

@@ -57,8 +57,8 @@ def variables_of(owner: Any) -> list[Any]:
         variables = variables()
     if variables is None:
         raise TypeError(
-            "lockstep.broadcast takes models, layers, optimizers, tf.Modules and variables, alone or in lists, "
-            f"tuples and dicts, not {type(owner).__name__}"
+            "lockstep.broadcast takes models, layers, optimizers, tf.Modules and variables, alone or in "
+            f"lists, tuples and dicts, not {type(owner).__name__}"
         )
     return list(_each_once(variables))
 

@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from lockstep._agreement import agree, describe
+from lockstep._errors import LockstepError
 from lockstep._variables import has_value, layer_class, storage, variables_of
 from lockstep._world import backend
 
@@ -59,7 +60,7 @@ def broadcast(values: Any, root_rank: int) -> None:
     ready = [variable for variable in variables.values() if has_value(variable)]
     _send(ready, root_rank)
     for owner in owners:
-        if owner in _followed if layer_class(owner) is not None else False:
+        if layer_class(owner) is not None:
             _mark_sent(owner)
 
 
@@ -90,6 +91,9 @@ def _send(variables: list[Any], root_rank: int) -> None:
 
 def _follow(layer: Any, root_rank: int) -> None:
     _followed[layer] = _Followed(root_rank)
+    # XLA cannot hold collectives between workers, and Keras would choose it by itself on some devices.
+    if getattr(layer, "supports_jit", False):
+        layer.supports_jit = False
     cls = layer_class(layer)
     if cls is not None and cls not in _extended:
         _extended.add(cls)
@@ -118,6 +122,19 @@ def _extend(cls: Any) -> None:
         return result
 
     cls._maybe_build = _maybe_build
+
+
+def check_all_sent() -> None:
+    """Raises LockstepError when a followed model was trained with variables that were never sent."""
+    if not _some_lack_values:
+        return
+    for layer, followed in list(_followed.items()):
+        missing = [v for v in variables_of(layer) if id(v) not in followed.sent and has_value(v)]
+        if missing:
+            raise LockstepError(
+                f"{type(layer).__name__} got {len(missing)} variables after lockstep.broadcast which the "
+                "workers never synchronised. Call the model once on a batch before lockstep.broadcast."
+            )
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]

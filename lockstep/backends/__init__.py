@@ -8,7 +8,8 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Sequence
-from typing import Any, List, Protocol
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from lockstep._cluster import from_tf_config
 from lockstep._errors import JoinError
@@ -36,6 +37,9 @@ class Backend(Protocol):
 
     def broadcast(self, tensors: Sequence[Any], root_rank: int) -> list[Any]:
         """The root's values of the tensors, same shapes and dtypes; eager only."""
+
+    def patience(self, seconds: float) -> AbstractContextManager[None]:
+        """Inside, calls fail once they have waited this long for a peer, if that is less than usual."""
 
     def abandon(self) -> None:
         """Stop taking part, without waiting for anyone: this process is about to fail."""

@@ -99,6 +99,15 @@ class Watchdog:
         self._stopped = threading.Event()
         threading.Thread(target=self._watch, name="lockstep-watchdog", daemon=True).start()
 
+    @contextlib.contextmanager
+    def limit(self, seconds: float) -> Iterator[None]:
+        """Inside, a call may last this long at most."""
+        previous, self._stall_seconds = self._stall_seconds, min(seconds, self._stall_seconds)
+        try:
+            yield
+        finally:
+            self._stall_seconds = previous
+
     def stop(self) -> None:
         self._stopped.set()
 
@@ -117,6 +126,6 @@ class Watchdog:
         context.context().abort_collective_ops(
             tf.errors.DEADLINE_EXCEEDED,
             f"lockstep: rank {self._cluster.rank} of {self._cluster.size} waited longer than "
-            f"{self._stall_seconds:g} s for its peers in {description}. A worker hangs, stopped early or makes "
-            "other calls than this one. LOCKSTEP_STALL_SECONDS sets the limit.",
+            f"{self._stall_seconds:g} s for its peers in {description}. A worker hangs, stopped early or "
+            "makes other calls than this one. LOCKSTEP_STALL_SECONDS sets the limit.",
         )

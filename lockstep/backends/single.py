@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ class SingleProcess:
 
     def broadcast(self, tensors: Sequence[Any], root_rank: int) -> list[Any]:
         return list(tensors)
+
+    def patience(self, seconds: float) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
     def abandon(self) -> None:
         return None

@@ -14,7 +14,7 @@ import tensorflow as tf
 from tensorflow.python.ops import control_flow_util
 
 from lockstep import _cluster
-from lockstep._errors import JoinError, LockstepError, LostWorkerError
+from lockstep._errors import JoinError, LockstepError, LostWorkerError, MismatchError
 from lockstep.backends._buckets import buckets, pack, unpack
 from lockstep.backends._keys import InstanceKeys
 from lockstep.backends._watchdog import RunningCall, Watchdog
@@ -102,6 +102,9 @@ class TensorFlowCollectives:
                     sent[i] = _from_carrier(part, tensors[i])
         return sent
 
+    def patience(self, seconds: float) -> contextlib.AbstractContextManager[None]:
+        return self._watchdog.limit(seconds)
+
     def abandon(self) -> None:
         self._watchdog.stop()
 
@@ -128,6 +131,11 @@ class TensorFlowCollectives:
         try:
             with self._running.call(f"{name} ({description})", self._device) as run:
                 yield run
+        except tf.errors.InvalidArgumentError as error:
+            raise MismatchError(
+                f"rank {self.rank} of {self.size}: {name} ({description}) failed, since the workers called "
+                f"it with different shapes. TensorFlow reports: {error.message}"
+            ) from error
         except tf.errors.OpError as error:
             raise LostWorkerError(
                 f"rank {self.rank} of {self.size}: {name} ({description}) failed, since another worker ended "
