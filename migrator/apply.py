@@ -9,11 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Union, cast
+from typing import cast
 
 import libcst as cst
 
-from migrator.edits import AddArgument, Code, Edit, Guard, InsertAfter, InsertBefore, InsertFirst, Replace, Wrap
+from migrator.edits import (
+    AddArgument,
+    Code,
+    Edit,
+    Guard,
+    InsertAfter,
+    InsertBefore,
+    InsertFirst,
+    Replace,
+    Wrap,
+)
 from migrator.facts.tree import Statement, Tree
 from migrator.spans import Spans
 
@@ -61,7 +71,7 @@ class _Printer:
     def text(self) -> str:
         return self._render(0, len(self.spans.text))
 
-    def _render(self, start: int, end: int, inside: Union[_Patch, None] = None) -> str:
+    def _render(self, start: int, end: int, inside: _Patch | None = None) -> str:
         parts, position = [], start
         for patch in self.patches:
             if patch.start < start or patch.end > end or patch is inside:
@@ -78,7 +88,7 @@ class _Printer:
         parts.append(self.spans.text[position:end])
         return "".join(parts)
 
-    def _print(self, piece: Union[str, cst.CSTNode], patch: _Patch) -> str:
+    def _print(self, piece: str | cst.CSTNode, patch: _Patch) -> str:
         return piece if isinstance(piece, str) else self._render(*self.spans.span(piece), inside=patch)
 
     # -- patches -------------------------------------------------------------------------------------------------
@@ -100,7 +110,7 @@ class _Printer:
         elif isinstance(edit, (InsertBefore, InsertAfter)):
             yield self._statement_patch(edit, number)
 
-    def _statement_patch(self, edit: Union[InsertBefore, InsertAfter], number: int) -> _Patch:
+    def _statement_patch(self, edit: InsertBefore | InsertAfter, number: int) -> _Patch:
         before = isinstance(edit, InsertBefore)
         statement = self.tree.statement_of(edit.node)
         small = self._crowded(statement, edit.node)
@@ -164,7 +174,9 @@ class _Printer:
         first_line = self.spans.line_start(starts[0])
         line = self.spans.line_start(at)
         length = self.spans.line_end(at) - line + _length(code)
-        length += sum(_length(p.code) - (p.end - p.start) for p in others if line <= p.start <= at and p.rank[0] > _INDENT)
+        length += sum(
+            _length(p.code) - (p.end - p.start) for p in others if line <= p.start <= at and p.rank[0] > _INDENT
+        )
         length += sum(_length(p.code) for p in others if line < p.start <= at and p.rank[0] == _CLOSING)
         broken = any(p.start == at and self.newline in str(p.code[0]) for p in others)
         if length > _LONG_LINE and not broken and "\t" not in text[first_line : starts[0]]:
@@ -201,9 +213,9 @@ class _Printer:
 
     # -- layout --------------------------------------------------------------------------------------------------
 
-    def _crowded(self, statement: Statement, node: cst.CSTNode) -> Union[cst.CSTNode, None]:
+    def _crowded(self, statement: Statement, node: cst.CSTNode) -> cst.CSTNode | None:
         """The small statement that holds the node, where others stand on its line; else None."""
-        line: Union[cst.CSTNode, None] = None
+        line: cst.CSTNode | None = None
         for owner in (node, *self.tree.ancestors(node)):
             if isinstance(owner, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
                 line = owner
@@ -231,5 +243,8 @@ class _Printer:
         outer = self.tree.lift(statement, block)
         if outer is None or outer is statement:
             return False
-        begin, end = self.tree.order[self.tree.statement_of(guard.first)], self.tree.order[self.tree.statement_of(guard.last)]
+        begin, end = (
+            self.tree.order[self.tree.statement_of(guard.first)],
+            self.tree.order[self.tree.statement_of(guard.last)],
+        )
         return begin <= self.tree.order[outer] <= end

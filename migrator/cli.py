@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING
 
 import click
 
@@ -37,7 +37,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
         context.exit()
 
 
-def _explain(context: click.Context, _: click.Parameter, name: Optional[str]) -> None:
+def _explain(context: click.Context, _: click.Parameter, name: str | None) -> None:
     if name and not context.resilient_parsing:
         from migrator.registry import UnknownRule, choose
 
@@ -58,21 +58,50 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 @click.argument("paths", nargs=-1, required=True, metavar="PATHS...", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Print a unified diff and write nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; list the sites that are not ported.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="PATH",
-              help="Write the migrated copy there (a folder for several files); leave the original alone.")
-@click.option("--select", multiple=True, callback=_names, metavar="RULE", help="Apply this rule only (repeatable, comma-separated).")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Write the migrated copy there (a folder for several files); leave the original alone.",
+)
+@click.option(
+    "--select",
+    multiple=True,
+    callback=_names,
+    metavar="RULE",
+    help="Apply this rule only (repeatable, comma-separated).",
+)
 @click.option("--ignore", multiple=True, callback=_names, metavar="RULE", help="Do not apply this rule.")
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and refusals only.")
-@click.option("--explain", callback=_explain, expose_value=False, is_eager=True, metavar="RULE",
-              help="Print a rule's manual and exit.")
-@click.option("--list-rules", is_flag=True, callback=_list_rules, expose_value=False, is_eager=True,
-              help="List the rules and exit.")
-@click.option("--version", is_flag=True, callback=_version, expose_value=False, is_eager=True,
-              help="Print the version and exit.")  # fmt: skip
+@click.option(
+    "--explain",
+    callback=_explain,
+    expose_value=False,
+    is_eager=True,
+    metavar="RULE",
+    help="Print a rule's manual and exit.",
+)
+@click.option(
+    "--list-rules",
+    is_flag=True,
+    callback=_list_rules,
+    expose_value=False,
+    is_eager=True,
+    help="List the rules and exit.",
+)
+@click.option(
+    "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Print the version and exit."
+)
 def main(
-    paths: tuple[Path, ...], dry_run: bool, check: bool, output: Optional[Path], select: tuple[str, ...],
-    ignore: tuple[str, ...], quiet: bool,
-) -> None:  # fmt: skip
+    paths: tuple[Path, ...],
+    dry_run: bool,
+    check: bool,
+    output: Path | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    quiet: bool,
+) -> None:
     """Migrate single-device TensorFlow 2 training scripts to many devices, in place.
 
     PATHS are files, folders, or - for standard input. On one process a migrated script does what it did before; on N
@@ -93,7 +122,14 @@ def main(
         rules = choose(select, ignore)
     except UnknownRule as error:
         raise click.UsageError(str(error)) from None
-    run = _Run(rules, writes=not (dry_run or check), shows_diff=dry_run, lists_edits=check, output=output, quiet=quiet)
+    run = _Run(
+        rules,
+        writes=not (dry_run or check),
+        shows_diff=dry_run,
+        lists_edits=check,
+        output=output,
+        quiet=quiet,
+    )
     for path in paths:
         run.add(path, is_single=len(paths) == 1)
     sys.exit(run.finish())
@@ -103,7 +139,14 @@ class _Run:
     """One call of the command: processes each file by itself, so that a bad one does not stop the others."""
 
     def __init__(
-        self, rules: list[Rule], *, writes: bool, shows_diff: bool, lists_edits: bool, output: Optional[Path], quiet: bool
+        self,
+        rules: list[Rule],
+        *,
+        writes: bool,
+        shows_diff: bool,
+        lists_edits: bool,
+        output: Path | None,
+        quiet: bool,
     ) -> None:
         self.rules = rules
         self.writes = writes
@@ -173,7 +216,7 @@ class _Run:
                 sys.stdout.buffer.write(outcome.data)
             self._report("<stdin>", outcome)
 
-    def _migrate(self, name: str, data: bytes) -> Optional[Outcome]:
+    def _migrate(self, name: str, data: bytes) -> Outcome | None:
         from migrator.engine import BrokenOutput, ScriptSyntaxError, migrate
         from migrator.source import UnreadableSource
 

@@ -42,7 +42,7 @@ class Wrap:
     node: cst.CSTNode
     before: str
     after: str
-    last: Union[cst.CSTNode, None] = None
+    last: cst.CSTNode | None = None
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,20 @@ import ast
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Union, cast
 
 import libcst as cst
 
 from migrator.apply import apply
-from migrator.edits import AddArgument, Edit, Guard, InsertAfter, InsertBefore, InsertFirst, Refusal, Replace, Wrap
+from migrator.edits import (
+    AddArgument,
+    Edit,
+    InsertAfter,
+    InsertBefore,
+    InsertFirst,
+    Refusal,
+    Replace,
+    Wrap,
+)
 from migrator.facts.script import Facts
 from migrator.rule import Rule
 from migrator.source import Source, is_about_training
@@ -92,7 +100,13 @@ def parse(text: str) -> cst.Module:
 
 
 def _looks_like_python2(text: str) -> bool:
-    return bool(re.search(r"^\s*print\s+[\"'\w%]|^\s*except\s+[\w.]+\s*,\s*\w+\s*:|^\s*raise\s+\w+\s*,|^\s*exec\s+\w", text, re.M))
+    return bool(
+        re.search(
+            r"^\s*print\s+[\"'\w%]|^\s*except\s+[\w.]+\s*,\s*\w+\s*:|^\s*raise\s+\w+\s*,|^\s*exec\s+\w",
+            text,
+            re.M,
+        )
+    )
 
 
 def _ask(facts: Facts, rules: Sequence[Rule]) -> tuple[list[Edit], list[Finding]]:
@@ -113,19 +127,19 @@ def _ask(facts: Facts, rules: Sequence[Rule]) -> tuple[list[Edit], list[Finding]
     return edits, sorted(set(findings))
 
 
-def _finding(facts: Facts, rule: Rule, found: Union[Edit, Refusal]) -> Finding:
+def _finding(facts: Facts, rule: Rule, found: Edit | Refusal) -> Finding:
     line, column = facts.spans.position(_site(found))
     if isinstance(found, Refusal):
         return Finding(line, column, rule.id, found.reason, found.advice, is_refusal=True)
     return Finding(line, column, rule.id, rule.summary.rstrip("."))
 
 
-def _site(found: Union[Edit, Refusal]) -> cst.CSTNode:
+def _site(found: Edit | Refusal) -> cst.CSTNode:
     if isinstance(found, (InsertBefore, InsertAfter, Wrap, Replace, Refusal)):
         return found.node
     if isinstance(found, InsertFirst):
         return found.function
-    return found.call if isinstance(found, AddArgument) else cast(Guard, found).first
+    return found.call if isinstance(found, AddArgument) else found.first
 
 
 def _import(facts: Facts) -> list[Edit]:
@@ -147,7 +161,9 @@ def _is_prologue(statement: cst.CSTNode) -> bool:
     small = statement.body[0]
     if isinstance(small, cst.Expr):
         return isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
-    return isinstance(small, cst.ImportFrom) and isinstance(small.module, cst.Name) and small.module.value == "__future__"
+    return (
+        isinstance(small, cst.ImportFrom) and isinstance(small.module, cst.Name) and small.module.value == "__future__"
+    )
 
 
 def _check(text: str) -> None:
@@ -158,4 +174,6 @@ def _check(text: str) -> None:
         try:
             cst.parse_module(text)
         except cst.ParserSyntaxError:
-            raise BrokenOutput(f"the edits would not leave valid Python (line {getattr(error, 'lineno', '?')})") from None
+            raise BrokenOutput(
+                f"the edits would not leave valid Python (line {getattr(error, 'lineno', '?')})"
+            ) from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Collection
-from functools import lru_cache
+from functools import cache
 
 from migrator.rule import Rule
 
@@ -17,7 +17,7 @@ class UnknownRule(Exception):
         super().__init__(f"there is no rule '{name}': the rules are {', '.join(sorted(known))}")
 
 
-@lru_cache(maxsize=None)
+@cache
 def all_rules() -> dict[str, Rule]:
     """The rules by id, in alphabetical order."""
     package = importlib.import_module("migrator.rules")

@@ -43,7 +43,7 @@ class Source:
         except UnicodeDecodeError as error:
             line = body.count(b"\n", 0, error.start) + 1
             raise UnreadableSource(
-                f"line {line} is not {encoding.upper()}: declare the encoding (# -*- coding: ... -*-) or convert the file"
+                f"line {line} is not {encoding.upper()}: declare the encoding (# coding: ...) or convert the file"
             ) from None
 
     def encode(self, text: str) -> bytes:

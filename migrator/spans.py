@@ -11,7 +11,6 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate
-from typing import Optional
 
 import libcst as cst
 
@@ -52,7 +51,11 @@ class _Recorder:
 
     @contextmanager
     def record_syntactic_position(
-        self, node: cst.CSTNode, *, start_node: Optional[cst.CSTNode] = None, end_node: Optional[cst.CSTNode] = None
+        self,
+        node: cst.CSTNode,
+        *,
+        start_node: cst.CSTNode | None = None,
+        end_node: cst.CSTNode | None = None,
     ) -> Iterator[None]:
         start = len(self.tokens)
         yield

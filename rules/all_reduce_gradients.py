@@ -23,8 +23,6 @@ over the batch, the root of a mean).
 
 from __future__ import annotations
 
-from typing import Union
-
 import libcst as cst
 
 from migrator.edits import InsertAfter, Refusal, Wrap
@@ -45,9 +43,11 @@ def all_reduce_gradients(facts: Facts) -> Findings:
             continue
         if not update.gradients:
             yield Refusal(
-                update.call, "where the gradients of this update come from cannot be seen",
-                "compute them with a tf.GradientTape in this file, or reduce them by hand with lockstep.all_reduce", True,
-            )  # fmt: skip
+                update.call,
+                "where the gradients of this update come from cannot be seen",
+                "compute them with a tf.GradientTape in this file, or reduce them by hand with lockstep.all_reduce",
+                True,
+            )
         for gradients in update.gradients:
             key = (gradients.computed, gradients.holder.node if gradients.holder else None)
             if not gradients.is_reduced and key not in done:
@@ -62,7 +62,7 @@ def _is_distributed(facts: Facts, update: Update) -> bool:
     )
 
 
-def _reduce(facts: Facts, update: Update, gradients: Gradients) -> Union[InsertAfter, Wrap, Refusal]:
+def _reduce(facts: Facts, update: Update, gradients: Gradients) -> InsertAfter | Wrap | Refusal:
     arguments: tuple[str, ...] = ()
     for call in gradients.tape_calls:
         kind = facts.losses.kind(call.args[0].value) if call.args else DATA
@@ -73,14 +73,17 @@ def _reduce(facts: Facts, update: Update, gradients: Gradients) -> Union[InsertA
                 arguments = ('reduction="sum"',)
         elif kind == DATA:
             return _refuse(
-                call, "whether this loss is a mean or a sum over the batch cannot be seen",
+                call,
+                "whether this loss is a mean or a sum over the batch cannot be seen",
                 "reduce it with tf.reduce_mean or a Keras loss in this file",
-            )  # fmt: skip
+            )
         elif kind not in (MEAN, FREE):
             return _refuse(
-                call, "this loss is neither a mean nor a sum over the batch, so the workers' gradients do not add up to "
-                "those of the whole batch", "write it as a mean over the samples (penalties on weights may be added to that)",
-            )  # fmt: skip
+                call,
+                "this loss is neither a mean nor a sum over the batch, so the workers' gradients "
+                "do not add up to those of the whole batch",
+                "write it as a mean over the samples (penalties on weights may be added to that)",
+            )
     holder = gradients.holder
     if holder is not None and holder.target is not None:
         name = facts.source(holder.target)

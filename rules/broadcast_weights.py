@@ -18,15 +18,14 @@ Refuses: a model that no statement gives a name to, or whose origin is not in th
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import Optional, Union
 
 import libcst as cst
 
 from migrator.edits import InsertAfter, InsertFirst, Refusal
 from migrator.facts import api
 from migrator.facts.holders import Holder, Unheld
-
 from migrator.facts.script import Facts
 from migrator.facts.tree import Statement
 from migrator.facts.values import External
@@ -42,98 +41,94 @@ def broadcast_weights(facts: Facts) -> Findings:
     if not facts.trains:
         return
     holders = []
-    for found in facts.trained.holders():
-        if isinstance(found, Unheld):
-            yield Refusal(found.node, f"what is trained here cannot be broadcast: {found.reason}", _ADVICE, True)
-        else:
-            holders.append(found)
+    for origin in facts.trained.holders():
+        if isinstance(origin, Holder):
+            holders.append(origin)
+        elif isinstance(origin, Unheld):
+            reason = f"what is trained here cannot be broadcast: {origin.reason}"
+            yield Refusal(origin.node, reason, _ADVICE, breaks_training=True)
+        elif not _broadcasts(facts, origin.name, origin.function.body):
+            yield InsertFirst(origin.function, (facts.call("broadcast", origin.name),))
     yield from _after_building(facts, holders)
-    yield from _after_restoring(facts)
+    yield from _after_restoring(facts, holders)
 
 
-def _after_building(facts: Facts, holders: list[Holder]) -> Iterator[Union[InsertAfter, InsertFirst]]:
-    groups: dict[tuple[cst.CSTNode, bool], list[Holder]] = {}
+def _after_building(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter]:
+    variables: dict[cst.CSTNode, list[Holder]] = defaultdict(list)
     for holder in holders:
-        if holder.function is not None:
-            if not _broadcasts(facts, facts.source(holder.target), holder.function.body):
-                yield InsertFirst(holder.function, (facts.call("broadcast", facts.source(holder.target)),))
+        block = facts.tree.block_of(holder.statement)
+        if _broadcasts(facts, facts.source(holder.target), block):
             continue
-        block = facts.tree.block_of(holder.statement)  # type: ignore[arg-type]
-        if not _broadcasts(facts, facts.source(holder.target), block):
-            loose = _is_loose(facts, holder)
-            groups.setdefault((block, True) if loose else (holder.target, False), []).append(holder)
-    for (_, loose), group in groups.items():
-        last = max(group, key=lambda h: facts.tree.order[h.statement])  # type: ignore[index]
-        names = list(dict.fromkeys(facts.source(h.target) for h in group))
-        values = f"[{', '.join(names)}]" if len(names) > 1 else names[0]
-        after = last.statement if loose else _built(facts, last)
-        yield InsertAfter(after, (facts.call("broadcast", values),))  # type: ignore[arg-type]
+        if any(facts.kinds.is_variable(v) for v in facts.resolver.values(holder.value)):
+            variables[block].append(holder)
+        else:
+            yield InsertAfter(_built(facts, holder), (_call(facts, [holder.target]),))
+    for group in variables.values():
+        yield InsertAfter(group[-1].statement, (_call(facts, [h.target for h in group]),))
 
 
-def _is_loose(facts: Facts, holder: Holder) -> bool:
-    return any(facts.kinds.is_variable(v) for v in facts.resolver.values(holder.value))
+def _call(facts: Facts, targets: list[cst.BaseExpression]) -> str:
+    names = list(dict.fromkeys(facts.source(t) for t in targets))
+    return facts.call("broadcast", names[0] if len(names) == 1 else f"[{', '.join(names)}]")
 
 
 def _built(facts: Facts, holder: Holder) -> Statement:
     """The statement after which the model is complete: the last `model.add(…)` or `model.build(…)` in its block."""
-    statement: Statement = holder.statement  # type: ignore[assignment]
+    statement = holder.statement
     block = facts.tree.block_of(statement)
     for call in facts.tree.calls:
         func = call.func
-        if isinstance(func, cst.Attribute) and func.attr.value in _BUILDING and func.value.deep_equals(holder.target):  # type: ignore[arg-type]
-            outer = facts.tree.lift(call, block)
-            same_flow = outer is not None and facts.tree.function_of(call) is facts.tree.function_of(holder.target)
-            if outer is not None and same_flow and facts.tree.order[outer] > facts.tree.order[statement]:
-                if not _is_rebound_between(facts, holder, outer):
-                    statement = outer
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _BUILDING:
+            continue
+        later = facts.tree.lift(call, block) if func.value.deep_equals(holder.target) else None
+        if later is None or facts.tree.function_of(call) is not facts.tree.function_of(holder.target):
+            continue
+        if facts.tree.order[later] > facts.tree.order[statement] and not _is_rebound(facts, holder, later):
+            statement = later
     return statement
 
 
-def _is_rebound_between(facts: Facts, holder: Holder, later: Statement) -> bool:
+def _is_rebound(facts: Facts, holder: Holder, later: Statement) -> bool:
     """`model = A()` … `model = B()` … `model.add(…)`: the addition belongs to the second."""
-    first = facts.tree.order[holder.statement]  # type: ignore[index]
-    name = holder.target
-    scope = facts.tree.scope_of(name)
-    bindings = scope.bindings.get(name.value, []) if isinstance(name, cst.Name) else []
-    return any(first < facts.tree.order[b.node] - 1 and facts.tree.order[b.node] < facts.tree.order[later]
-               and b.target is not name for b in bindings)  # fmt: skip
+    name, order = holder.target, facts.tree.order
+    if not isinstance(name, cst.Name):
+        return False
+    bindings = facts.tree.scope_of(name).bindings.get(name.value, [])
+    return any(b.target is not name and order[name] < order[b.node] < order[later] for b in bindings)
 
 
-def _after_restoring(facts: Facts) -> Iterator[InsertAfter]:
-    trained = {(facts.source(h.target), h.statement) for h in facts.trained.holders() if isinstance(h, Holder)}
-    names = {name for name, _ in trained}
+def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter]:
+    trained = {facts.source(h.target) for h in holders}
     for call in facts.files.restores:
-        models = list(dict.fromkeys(facts.source(m) for m in facts.files.restored(call) if _is_trained(facts, m, names)))
+        models = [m for m in facts.files.restored(call) if _names_one_of(facts, m, trained)]
         statement = facts.tree.statement_of(call)
-        if models and not _broadcasts(facts, models[0], facts.tree.block_of(statement), statement):
-            values = f"[{', '.join(models)}]" if len(models) > 1 else models[0]
-            if _is_before_training(facts, call):
-                yield InsertAfter(call, (facts.call("broadcast", values),))
+        if not models or _broadcasts(facts, facts.source(models[0]), facts.tree.block_of(statement), statement):
+            continue
+        if _is_before_training(facts, call):
+            yield InsertAfter(call, (_call(facts, models),))
 
 
-def _is_trained(facts: Facts, model: cst.BaseExpression, names: set[str]) -> bool:
-    return any(isinstance(h, Holder) and facts.source(h.target) in names for h in facts.trained.of(model))
+def _names_one_of(facts: Facts, model: cst.BaseExpression, names: set[str]) -> bool:
+    return any(isinstance(o, Holder) and facts.source(o.target) in names for o in facts.trained.of(model))
 
 
 def _is_before_training(facts: Facts, call: cst.Call) -> bool:
-    """Weights that are loaded after the last step only serve a test; they are loaded alike by all."""
-    last = [site.call for site in (*facts.training.fits, *facts.training.updates)]
-    function = facts.tree.function_of(call)
-    return function is not None or any(facts.tree.order[site] > facts.tree.order[call] for site in last) or any(
-        facts.tree.function_of(site) is not None for site in last
-    )
+    """Weights that are loaded after the last step only serve a test; all workers load them alike."""
+    sites = [*(f.call for f in facts.training.fits), *(u.call for u in facts.training.updates)]
+    if facts.tree.function_of(call) is not None or any(facts.tree.function_of(s) is not None for s in sites):
+        return True
+    return any(facts.tree.order[site] > facts.tree.order[call] for site in sites)
 
 
-def _broadcasts(facts: Facts, name: str, block: cst.CSTNode, since: Optional[Statement] = None) -> bool:
+def _broadcasts(facts: Facts, name: str, block: cst.CSTNode, since: Statement | None = None) -> bool:
     """Whether the block broadcasts that name already, after the given statement."""
     start = facts.tree.order[since] if since is not None else -1
     for call in facts.tree.calls:
-        if facts.tree.order[call] > start and facts.tree.lift(call, block) is not None and call.args:
-            if any(v == External(f"{api.RUNTIME}.broadcast") for v in facts.resolver.values(call.func)):
-                given = call.args[0].value
-                parts = [e.value for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else [given]
-                if any(facts.source(p).startswith(name) for p in parts):
-                    return True
+        if facts.tree.order[call] < start or not call.args or facts.tree.lift(call, block) is None:
+            continue
+        if External(f"{api.RUNTIME}.broadcast") in facts.resolver.values(call.func):
+            given = call.args[0].value
+            parts = [e.value for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else [given]
+            if any(facts.source(p) == name or facts.source(p).startswith(f"{name}.") for p in parts):
+                return True
     return False
-
-

@@ -18,17 +18,16 @@ right but no faster.
 
 from __future__ import annotations
 
-from typing import Optional
-
 import libcst as cst
 
 from migrator.edits import AddArgument, Refusal, Replace, Wrap
 from migrator.facts import api
 from migrator.facts.kinds import calls, is_call_of
+from migrator.facts.obstacles import built_in_size
 from migrator.facts.resolve import argument, has_unpacked_keywords
 from migrator.facts.script import Facts
 from migrator.facts.training import Fit
-from migrator.facts.values import External, Object
+from migrator.facts.values import External, Member, Object, Result, Value
 from migrator.rule import Findings, rule
 
 _DEFAULT_BATCH_SIZE = "32"  # what Keras takes for arrays
@@ -65,44 +64,39 @@ def _is_sharded(facts: Facts, node: cst.BaseExpression) -> bool:
     )
 
 
-def _obstacle(facts: Facts, call: cst.Call, x: cst.Arg, y: Optional[cst.Arg]) -> Optional[Refusal]:
+def _obstacle(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg | None) -> Refusal | None:
     values = facts.resolver.values(x.value)
     if any(_hands_out_batches(facts, v) for v in values):
-        return Refusal(x.value, "the batches of a Sequence or generator are not split yet", "use a tf.data.Dataset or arrays")
+        return Refusal(
+            x.value,
+            "the batches of a Sequence or generator are not split yet",
+            "use a tf.data.Dataset or arrays",
+        )
     if has_unpacked_keywords(call):
         return Refusal(
-            call, "the batch size may be among the unpacked arguments, where it cannot be seen",
+            call,
+            "the batch size may be among the unpacked arguments, where it cannot be seen",
             "pass batch_size=... in the call",
-        )  # fmt: skip
+        )
     has_labels = y is not None and not (isinstance(y.value, cst.Name) and y.value.value == "None")
     if not has_labels and argument(call, "batch_size", 2) is None and not any(facts.kinds.is_array(v) for v in values):
         return Refusal(
-            x.value, "whether these data are arrays or a dataset cannot be seen",
+            x.value,
+            "whether these data are arrays or a dataset cannot be seen",
             "make the data in this file, or shard them by hand with lockstep.shard_arrays or lockstep.shard_batches",
-        )  # fmt: skip
-    for other in facts.tree.calls:
-        for arg in other.args:
-            if arg.keyword is not None and arg.keyword.value in ("batch_input_shape", "batch_shape"):
-                shape = arg.value
-                first = shape.elements[0].value if isinstance(shape, (cst.Tuple, cst.List)) and shape.elements else None
-                if first is not None and not (isinstance(first, cst.Name) and first.value == "None"):
-                    return Refusal(
-                        shape, "the model's input has the global batch size built in, so its batches cannot be split",
-                        "leave the batch dimension open (None)",
-                    )  # fmt: skip
-    return None
+        )
+    return built_in_size(facts.tree)
 
 
-def _hands_out_batches(facts: Facts, value: object) -> bool:
-    def is_sequence(path: str) -> bool:
-        return path in ("keras.utils.Sequence", "keras.utils.PyDataset")
-
+def _hands_out_batches(facts: Facts, value: Value) -> bool:
     if isinstance(value, Object):
-        return facts.resolver.derives_from(value.of, is_sequence)
-    return calls(value).startswith("keras.preprocessing.image.") or getattr(value, "name", "") in ("flow", "flow_from_directory")  # type: ignore[arg-type]
+        return facts.resolver.derives_from(value.of, lambda p: p in ("keras.utils.Sequence", "keras.utils.PyDataset"))
+    if isinstance(value, Result) and isinstance(value.function, Member):
+        return value.function.name in ("flow", "flow_from_directory", "flow_from_dataframe")
+    return calls(value).startswith("keras.preprocessing.image.")
 
 
-def _wrap_arrays(facts: Facts, call: cst.Call, x: cst.Arg, y: Optional[cst.Arg]) -> Findings:
+def _wrap_arrays(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg | None) -> Findings:
     split = argument(call, "validation_split")
     tail = f", validation_split={facts.source(split.value)}" if split is not None else ""
     opening, closing = f"{facts.runtime}.shard_arrays(", f"{tail})"

@@ -67,7 +67,7 @@ def _stands_alone(expression: str) -> bool:
         return False
 
 
-def _cut_batches(facts: Facts, plan: CutBatches) -> "InsertBefore | Wrap":
+def _cut_batches(facts: Facts, plan: CutBatches) -> InsertBefore | Wrap:
     if plan.before is not None:
         name = facts.source(plan.dataset)
         return InsertBefore(plan.before, (f"{name} = {facts.call('shard_batches', name)}",))

@@ -36,9 +36,11 @@ def synchronise_callbacks(facts: Facts) -> Findings:
         callbacks = argument(call, "callbacks", _POSITION)
         if callbacks is None and has_unpacked_keywords(call):
             yield Refusal(
-                call, "callbacks may be among the unpacked arguments, where they cannot be seen",
-                "pass callbacks=... in the call", breaks_training=True,
-            )  # fmt: skip
+                call,
+                "callbacks may be among the unpacked arguments, where they cannot be seen",
+                "pass callbacks=... in the call",
+                breaks_training=True,
+            )
         elif callbacks is None:
             yield AddArgument(call, (f"callbacks={facts.call('callbacks')}",))
         elif not _is_synchronised(facts, callbacks.value):

@@ -18,7 +18,6 @@ collectives; a fitted model whose `compile` is not in this file; a loss that is 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional
 
 import libcst as cst
 
@@ -63,15 +62,19 @@ def _wrap(facts: Facts, compile_: Fit) -> Findings:
     optimizer = argument(call, "optimizer", 0)
     if any(isinstance(v, Function) for v in facts.resolver.values(call.func)):
         yield Refusal(
-            call, "this model has a `compile` of its own, so what its optimizer does cannot be seen",
-            "wrap the optimizer by hand with lockstep.distributed_optimizer", True,
-        )  # fmt: skip
+            call,
+            "this model has a `compile` of its own, so what its optimizer does cannot be seen",
+            "wrap the optimizer by hand with lockstep.distributed_optimizer",
+            True,
+        )
         return
     if optimizer is None and (has_unpacked_keywords(call) or any(a.star for a in call.args)):
         yield Refusal(
-            call, "the optimizer may be among the unpacked arguments, where it cannot be seen",
-            "pass it as optimizer=... in the call", True,
-        )  # fmt: skip
+            call,
+            "the optimizer may be among the unpacked arguments, where it cannot be seen",
+            "pass it as optimizer=... in the call",
+            True,
+        )
         return
     jit = argument(call, "jit_compile")
     if jit is not None and isinstance(jit.value, cst.Name) and jit.value.value == "True":
@@ -82,7 +85,7 @@ def _wrap(facts: Facts, compile_: Fit) -> Findings:
         yield bad
         return
     if optimizer is None:
-        yield AddArgument(call, (f'optimizer={facts.call("distributed_optimizer", _quoted(facts, call, "rmsprop"))}',))
+        yield AddArgument(call, (f"optimizer={facts.call('distributed_optimizer', _quoted(facts, call, 'rmsprop'))}",))
     elif not any(facts.kinds.is_distributed_optimizer(v) for v in facts.resolver.values(optimizer.value)):
         yield Wrap(optimizer.value, f"{facts.runtime}.distributed_optimizer(", ")")
 
@@ -94,15 +97,18 @@ def _quoted(facts: Facts, call: cst.Call, text: str) -> str:
     return f"{quote}{text}{quote}"
 
 
-def _summed_loss(facts: Facts, loss: Optional[cst.Arg]) -> Optional[Refusal]:
+def _summed_loss(facts: Facts, loss: cst.Arg | None) -> Refusal | None:
     """A refusal where a loss given to `compile` is a sum over the batch, or of unknown form."""
     for expression in _each(loss.value) if loss is not None else ():
         for value in facts.resolver.values(expression):
             if not _is_mean(facts, value):
                 return Refusal(
-                    expression, "this loss is not seen to be a mean over the batch, so averaging the workers' gradients "
-                    "may train another model", "use a loss with the default reduction, or return one value for each sample", True,
-                )  # fmt: skip
+                    expression,
+                    "this loss is not seen to be a mean over the batch, so averaging the workers' "
+                    "gradients may train another model",
+                    "use a loss with the default reduction, or return one value for each sample",
+                    True,
+                )
     return None
 
 
@@ -142,17 +148,19 @@ def _is_batch_shaped(facts: Facts, node: cst.CSTNode) -> bool:
 def _wrap_loaded(facts: Facts, fit: Fit) -> Findings:
     """A loaded model comes compiled, with a fresh optimizer that knows nothing of other workers."""
     loaded = [v for v in fit.values if calls(v) in api.LOAD_MODEL]
-    holders = [h for h in facts.trained.of(fit.model) if isinstance(h, Holder) and h.statement is not None]
+    holders = [h for h in facts.trained.of(fit.model) if isinstance(h, Holder)]
     if loaded and len(holders) == 1:
         name = facts.source(holders[0].target)
         if not _is_wrapped(facts, name):
             wrapped = facts.call("distributed_optimizer", f"{name}.optimizer")
-            yield InsertAfter(holders[0].statement, (f"{name}.optimizer = {wrapped}",))  # type: ignore[arg-type]
+            yield InsertAfter(holders[0].statement, (f"{name}.optimizer = {wrapped}",))
         return
     yield Refusal(
-        fit.call, "where this model is compiled cannot be seen, and with it its optimizer",
-        "compile the model in this file, or wrap its optimizer by hand with lockstep.distributed_optimizer", True,
-    )  # fmt: skip
+        fit.call,
+        "where this model is compiled cannot be seen, and with it its optimizer",
+        "compile the model in this file, or wrap its optimizer by hand with lockstep.distributed_optimizer",
+        True,
+    )
 
 
 def _is_wrapped(facts: Facts, name: str) -> bool:

@@ -20,7 +20,7 @@ names are made that are read after it; a write that shares its line with other s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Optional, Union, cast
+from typing import cast
 
 import libcst as cst
 
@@ -61,15 +61,21 @@ def write_once(facts: Facts) -> Findings:
 # -- guards --------------------------------------------------------------------------------------------------------
 
 
-def _guard(facts: Facts, write: Write) -> Union[Guard, Wrap, Refusal]:
+def _guard(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
     statement = write.statement
     condition = facts.call("is_chief")
     if _trains(facts, statement):
-        return Refusal(write.node, "training goes on inside of this statement, so it cannot run on the chief alone", _ADVICE)
+        return Refusal(
+            write.node,
+            "training goes on inside of this statement, so it cannot run on the chief alone",
+            _ADVICE,
+        )
     if write.is_with:
         lost = _names_read_after(facts, statement)
         if lost:
-            return Refusal(write.node, f"`{lost}`, which this block makes, is needed by every worker afterwards", _ADVICE)
+            return Refusal(
+                write.node, f"`{lost}`, which this block makes, is needed by every worker afterwards", _ADVICE
+            )
         return Guard(statement, statement, condition)
     small = _small_statement(facts, write.node)
     if small is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
@@ -83,11 +89,15 @@ def _guard(facts: Facts, write: Write) -> Union[Guard, Wrap, Refusal]:
 
 def _guard_assignment(
     facts: Facts, write: Write, assign: cst.Assign, target: cst.Name, condition: str
-) -> Union[Guard, Refusal]:
+) -> Guard | Refusal:
     """`path = manager.save()`: guarded together with the lines directly after it that print the path."""
-    uses = [n for n in facts.tree.names[target.value] if n is not target
-            and facts.tree.scope_of(n) is facts.tree.scope_of(target)
-            and facts.tree.order[n] > facts.tree.order[assign]]  # fmt: skip
+    uses = [
+        n
+        for n in facts.tree.names[target.value]
+        if n is not target
+        and facts.tree.scope_of(n) is facts.tree.scope_of(target)
+        and facts.tree.order[n] > facts.tree.order[assign]
+    ]
     block = facts.tree.block_of(write.statement)
     last = write.statement
     body = list(cast(cst.IndentedBlock, block).body)
@@ -95,7 +105,9 @@ def _guard_assignment(
     while uses:
         statement = next(following, None)
         if statement is None or not _only_prints(facts, cast(Statement, statement)):
-            return Refusal(write.node, f"`{target.value}`, which this write returns, is needed by every worker", _ADVICE)
+            return Refusal(
+                write.node, f"`{target.value}`, which this write returns, is needed by every worker", _ADVICE
+            )
         last = cast(Statement, statement)
         uses = [n for n in uses if not facts.tree.contains(statement, n)]
     return Guard(write.statement, last, condition)
@@ -108,12 +120,13 @@ def _only_prints(facts: Facts, statement: Statement) -> bool:
     if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
         return False
     return any(
-        isinstance(v, External) and (v.path in ("builtins.print", "tensorflow.print") or v.path.startswith(("logging.", "absl.logging.")))
+        isinstance(v, External)
+        and (v.path in ("builtins.print", "tensorflow.print") or v.path.startswith(("logging.", "absl.logging.")))
         for v in facts.resolver.values(small.value.func)
     )
 
 
-def _small_statement(facts: Facts, node: cst.CSTNode) -> Optional[cst.CSTNode]:
+def _small_statement(facts: Facts, node: cst.CSTNode) -> cst.CSTNode | None:
     return next((o for o in facts.tree.ancestors(node) if isinstance(o, cst.BaseSmallStatement)), None)
 
 
@@ -126,9 +139,14 @@ def _trains(facts: Facts, statement: cst.CSTNode) -> bool:
 def _names_read_after(facts: Facts, statement: Statement) -> str:
     scope = facts.tree.scope_of(statement)
     for name, bindings in scope.bindings.items():
-        inside = [b for b in bindings if b.kind != "with" and facts.tree.contains(statement, b.node) and b.node is not statement]
+        inside = [
+            b
+            for b in bindings
+            if b.kind != "with" and facts.tree.contains(statement, b.node) and b.node is not statement
+        ]
         if inside and any(
-            facts.tree.order[use] > facts.tree.last_order_in(statement) and set(facts.resolver.reaching(use)) & set(inside)
+            facts.tree.order[use] > facts.tree.last_order_in(statement)
+            and set(facts.resolver.reaching(use)) & set(inside)
             for use in facts.tree.names[name]
         ):
             return name
@@ -149,7 +167,7 @@ def _holds(facts: Facts, guard: Guard, statement: Statement) -> bool:
 
 
 def _is_read_later(facts: Facts, guard: Guard) -> bool:
-    """Whether the script may read what the guarded statements wrote: a read follows, of the same path as far as seen."""
+    """Whether the script may read afterwards what the guarded statements wrote: the same path, as far as seen."""
     end = facts.tree.last_order_in(facts.tree.statement_of(guard.last))
     written = {facts.source(s) for s in _paths(facts, facts.tree.statement_of(guard.first))}
     for read in facts.files.reads:
@@ -165,14 +183,18 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
 def _paths(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """The first arguments of the file calls in the node: the paths, in most of them."""
     for call in facts.tree.calls:
-        if call.args and facts.tree.contains(node, call) and (call is node or any(w.node is call for w in facts.files.writes)):
+        if (
+            call.args
+            and facts.tree.contains(node, call)
+            and (call is node or any(w.node is call for w in facts.files.writes))
+        ):
             yield call.args[0].value
 
 
 # -- folders and event files ---------------------------------------------------------------------------------------
 
 
-def _folders(facts: Facts) -> Iterator[Union[AddArgument, Guard, InsertAfter, Refusal]]:
+def _folders(facts: Facts) -> Iterator[AddArgument | Guard | InsertAfter | Refusal]:
     for call in facts.tree.calls:
         paths = {v.path for v in facts.resolver.values(call.func) if isinstance(v, External)}
         if facts.files.is_chief_only(call) or not paths & {"os.makedirs", "os.mkdir"}:
@@ -182,25 +204,34 @@ def _folders(facts: Facts) -> Iterator[Union[AddArgument, Guard, InsertAfter, Re
         statement = facts.tree.statement_of(call)
         if "os.makedirs" in paths and _is_in_existence_test(facts, call):
             yield AddArgument(call, ("exist_ok=True",))
-        elif isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1 and isinstance(statement.body[0], cst.Expr):
+        elif (
+            isinstance(statement, cst.SimpleStatementLine)
+            and len(statement.body) == 1
+            and isinstance(statement.body[0], cst.Expr)
+        ):
             outer = _existence_test(facts, call) or statement
             yield Guard(outer, outer, facts.call("is_chief"))
             yield InsertAfter(outer, (facts.call("barrier"),))
         else:
-            yield Refusal(call, "all workers would make this folder at a time, and all but one fail", "use os.makedirs(..., exist_ok=True)")
+            yield Refusal(
+                call,
+                "all workers would make this folder at a time, and all but one fail",
+                "use os.makedirs(..., exist_ok=True)",
+            )
 
 
 def _is_in_existence_test(facts: Facts, call: cst.Call) -> bool:
     return _existence_test(facts, call) is not None
 
 
-def _existence_test(facts: Facts, call: cst.Call) -> Optional[cst.If]:
+def _existence_test(facts: Facts, call: cst.Call) -> cst.If | None:
     """The `if not os.path.exists(folder):` around the call."""
     for owner in facts.tree.ancestors(call):
         if isinstance(owner, cst.If):
             for inner in facts.tree.calls:
                 if facts.tree.contains(owner.test, inner) and any(
-                    isinstance(v, External) and v.path in ("os.path.exists", "os.path.isdir") for v in facts.resolver.values(inner.func)
+                    isinstance(v, External) and v.path in ("os.path.exists", "os.path.isdir")
+                    for v in facts.resolver.values(inner.func)
                 ):
                     return owner
             return None
@@ -209,12 +240,16 @@ def _existence_test(facts: Facts, call: cst.Call) -> Optional[cst.If]:
     return None
 
 
-def _summary_writers(facts: Facts) -> Iterator[Union[Wrap, Refusal]]:
+def _summary_writers(facts: Facts) -> Iterator[Wrap | Refusal]:
     for call in facts.files.summary_writers:
         if facts.files.is_chief_only(call):
             continue
         if not isinstance(call.func, cst.Attribute):
-            yield Refusal(call, "every worker would write event files to this folder", "create the writer on the chief alone")
+            yield Refusal(
+                call,
+                "every worker would write event files to this folder",
+                "create the writer on the chief alone",
+            )
             continue
         noop = f"{facts.source(call.func.value)}.create_noop_writer()"
         opening, closing = ("", "") if isinstance(facts.tree.parent[call], cst.Assign) else ("(", ")")

@@ -69,8 +69,10 @@ def is_module_class(path: str) -> bool:
 
 def is_optimizer_class(path: str) -> bool:
     return bool(
-        re.match(r"^keras\.optimizers\.(?:legacy\.|experimental\.|schedules\.)?(?!schedules)[A-Z]\w*$", path)
-        and ".schedules." not in path
+        (
+            re.match(r"^keras\.optimizers\.(?:legacy\.|experimental\.|schedules\.)?(?!schedules)[A-Z]\w*$", path)
+            and ".schedules." not in path
+        )
         or re.match(r"^tensorflow_addons\.optimizers\.[A-Z]\w*$", path)
         or re.match(r"^keras\.mixed_precision\.(?:experimental\.)?LossScaleOptimizer$", path)
         or re.match(r"^tensorflow\.compat\.v1\.train\.\w*Optimizer$", path)
@@ -117,8 +119,8 @@ ELEMENTWISE = frozenset({"map", "with_options", "prefetch"})
 ORDERING = frozenset({"shuffle", "repeat", "cache", "snapshot"})
 BATCHING = frozenset({"batch", "padded_batch", "ragged_batch"})
 DATASET_METHODS = frozenset({
-    *ELEMENTWISE, *ORDERING, *BATCHING, "enumerate", "take", "skip", "filter", "interleave", "flat_map", "concatenate", "unbatch",
-    "window", "apply", "shard", "zip", "take_while", "scan", "rebatch", "unique", "rejection_resample",
+    *ELEMENTWISE, *ORDERING, *BATCHING, "enumerate", "take", "skip", "filter", "interleave", "flat_map", "concatenate",
+    "unbatch", "window", "apply", "shard", "zip", "take_while", "scan", "rebatch", "unique", "rejection_resample",
     "bucket_by_sequence_length", "group_by_window", "ignore_errors", "prefetch_to_device", "as_numpy_iterator",
 })  # fmt: skip
 

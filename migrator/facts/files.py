@@ -6,16 +6,15 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Optional
 
 import libcst as cst
 
 from migrator.facts import api
-from migrator.facts.kinds import Kinds, is_call_of
+from migrator.facts.kinds import Kinds, calls, is_call_of
 from migrator.facts.resolve import Resolver, argument
 from migrator.facts.training import Training
 from migrator.facts.tree import Statement, Tree
-from migrator.facts.values import External, Function, Member, Result, Value
+from migrator.facts.values import Element, External, Function, Member, Object, Result, Value
 
 _MODEL_WRITERS = frozenset({"save", "save_weights", "export", "save_model"})
 _MODEL_READERS = frozenset({"load_weights"})
@@ -68,9 +67,10 @@ class Files:
     @cached_property
     def summary_writers(self) -> list[cst.Call]:
         return [
-            call for call in self.tree.calls
+            call
+            for call in self.tree.calls
             if any(isinstance(v, External) and v.path == SUMMARY_WRITER for v in self.resolver.values(call.func))
-        ]  # fmt: skip
+        ]
 
     @cached_property
     def reads(self) -> list[cst.Call]:
@@ -147,41 +147,46 @@ class Files:
                     return True
                 if name == "savefig" and self._is_figure(owner):
                     return True
-        return any(isinstance(v, External) and _WRITING_FUNCTIONS.match(v.path) for v in self.resolver.values(call.func))
+        return any(
+            isinstance(v, External) and _WRITING_FUNCTIONS.match(v.path) for v in self.resolver.values(call.func)
+        )
 
     def _has_weights(self, owner: Value) -> bool:
         # `self.model` inside of a Keras callback is the model that is being fitted.
         if isinstance(owner, Member) and owner.name == "model":
-            return isinstance(owner.owner, External) is False and self._is_callback(owner.owner)
+            return self._is_callback(owner.owner)
         return self.kinds.has_weights(owner)
 
     def _is_callback(self, value: Value) -> bool:
-        of = getattr(value, "of", None)
-        return hasattr(of, "node") and self.resolver.derives_from(of, lambda p: p.startswith("keras.callbacks."))
+        return isinstance(value, Object) and self.resolver.derives_from(
+            value.of, lambda path: path.startswith("keras.callbacks.")
+        )
 
     def _is_own_method(self, call: cst.Call) -> bool:
         return any(isinstance(v, Function) for v in self.resolver.values(call.func))
 
     def _is_figure(self, owner: Value) -> bool:
-        path = ""
-        inner = getattr(owner, "of", owner)
-        if isinstance(inner, Result) and isinstance(inner.function, External):
-            path = inner.function.path
-        return bool(_FIGURES.match(path))
+        return bool(_FIGURES.match(calls(owner.of if isinstance(owner, Element) else owner)))
 
     def _is_opening(self, call: cst.Call) -> bool:
         """`open(path, "w")` and TensorFlow's own file objects."""
         for value in self.resolver.values(call.func):
-            if isinstance(value, External) and value.path in ("builtins.open", "tensorflow.io.gfile.GFile", "tensorflow.io.TFRecordWriter"):
+            if isinstance(value, External) and value.path in (
+                "builtins.open",
+                "tensorflow.io.gfile.GFile",
+                "tensorflow.io.TFRecordWriter",
+            ):
                 if value.path == "tensorflow.io.TFRecordWriter":
                     return True
                 mode = argument(call, "mode", 1)
-                return mode is not None and isinstance(mode.value, cst.SimpleString) and any(
-                    letter in str(mode.value.evaluated_value) for letter in "wax"
+                return (
+                    mode is not None
+                    and isinstance(mode.value, cst.SimpleString)
+                    and any(letter in str(mode.value.evaluated_value) for letter in "wax")
                 )
         return False
 
-    def _with_around(self, call: cst.Call) -> Optional[cst.With]:
+    def _with_around(self, call: cst.Call) -> cst.With | None:
         item = self.tree.parent.get(call)
         owner = self.tree.parent.get(item) if isinstance(item, cst.WithItem) else None
         return owner if isinstance(owner, cst.With) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Optional, Union, cast
+from typing import cast
 
 import libcst as cst
 
@@ -28,7 +28,7 @@ class Gradients:
     """
 
     computed: cst.Call
-    holder: Optional[Binding]
+    holder: Binding | None
     tape_calls: tuple[cst.Call, ...]
     is_reduced: bool = False
 
@@ -52,7 +52,7 @@ class GradientFlow:
 
     def sources(self, node: cst.CSTNode) -> list[Gradients]:
         """All gradients that flow into the expression, each at the place nearest to it."""
-        found: dict[tuple[cst.CSTNode, Optional[cst.CSTNode]], Gradients] = {}
+        found: dict[tuple[cst.CSTNode, cst.CSTNode | None], Gradients] = {}
         for gradients in self._trace(node, set()):
             found.setdefault((gradients.computed, gradients.holder.node if gradients.holder else None), gradients)
         return list(found.values())
@@ -70,8 +70,10 @@ class GradientFlow:
             yield from self._trace_call(node, seen)
         elif not isinstance(node, (cst.Lambda, cst.BaseString)):
             for child in semantic_children(node):
-                if isinstance(child, (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.CompFor, cst.BaseSlice,
-                                      cst.SubscriptElement)):  # fmt: skip
+                if isinstance(
+                    child,
+                    (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.CompFor, cst.BaseSlice, cst.SubscriptElement),
+                ):
                     yield from self._trace(child, seen)
 
     def _trace_attribute(self, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
@@ -88,7 +90,7 @@ class GradientFlow:
 
     def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
         if binding.kind == "param":
-            for argument in self._given(binding):
+            for argument in self.resolver.given(cast(cst.Param, binding.node)):
                 yield from self._trace(argument, seen)
             return
         if binding.node in seen or binding.value is None or binding.kind in ("import", "def", "class", "with"):
@@ -103,7 +105,7 @@ class GradientFlow:
         yield from self._trace(binding.value, seen)
 
     def _is_whole(self, binding: Binding) -> bool:
-        """Whether the name alone holds gradients: it stands for the whole call, or for one part of a function's result."""
+        """Whether the name alone holds gradients: the whole call's, or one part of a function's result."""
         if not binding.path:
             return isinstance(binding.node, (cst.Assign, cst.AnnAssign)) and not (
                 isinstance(binding.node, cst.Assign) and len(binding.node.targets) > 1
@@ -118,8 +120,8 @@ class GradientFlow:
         for arg in call.args:
             yield from self._trace(arg.value, seen)
 
-    def _raw(self, call: cst.Call, path: tuple[int, ...], seen: set[cst.CSTNode]) -> Optional[Gradients]:
-        """The gradients that the call itself brings into being: a tape's, or those that a function of the script returns."""
+    def _raw(self, call: cst.Call, path: tuple[int, ...], seen: set[cst.CSTNode]) -> Gradients | None:
+        """The gradients that the call itself brings into being: a tape's, or a function's of the script."""
         if self.is_tape_call(call):
             return Gradients(call, None, (call,))
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _UNSCALING and call.args:
@@ -141,9 +143,9 @@ class GradientFlow:
         self, function: cst.FunctionDef, path: tuple[int, ...], seen: set[cst.CSTNode]
     ) -> list[Gradients]:
         """Gradients that are computed inside of the function and returned at that place of its result."""
-        found = []
+        found: list[Gradients] = []
         for expression in self.resolver.returned(function):
-            part: Optional[cst.CSTNode] = expression
+            part: cst.CSTNode | None = expression
             for index in path:
                 if isinstance(part, cst.Tuple) and -len(part.elements) <= index < len(part.elements):
                     part = part.elements[index].value
@@ -155,11 +157,6 @@ class GradientFlow:
 
     def _is_computed_in(self, gradients: Gradients, function: cst.FunctionDef) -> bool:
         return self.tree.contains(function, gradients.computed)
-
-    def _given(self, binding: Binding) -> list[cst.BaseExpression]:
-        param = cast(cst.Param, binding.node)
-        function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
-        return self.resolver.arguments(param, cast(Union[cst.FunctionDef, cst.Lambda], function))
 
 
 def is_reduction(value: Value) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Optional, Union, cast
+from typing import Union, cast
 
 import libcst as cst
 
@@ -16,12 +16,19 @@ from migrator.facts.values import Class, Function, Object
 
 @dataclass(frozen=True)
 class Holder:
-    """A name or attribute with the statement that gives it its object; for a parameter, the function."""
+    """A name or attribute with the statement that gives it its object, and the expression that makes the object."""
 
-    target: cst.CSTNode
-    statement: Optional[Statement]
-    function: Optional[cst.FunctionDef] = None
-    value: Optional[cst.CSTNode] = None
+    target: cst.BaseExpression
+    statement: Statement
+    value: cst.CSTNode
+
+
+@dataclass(frozen=True)
+class HeldByParameter:
+    """An object that has its first name as a function's parameter (`train(Net())`)."""
+
+    name: str
+    function: cst.FunctionDef
 
 
 @dataclass(frozen=True)
@@ -32,17 +39,20 @@ class Unheld:
     reason: str
 
 
+Origin = Union[Holder, HeldByParameter, Unheld]
+
+
 class Holders:
     def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
 
-    def of(self, expression: cst.CSTNode) -> list[Union[Holder, Unheld]]:
+    def of(self, expression: cst.CSTNode) -> list[Origin]:
         """The places where what the expression stands for is made or handed over, each once."""
         return list(dict.fromkeys(self._trace(expression, set())))
 
-    def _trace(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Union[Holder, Unheld]]:
+    def _trace(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         if node in seen:
             return
         seen.add(node)
@@ -60,7 +70,7 @@ class Holders:
         else:
             yield Unheld(node, "it has no name of its own here")
 
-    def _trace_attribute(self, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[Union[Holder, Unheld]]:
+    def _trace_attribute(self, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         found = False
         for owner in self.resolver.values(node.value):
             if isinstance(owner, Object):
@@ -74,7 +84,7 @@ class Holders:
             else:
                 yield Unheld(node, f"`{node.attr.value}` is not assigned in this file")
 
-    def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Union[Holder, Unheld]]:
+    def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
         if binding.kind == "param":
             yield from self._trace_parameter(binding, seen, use)
         elif binding.kind == "assign" and binding.value is not None and not isinstance(binding.node, cst.NamedExpr):
@@ -82,8 +92,8 @@ class Holders:
         else:
             yield Unheld(use, f"`{binding.name}` gets its value in a way that cannot be followed")
 
-    def _trace_assignment(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Union[Holder, Unheld]]:
-        value: Optional[cst.CSTNode] = binding.value
+    def _trace_assignment(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Origin]:
+        value: cst.CSTNode | None = binding.value
         for index in binding.path:
             if isinstance(value, (cst.Tuple, cst.List)) and -len(value.elements) <= index < len(value.elements):
                 value = value.elements[index].value
@@ -92,25 +102,20 @@ class Holders:
             else:
                 value = None
                 break
-        target = cast(cst.CSTNode, binding.target)
-        if isinstance(value, (cst.Name, cst.Attribute)) and not self._is_call_result(value):
+        target = cast(cst.BaseExpression, binding.target)
+        if isinstance(value, (cst.Name, cst.Attribute)):
             yield from self._trace(value, seen)
         elif isinstance(value, cst.CSTNode):
             yield Holder(target, self.tree.statement_of(binding.node), value=value)
         else:
             yield Unheld(target, f"`{binding.name}` gets its value in a way that cannot be followed")
 
-    @staticmethod
-    def _is_call_result(node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.Call)
-
-    def _trace_parameter(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Union[Holder, Unheld]]:
+    def _trace_parameter(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
         param = cast(cst.Param, binding.node)
-        function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
+        function = self.resolver.function_of_parameter(param)
         if isinstance(function, cst.Lambda):
             yield Unheld(use, f"`{binding.name}` is a parameter of a lambda")
             return
-        function = cast(cst.FunctionDef, function)
         owner = self.resolver.owner_class(function)
         if owner is not None and function.params.params and function.params.params[0] is param:
             yield from self._trace_instances(Class(owner), use)
@@ -122,9 +127,9 @@ class Holders:
             if isinstance(argument, (cst.Name, cst.Attribute)):
                 yield from self._trace(argument, seen)
             else:
-                yield Holder(cst.Name(binding.name), None, function=function, value=argument)
+                yield HeldByParameter(binding.name, function)
 
-    def _trace_instances(self, cls: Class, use: cst.CSTNode) -> Iterator[Union[Holder, Unheld]]:
+    def _trace_instances(self, cls: Class, use: cst.CSTNode) -> Iterator[Origin]:
         """The statements that name the instances of a class which trains itself."""
         found = False
         for call in self.tree.calls:
@@ -135,7 +140,7 @@ class Holders:
         if not found:
             yield Unheld(use, f"no statement in this file makes an object of the class `{cls.node.name.value}`")
 
-    def _named(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Union[Holder, Unheld]]:
+    def _named(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         """Where the object that a call makes gets its name, here or in the callers of the function that returns it."""
         parent = self.tree.parent[call]
         if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, (cst.Name, cst.Attribute)):
@@ -157,12 +162,12 @@ class Holders:
                 if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
                     name = self._parameter_for(value.node, outer, parent)
                     if name is not None:
-                        yield Holder(cst.Name(name), None, function=value.node, value=call)
+                        yield HeldByParameter(name, value.node)
                         return
         yield Unheld(call, "it has no name of its own here")
 
     @staticmethod
-    def _parameter_for(function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> Optional[str]:
+    def _parameter_for(function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> str | None:
         if arg.keyword is not None:
             return arg.keyword.value
         names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]

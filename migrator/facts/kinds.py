@@ -85,12 +85,29 @@ class Kinds:
             return False
         function = value.function
         if isinstance(function, Member):  # x.reshape(...), x.astype(...): an array's methods give arrays
-            return Kinds.is_array(function.owner) or function.name in ("astype", "reshape", "numpy", "to_numpy", "values")
+            return Kinds.is_array(function.owner) or function.name in (
+                "astype",
+                "reshape",
+                "numpy",
+                "to_numpy",
+                "values",
+            )
         return isinstance(function, External) and function.path.startswith(
-            ("numpy.", "sklearn.", "keras.datasets.", "pandas.", "tensorflow.constant", "tensorflow.convert_to_tensor",
-             "keras.utils.to_categorical", "tensorflow.cast", "tensorflow.one_hot", "tensorflow.random.",
-             "keras.utils.pad_sequences", "keras.preprocessing.sequence.pad_sequences")
-        )  # fmt: skip
+            (
+                "numpy.",
+                "sklearn.",
+                "keras.datasets.",
+                "pandas.",
+                "tensorflow.constant",
+                "tensorflow.convert_to_tensor",
+                "keras.utils.to_categorical",
+                "tensorflow.cast",
+                "tensorflow.one_hot",
+                "tensorflow.random.",
+                "keras.utils.pad_sequences",
+                "keras.preprocessing.sequence.pad_sequences",
+            )
+        )
 
 
 def is_call_of(value: Value, *paths: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import Optional, Union, cast
+from typing import cast
 
 import libcst as cst
 
@@ -137,8 +137,7 @@ class Losses:
         return _alternatives(kinds) if kinds else DATA
 
     def _parameter(self, param: cst.Param, path: tuple[int, ...]) -> str:
-        function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
-        arguments = self.resolver.arguments(param, cast(Union[cst.FunctionDef, cst.Lambda], function))
+        arguments = self.resolver.given(param)
         return _alternatives([self.kind(a, path) for a in arguments]) if arguments else DATA
 
     def _attribute(self, node: cst.Attribute) -> str:
@@ -203,7 +202,13 @@ class Losses:
             return SUM if argument(call, "global_batch_size", 2) is not None else MEAN
         if path == "tensorflow.nn.scale_regularization_loss":
             return FREE
-        if path in ("tensorflow.add_n", "tensorflow.math.add_n", "builtins.sum", "tensorflow.math.add", "tensorflow.add"):
+        if path in (
+            "tensorflow.add_n",
+            "tensorflow.math.add_n",
+            "builtins.sum",
+            "tensorflow.math.add",
+            "tensorflow.add",
+        ):
             return _sum_of(self.kind(a) for a in args)
         if api.is_loss_function(path):
             return SAMPLES
@@ -300,13 +305,19 @@ def _loss_object(call: cst.Call) -> str:
     if reduction is None:
         return MEAN
     text = reduction.value
-    name = text.evaluated_value if isinstance(text, cst.SimpleString) else text.attr.value if isinstance(text, cst.Attribute) else ""
+    name = (
+        text.evaluated_value
+        if isinstance(text, cst.SimpleString)
+        else text.attr.value
+        if isinstance(text, cst.Attribute)
+        else ""
+    )
     return {"none": SAMPLES, "sum": SUM, "auto": MEAN, "sum_over_batch_size": MEAN, "mean": MEAN}.get(
         str(name).lower(), DATA
     )
 
 
-def _integers(node: cst.BaseExpression) -> Optional[list[int]]:
+def _integers(node: cst.BaseExpression) -> list[int] | None:
     def each() -> Iterator[cst.BaseExpression]:
         if isinstance(node, (cst.Tuple, cst.List)):
             yield from (e.value for e in node.elements)
@@ -321,5 +332,3 @@ def _integers(node: cst.BaseExpression) -> Optional[list[int]]:
             return None
         found.append(sign * int(number.value))
     return found
-
-

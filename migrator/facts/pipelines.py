@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Optional, Union, cast
+from typing import cast
 
 import libcst as cst
 
@@ -16,9 +16,16 @@ from migrator.facts.values import External, Function, Object
 
 _RUNTIME_SHARDS = (f"{api.RUNTIME}.shard_batches", f"{api.RUNTIME}.shard_and_rebatch_dataset")
 # Iterating over these is iterating over their first argument.
-_ITERATION_WRAPPERS = frozenset({
-    "builtins.enumerate", "builtins.iter", "builtins.list", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
-})  # fmt: skip
+_ITERATION_WRAPPERS = frozenset(
+    {
+        "builtins.enumerate",
+        "builtins.iter",
+        "builtins.list",
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "tqdm.notebook.tqdm",
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +40,11 @@ class Step:
         return cast(cst.Attribute, self.call.func).value
 
 
+def batch_argument(step: Step) -> cst.Arg | None:
+    """The argument of a batching step that holds the batch size."""
+    return argument(step.call, "batch_size", 0)
+
+
 @dataclass(eq=False)
 class Pipeline:
     """A dataset as it is consumed, with its steps from the source on.
@@ -43,7 +55,7 @@ class Pipeline:
 
     consumed: cst.BaseExpression
     steps: list[Step] = field(default_factory=list)
-    source: Optional[cst.Call] = None
+    source: cst.Call | None = None
     source_path: str = ""
     unseen: str = ""
     uses: list[cst.CSTNode] = field(default_factory=list)
@@ -176,7 +188,12 @@ class Pipelines:
         return isinstance(binding.value, cst.Name) and binding.value.value == "None"
 
     def _follow_bindings(
-        self, bindings: list[Binding], name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+        self,
+        bindings: list[Binding],
+        name: str,
+        path: tuple[int, ...],
+        pipeline: Pipeline,
+        seen: set[cst.CSTNode],
     ) -> None:
         if not bindings:
             pipeline.unseen = f"`{name}` is not defined in this file"
@@ -195,7 +212,7 @@ class Pipelines:
 
     def _continues(self, binding: Binding) -> bool:
         """`ds = ds.map(f)`: the earlier value goes on, whether or not the condition around it holds."""
-        node: Optional[cst.CSTNode] = binding.value
+        node: cst.CSTNode | None = binding.value
         while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             node = node.func.value
         if isinstance(binding.target, cst.Attribute):
@@ -205,8 +222,7 @@ class Pipelines:
     def _follow_parameter(
         self, param: cst.Param, name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
     ) -> None:
-        function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
-        arguments = self.resolver.arguments(param, cast(Union[cst.FunctionDef, cst.Lambda], function))
+        arguments = self.resolver.given(param)
         if len(arguments) == 1:
             self._follow(arguments[0], path, pipeline, seen)
         elif arguments:

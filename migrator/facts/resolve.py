@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Callable, Optional, cast
+from typing import Callable, cast
 
 import libcst as cst
 
@@ -33,14 +33,22 @@ Values = tuple[Value, ...]
 
 _BUILTINS = frozenset(dir(builtins))
 _LITERALS = (
-    cst.BaseString, cst.BaseNumber, cst.Tuple, cst.List, cst.Set, cst.Dict, cst.ListComp, cst.GeneratorExp, cst.DictComp,
+    cst.BaseString,
+    cst.BaseNumber,
+    cst.Tuple,
+    cst.List,
+    cst.Set,
+    cst.Dict,
+    cst.ListComp,
+    cst.GeneratorExp,
+    cst.DictComp,
     cst.SetComp,
-)  # fmt: skip
+)
 # Nested calls deeper than this are generated code, not a training script; Python's own stack must not decide.
 _MAX_DEPTH = 120
 
 
-def argument(call: cst.Call, name: str, position: Optional[int] = None) -> Optional[cst.Arg]:
+def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
     """The argument given by that keyword, or at that position before any `*args`."""
     for i, arg in enumerate(call.args):
         if arg.keyword is not None:
@@ -65,11 +73,11 @@ class Resolver:
         self._memo: dict[cst.CSTNode, Values] = {}
         self._busy: set[cst.CSTNode] = set()
         self._depth = 0
-        self._callers: Optional[dict[cst.CSTNode, list[cst.Call]]] = None
+        self._callers: dict[cst.CSTNode, list[cst.Call]] | None = None
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
-    def values(self, node: Optional[cst.CSTNode]) -> Values:
+    def values(self, node: cst.CSTNode | None) -> Values:
         """All that the expression may be; empty where it has no value or depends on itself alone."""
         if node is None:
             return ()
@@ -130,8 +138,11 @@ class Resolver:
     def _dict_values(self, node: cst.Dict, index: cst.BaseExpression) -> Iterable[Value]:
         pairs = [e for e in node.elements if isinstance(e, cst.DictElement)]
         if isinstance(index, cst.SimpleString):
-            same = [e for e in pairs if isinstance(e.key, cst.SimpleString)
-                    and e.key.evaluated_value == index.evaluated_value]  # fmt: skip
+            same = [
+                e
+                for e in pairs
+                if isinstance(e.key, cst.SimpleString) and e.key.evaluated_value == index.evaluated_value
+            ]
             pairs = same or pairs
         return [v for e in pairs for v in self.values(e.value)]
 
@@ -160,7 +171,9 @@ class Resolver:
             return self.values(node)
         if isinstance(node, (cst.Tuple, cst.List)):
             elements = [e.value for e in node.elements]
-            if any(isinstance(e, cst.StarredElement) for e in node.elements) or not -len(elements) <= path[0] < len(elements):
+            if any(isinstance(e, cst.StarredElement) for e in node.elements) or not -len(elements) <= path[0] < len(
+                elements
+            ):
                 return (Unknown(node),)
             return self.project(elements[path[0]], path[1:])
         if isinstance(node, cst.IfExp):
@@ -187,7 +200,7 @@ class Resolver:
             return self.project(base.node, path)
         return (Element(base, path),)
 
-    def _iterated(self, node: Optional[cst.CSTNode], path: tuple[int, ...]) -> Iterator[Value]:
+    def _iterated(self, node: cst.CSTNode | None, path: tuple[int, ...]) -> Iterator[Value]:
         """What a `for` target at that path gets, looking through enumerate, zip and literal sequences."""
         for value in self.values(node):
             if isinstance(value, Literal) and isinstance(value.node, (cst.Tuple, cst.List)):
@@ -230,7 +243,7 @@ class Resolver:
 
     def _same_flow(self, here: Scope, scope: Scope) -> bool:
         """Whether code of `here` runs in line with the statements of `scope`: a comprehension does, a function not."""
-        current: Optional[Scope] = here
+        current: Scope | None = here
         while current is not None and current is not scope:
             if current.is_function or current.is_class:
                 return False
@@ -243,7 +256,7 @@ class Resolver:
         loops = list(tree.loops_around(node))
         found: list[Binding] = []
         later: list[Binding] = []
-        certain: Optional[Binding] = None
+        certain: Binding | None = None
         for binding in sorted(bindings, key=lambda b: order[b.node], reverse=True):
             if self._takes_effect(binding) >= here:
                 later.append(binding)
@@ -305,7 +318,7 @@ class Resolver:
         return kept[::-1]
 
     def _continues(self, binding: Binding) -> bool:
-        node: Optional[cst.CSTNode] = binding.value
+        node: cst.CSTNode | None = binding.value
         while isinstance(node, (cst.Call, cst.Attribute)):
             node = node.func if isinstance(node, cst.Call) else node.value
         return isinstance(node, cst.Name) and node.value == binding.name
@@ -327,10 +340,13 @@ class Resolver:
             if isinstance(function.node, cst.Lambda):
                 return self.values(function.node.body)
             return [v for node in self.returned(function.node) for v in self.values(node)]
-        if isinstance(function, Result) and isinstance(function.function, External):
-            # tf.function(jit_compile=True)(step) and the like
-            if function.function.path in api.TRANSPARENT_WRAPPERS and call.args:
-                return self.values(call.args[0].value)
+        if (
+            isinstance(function, Result)
+            and isinstance(function.function, External)
+            and function.function.path in api.TRANSPARENT_WRAPPERS
+            and call.args  # tf.function(jit_compile=True)(step) and the like
+        ):
+            return self.values(call.args[0].value)
         return (Result(function, call),)
 
     def callers(self, function: cst.CSTNode) -> list[cst.Call]:
@@ -369,9 +385,7 @@ class Resolver:
             return
 
     def _parameter_values(self, param: cst.Param) -> Values:
-        function = self._function_of_parameter(param)
-        if function is None:
-            return (Parameter(param),)
+        function = self.function_of_parameter(param)
         owner = self.owner_class(function)
         if owner is not None and self._is_first(param, function):
             return (Object(Class(owner)),)
@@ -380,27 +394,29 @@ class Resolver:
             found.extend(self.values(expression))
         return _unique(found) or (Parameter(param),)
 
-    def _function_of_parameter(self, param: cst.Param) -> Optional[FunctionLike]:
-        for owner in self.tree.ancestors(param):
-            if isinstance(owner, (cst.FunctionDef, cst.Lambda)):
-                return owner
-        return None
+    def function_of_parameter(self, param: cst.Param) -> FunctionLike:
+        return next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
+
+    def given(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """The expressions that the callers in this script give the parameter, its default among them."""
+        return self.arguments(param, self.function_of_parameter(param))
 
     def _is_first(self, param: cst.Param, function: FunctionLike) -> bool:
         params = (*function.params.posonly_params, *function.params.params)
         return bool(params) and params[0] is param
 
-    def owner_class(self, function: FunctionLike) -> Optional[cst.ClassDef]:
+    def owner_class(self, function: FunctionLike) -> cst.ClassDef | None:
         """The class whose instance the function's first parameter is; None for functions and static methods."""
         if not isinstance(function, cst.FunctionDef):
             return None
-        if any(isinstance(d.decorator, cst.Name) and d.decorator.value in ("staticmethod", "classmethod")
-               for d in function.decorators):  # fmt: skip
+        if any(
+            isinstance(d.decorator, cst.Name) and d.decorator.value in ("staticmethod", "classmethod")
+            for d in function.decorators
+        ):
             return None
         return self.tree.class_of(function)
 
     def arguments(self, param: cst.Param, function: FunctionLike) -> list[cst.BaseExpression]:
-        """The expressions that the callers in this script give the parameter, its default among them."""
         params = [*function.params.posonly_params, *function.params.params]
         position = next((i for i, p in enumerate(params) if p is param), None)
         bound = self.owner_class(function) is not None
@@ -447,7 +463,7 @@ class Resolver:
             for base in self.bases(ancestor)
         )
 
-    def method(self, cls: Class, name: str) -> Optional[cst.FunctionDef]:
+    def method(self, cls: Class, name: str) -> cst.FunctionDef | None:
         for ancestor in self.lineage(cls):
             for binding in self.tree.scopes[ancestor.node].bindings.get(name, ()):
                 if isinstance(binding.node, cst.FunctionDef):
@@ -478,9 +494,11 @@ class Resolver:
 
     def _class_attribute(self, cls: Class, name: str) -> list[Value]:
         return [
-            v for ancestor in self.lineage(cls) for b in self.tree.scopes[ancestor.node].bindings.get(name, ())
+            v
+            for ancestor in self.lineage(cls)
+            for b in self.tree.scopes[ancestor.node].bindings.get(name, ())
             for v in self.binding_values(b)
-        ]  # fmt: skip
+        ]
 
     def attribute_bindings(self, cls: Class, name: str) -> list[Binding]:
         """Where `self.name` of the class, its bases or its subclasses gets a value, or `obj.name` from outside."""

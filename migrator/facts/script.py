@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Optional, Union
 
 import libcst as cst
 
@@ -91,7 +90,7 @@ class Facts:
     # -- imports -------------------------------------------------------------------------------------------------
 
     @cached_property
-    def framework_import(self) -> Optional[Statement]:
+    def framework_import(self) -> Statement | None:
         """The first statement at the top level that imports TensorFlow or Keras, or holds such an import."""
         for node in self.tree.imports:
             if any(_is_framework(name) for name in imported_modules(node)):
@@ -101,7 +100,7 @@ class Facts:
         return None
 
 
-def imported_modules(node: Union[cst.Import, cst.ImportFrom]) -> list[str]:
+def imported_modules(node: cst.Import | cst.ImportFrom) -> list[str]:
     """The dotted names of the modules that an import statement names."""
     if isinstance(node, cst.ImportFrom):
         return [dotted(node.module)] if node.module is not None and not node.relative else []

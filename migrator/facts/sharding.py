@@ -14,26 +14,35 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Optional, Union
+from typing import Union
 
 import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts import api
-from migrator.facts.pipelines import Pipeline, Step
+from migrator.facts.obstacles import Obstacles
+from migrator.facts.pipelines import Pipeline, Step, batch_argument
 from migrator.facts.resolve import Resolver, argument
 from migrator.facts.training import Consumption, Training
 from migrator.facts.tree import Binding, Scope, Statement, Tree
 from migrator.facts.values import External
 
-_HARMLESS_CALLS = frozenset({
-    "builtins.len", "builtins.print", "builtins.type", "tensorflow.data.experimental.cardinality",
-})  # fmt: skip
+_HARMLESS_CALLS = frozenset(
+    {
+        "builtins.len",
+        "builtins.print",
+        "builtins.type",
+        "tensorflow.data.experimental.cardinality",
+    }
+)
 _HARMLESS_ATTRIBUTES = frozenset({"cardinality", "element_spec"})
-_AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {"take", "skip", "filter", "enumerate", "with_options", "apply"}
-_SEEDERS = frozenset({
-    "tensorflow.random.set_seed", "keras.utils.set_random_seed", "tensorflow.compat.v1.set_random_seed",
-})  # fmt: skip
+_SEEDERS = frozenset(
+    {
+        "tensorflow.random.set_seed",
+        "keras.utils.set_random_seed",
+        "tensorflow.compat.v1.set_random_seed",
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +54,7 @@ class CutPipeline:
     """
 
     prefix: cst.BaseExpression
-    target: Optional[cst.CSTNode]
+    target: cst.CSTNode | None
     statement: Statement
     batch: cst.Arg
     drop_remainder: bool
@@ -60,7 +69,7 @@ class CutBatches:
     """
 
     dataset: cst.BaseExpression
-    before: Optional[Statement] = None
+    before: Statement | None = None
 
 
 Plan = Union[CutPipeline, CutBatches, Refusal]
@@ -72,6 +81,7 @@ class Sharding:
         self.resolver = resolver
         self.training = training
         self.pipelines = training.pipelines
+        self._obstacles = Obstacles(tree, resolver, training)
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
@@ -95,7 +105,13 @@ class Sharding:
         for consumption in self.consumptions:
             plan = self._plan(consumption)
             if plan is not None:
-                key = plan.prefix if isinstance(plan, CutPipeline) else plan.node if isinstance(plan, Refusal) else plan.dataset
+                key = (
+                    plan.prefix
+                    if isinstance(plan, CutPipeline)
+                    else plan.node
+                    if isinstance(plan, Refusal)
+                    else plan.dataset
+                )
                 found.setdefault(key, plan)
         return [*found.values(), *self._updates_without_data()]
 
@@ -105,7 +121,7 @@ class Sharding:
         return bool(self.consumptions) and not any(isinstance(p, Refusal) for p in self.plans)
 
     def _updates_without_data(self) -> Iterator[Refusal]:
-        seen: set[Optional[cst.FunctionDef]] = set()
+        seen: set[cst.FunctionDef | None] = set()
         for update in self.training.updates:
             function = self.tree.function_of(update.call)
             if function in seen or self.training.step_class(update) is not None:
@@ -114,113 +130,28 @@ class Sharding:
                 seen.add(function)
                 yield Refusal(
                     update.call,
-                    "no tf.data dataset is seen that gives this update its batches, so every worker trains on all of them",
+                    "no tf.data dataset is seen that gives this update its batches, so every worker trains on all "
+                    "of them",
                     "iterate over a tf.data.Dataset in this file, or give each worker its share by hand with "
                     "lockstep.shard_arrays and lockstep.local_batch_size",
-                )  # fmt: skip
+                )
 
-    def _plan(self, consumption: Consumption) -> Optional[Plan]:
+    def _plan(self, consumption: Consumption) -> Plan | None:
         pipeline = self.pipelines.history(consumption.dataset)
         if pipeline.is_sharded:
             return None
-        obstacle = self._obstacle(pipeline, consumption)
+        obstacle = self._obstacles.to(pipeline, consumption)
         if obstacle is not None:
             return obstacle
         return self._cut_pipeline(pipeline, consumption) or self._cut_batches(pipeline, consumption)
 
-    def _obstacle(self, pipeline: Pipeline, consumption: Consumption) -> Optional[Refusal]:
-        node = consumption.dataset
-        if any(s.method == "shard" for s in pipeline.steps):
-            return Refusal(node, "this dataset is cut by Dataset.shard already", "remove the shard, then migrate again")
-        if not pipeline.is_batched:
-            if pipeline.unseen and isinstance(consumption.reader, cst.Call):
-                return None  # what `fit` reads from a dataset are batches
-            why = f"whether this dataset holds batches cannot be seen: {pipeline.unseen}" if pipeline.unseen else (
-                "this dataset is not batched, so there is nothing to split"
-            )  # fmt: skip
-            return Refusal(node, why, "give the dataset a .batch(...) in this file, or shard it by hand")
-        after = pipeline.steps[pipeline.steps.index(pipeline.batch_steps[0]) + 1 :] if pipeline.batch_steps else pipeline.steps
-        strange = next((s for s in after if s.method not in _AFTER_BATCH), None)
-        if strange is not None:
-            return Refusal(
-                strange.call, f"`{strange.method}` after the batches are made leaves no global batch to split",
-                "batch once, at the end of the pipeline",
-            )  # fmt: skip
-        return self._fixed_shape(pipeline, consumption)
-
-    def _fixed_shape(self, pipeline: Pipeline, consumption: Consumption) -> Optional[Refusal]:
-        """A batch size that the step or the model has built in does not survive the split."""
-        batch = self._batch_argument(pipeline.batch_steps[0]) if pipeline.batch_steps else None
-        for call in self.tree.calls:
-            for arg in call.args:
-                if arg.keyword is not None and arg.keyword.value in ("batch_input_shape", "batch_shape") and self._is_fixed(arg.value):
-                    return Refusal(
-                        arg.value, "the model's input has the global batch size built in, so its batches cannot be split",
-                        "leave the batch dimension open (None)",
-                    )  # fmt: skip
-        use = self._use_in_step(batch, consumption) if batch is not None else None
-        if use is not None:
-            return Refusal(
-                use, f"the training step uses the global batch size `{use.value}`, but each worker has only its part of a batch",
-                "take the size from the batch itself, for instance tf.shape(x)[0]",
-            )  # fmt: skip
-        return None
-
-    @staticmethod
-    def _is_fixed(shape: cst.BaseExpression) -> bool:
-        first = shape.elements[0].value if isinstance(shape, (cst.Tuple, cst.List)) and shape.elements else None
-        return first is not None and not (isinstance(first, cst.Name) and first.value == "None")
-
-    def _use_in_step(self, batch: cst.Arg, consumption: Consumption) -> Optional[cst.Name]:
-        if not isinstance(batch.value, cst.Name) or isinstance(consumption.reader, cst.Call):
-            return None
-        reader = consumption.reader
-        body = reader.body if isinstance(reader, cst.For) else self.tree.parent[reader]
-        bodies = self.training.reached_from(body)
-        home = self.tree.scope_of(batch.value).lookup(batch.value.value)
-        for name in self.tree.names[batch.value.value]:
-            if self.tree.scope_of(name).lookup(name.value) is not home or self._is_divisor(name):
-                continue
-            if any(self.tree.contains(b, name) for b in bodies) and not self._is_printed(name) and not self._is_own(name, batch):
-                return name
-        return None
-
-    def _is_own(self, name: cst.Name, batch: cst.Arg) -> bool:
-        """The pipeline itself, built anew in each epoch."""
-        return self.tree.contains(self.tree.statement_of(batch), name)
-
-    def _is_divisor(self, name: cst.Name) -> bool:
-        """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`): it means the global batch and stays."""
-        child: cst.CSTNode = name
-        for owner in self.tree.ancestors(name):
-            if isinstance(owner, cst.BinaryOperation):
-                return isinstance(owner.operator, (cst.Divide, cst.FloorDivide)) and owner.right is child
-            if isinstance(owner, cst.Arg) and owner.keyword is not None and owner.keyword.value == "global_batch_size":
-                return True
-            if isinstance(owner, cst.Call) and not any(a is child for a in owner.args):
-                return False
-            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
-                return False
-            child = owner
-        return False
-
-    def _is_printed(self, name: cst.Name) -> bool:
-        return any(
-            isinstance(owner, cst.Call) and isinstance(owner.func, cst.Name) and owner.func.value == "print"
-            for owner in self.tree.ancestors(name)
-        )
-
     # -- within the pipeline -------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _batch_argument(step: Step) -> Optional[cst.Arg]:
-        return argument(step.call, "batch_size", 0)
-
-    def _cut_pipeline(self, pipeline: Pipeline, consumption: Consumption) -> Optional[CutPipeline]:
+    def _cut_pipeline(self, pipeline: Pipeline, consumption: Consumption) -> CutPipeline | None:
         if len(pipeline.batch_steps) != 1 or pipeline.unseen or pipeline.source is None:
             return None
         batch_step = pipeline.batch_steps[0]
-        batch = self._batch_argument(batch_step)
+        batch = batch_argument(batch_step)
         before = pipeline.steps[: pipeline.steps.index(batch_step) + 1]
         anchor = before[self._cut(before[:-1])]
         statement = self.tree.statement_of(anchor.call)
@@ -257,7 +188,9 @@ class Sharding:
     @cached_property
     def _seeds_everything(self) -> bool:
         return any(
-            isinstance(v, External) and v.path in _SEEDERS for call in self.tree.calls for v in self.resolver.values(call.func)
+            isinstance(v, External) and v.path in _SEEDERS
+            for call in self.tree.calls
+            for v in self.resolver.values(call.func)
         )
 
     def _is_alone(self, anchor: Step, batch: Step, pipeline: Pipeline) -> bool:
@@ -282,7 +215,7 @@ class Sharding:
         between = pipeline.steps[pipeline.steps.index(anchor) : pipeline.steps.index(batch)]
         return any(self.tree.function_of(s.call) is not home for s in between)
 
-    def _form(self, anchor: Step, statement: Statement) -> Optional[tuple[Optional[cst.CSTNode], Statement]]:
+    def _form(self, anchor: Step, statement: Statement) -> tuple[cst.CSTNode | None, Statement] | None:
         """The target that the statement assigns the pipeline to, and the statement to insert before."""
         top: cst.CSTNode = anchor.call
         while True:
@@ -306,7 +239,7 @@ class Sharding:
             return (target, outer) if outer is not None else None
         return target, statement
 
-    def _unconditional(self, anchor: Step, statement: Statement) -> Optional[Statement]:
+    def _unconditional(self, anchor: Step, statement: Statement) -> Statement | None:
         """`if shuffle: ds = ds.shuffle(n)`: the shard stands before the `if`, in the block that made the dataset."""
         if not isinstance(anchor.base, cst.Name):
             return statement
@@ -338,8 +271,10 @@ class Sharding:
         if binding.kind == "param":
             return self.tree.function_of(anchor.call) is not self.tree.function_of(binding.node)
         statement = self.tree.statement_of(binding.node)
-        return statement in statements or self.tree.order[statement] > self.tree.order[self.tree.statement_of(anchor.call)] or (
-            self.tree.function_of(statement) is not self.tree.function_of(anchor.call)
+        return (
+            statement in statements
+            or self.tree.order[statement] > self.tree.order[self.tree.statement_of(anchor.call)]
+            or (self.tree.function_of(statement) is not self.tree.function_of(anchor.call))
         )
 
     def _is_harmless(self, use: cst.CSTNode) -> bool:
@@ -354,7 +289,7 @@ class Sharding:
     def _is_known_before(self, node: cst.CSTNode, statement: Statement) -> bool:
         """Whether the names in the batch-size expression have their values before the statement runs."""
         here = self.tree.scope_of(statement)
-        for name in _names_in(node):
+        for name in self.tree.names_in(node):
             if self.tree.scope_of(name).lookup(name.value) is here:
                 for binding in self.resolver.reaching(name):
                     if self.tree.order[binding.node] > self.tree.order[statement]:
@@ -369,11 +304,14 @@ class Sharding:
         here: Scope = self.tree.scope_of(statement)
         if here.parent is None or here.lookup(name.value) is not here:
             return False
+        order = self.tree.order
         return all(
-            use is name or self.tree.order[use] < self.tree.order[statement] or here.lookup(use.value) is not self.tree.scope_of(use).lookup(use.value)
+            use is name
+            or order[use] < order[statement]
+            or self.tree.scope_of(use).lookup(use.value) is not here
+            or isinstance(self.tree.parent.get(use), cst.Attribute)
             for use in self.tree.names[name.value]
-            if not isinstance(self.tree.parent.get(use), cst.Attribute)
-        )  # fmt: skip
+        )
 
     # -- where it is read ----------------------------------------------------------------------------------------
 
@@ -398,12 +336,3 @@ class Sharding:
             for binding in self.resolver.reaching(dataset)
             for use in self.pipelines.loads_of(binding)
         )
-
-
-def _names_in(node: cst.CSTNode) -> Iterator[cst.Name]:
-    from migrator.facts.tree import semantic_children
-
-    if isinstance(node, cst.Name):
-        yield node
-    for child in semantic_children(node):
-        yield from _names_in(child)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Union, cast
+from typing import cast
 
 import libcst as cst
 
-from migrator.facts.holders import Holder, Holders, Unheld
+from migrator.facts.holders import Holder, Holders, Origin, Unheld
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
 from migrator.facts.training import Training
@@ -28,9 +28,9 @@ class Trained:
         self.training = training
         self._holders = Holders(tree, resolver, kinds)
 
-    def holders(self) -> list[Union[Holder, Unheld]]:
+    def holders(self) -> list[Origin]:
         """Where every trained object gets its name, in source order; what has no such place as `Unheld`."""
-        found: dict[Union[Holder, Unheld], None] = {}
+        found: dict[Origin, None] = {}
         for root in self._roots():
             if isinstance(root, Unheld):
                 found.setdefault(root)
@@ -39,15 +39,16 @@ class Trained:
                     found.setdefault(holder)
         return sorted(found, key=self._order)
 
-    def of(self, expression: cst.BaseExpression) -> list[Union[Holder, Unheld]]:
+    def of(self, expression: cst.BaseExpression) -> list[Origin]:
         """Where the object that the expression stands for gets its name."""
         return self._holders.of(expression)
 
-    def _order(self, holder: Union[Holder, Unheld]) -> int:
-        node = holder.node if isinstance(holder, Unheld) else holder.statement or holder.function
-        return self.tree.order[cast(cst.CSTNode, node)]
+    def _order(self, holder: Origin) -> int:
+        if isinstance(holder, Holder):
+            return self.tree.order[holder.statement]
+        return self.tree.order[holder.node if isinstance(holder, Unheld) else holder.function]
 
-    def _roots(self) -> Iterator[Union[cst.BaseExpression, Unheld]]:
+    def _roots(self) -> Iterator[cst.BaseExpression | Unheld]:
         for fit in self.training.fits:
             yield fit.model
         for update in self.training.updates:
@@ -58,7 +59,7 @@ class Trained:
                     if sources is not None:
                         yield from self._behind(sources, set())
 
-    def _behind(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Union[cst.BaseExpression, Unheld]]:
+    def _behind(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression | Unheld]:
         """The models and variables whose weights the expression lists."""
         if node in seen:
             return
@@ -82,12 +83,15 @@ class Trained:
         else:
             yield Unheld(node, "what these weights belong to cannot be seen")
 
-    def _behind_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Union[cst.BaseExpression, Unheld]]:
+    def _behind_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression | Unheld]:
         if isinstance(call.func, cst.Name) and call.func.value in _SEQUENCE_CALLS and call.args:
             yield from self._behind(call.args[0].value, seen)
             return
-        functions = [v.node for v in self.resolver.values(call.func)
-                     if isinstance(v, Function) and isinstance(v.node, cst.FunctionDef)]  # fmt: skip
+        functions = [
+            v.node
+            for v in self.resolver.values(call.func)
+            if isinstance(v, Function) and isinstance(v.node, cst.FunctionDef)
+        ]
         if not functions:
             yield Unheld(call, "what these weights belong to cannot be seen")
         for function in functions:
@@ -95,22 +99,26 @@ class Trained:
                 yield from self._behind(returned, seen)
 
     def _behind_name(
-        self, node: Union[cst.Name, cst.Attribute], seen: set[cst.CSTNode]
-    ) -> Iterator[Union[cst.BaseExpression, Unheld]]:
+        self, node: cst.Name | cst.Attribute, seen: set[cst.CSTNode]
+    ) -> Iterator[cst.BaseExpression | Unheld]:
         values = self.resolver.values(node)
         if values and all(self.kinds.is_variable(v) or self.kinds.has_weights(v) for v in values):
             yield node
             return
-        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else [
-            b for owner in self.resolver.values(node.value) if hasattr(owner, "of")
-            for b in self.resolver.attribute_bindings(owner.of, node.attr.value)  # type: ignore[arg-type]
-        ]  # fmt: skip
+        bindings = (
+            self.resolver.reaching(node)
+            if isinstance(node, cst.Name)
+            else [
+                b
+                for owner in self.resolver.values(node.value)
+                if hasattr(owner, "of")
+                for b in self.resolver.attribute_bindings(owner.of, node.attr.value)  # type: ignore[arg-type]
+            ]
+        )
         followed = False
         for binding in bindings:
             if binding.kind == "param":
-                param = cast(cst.Param, binding.node)
-                function = next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
-                for given in self.resolver.arguments(param, cast(Union[cst.FunctionDef, cst.Lambda], function)):
+                for given in self.resolver.given(cast(cst.Param, binding.node)):
                     followed = True
                     yield from self._behind(given, seen)
             elif binding.kind == "assign" and binding.value is not None and not binding.path:
@@ -122,11 +130,13 @@ class Trained:
     def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The model itself for `model.layers[0]` or `model.get_layer("a")`: a model is broadcast as one."""
         while True:
-            if isinstance(node, cst.Subscript):
+            if isinstance(node, cst.Subscript) or (isinstance(node, cst.Attribute) and node.attr.value == "layers"):
                 node = node.value
-            elif isinstance(node, cst.Attribute) and node.attr.value == "layers":
-                node = node.value
-            elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "get_layer":
+            elif (
+                isinstance(node, cst.Call)
+                and isinstance(node.func, cst.Attribute)
+                and node.func.attr.value == "get_layer"
+            ):
                 node = node.func.value
             else:
                 return node

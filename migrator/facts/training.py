@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Union, cast
+from typing import cast
 
 import libcst as cst
-
 
 from migrator.facts.gradients import GradientFlow, Gradients
 from migrator.facts.kinds import Kinds, is_call_of
@@ -19,9 +18,17 @@ from migrator.facts.tree import Tree, semantic_children
 from migrator.facts.values import Class, External, Function, Member, Object, Parameter, Result, Unknown, Value
 
 # Only Keras's `fit` takes these: scikit-learn's and others' do not.
-_FIT_KEYWORDS = frozenset({
-    "epochs", "batch_size", "validation_data", "validation_split", "steps_per_epoch", "callbacks", "initial_epoch",
-})  # fmt: skip
+_FIT_KEYWORDS = frozenset(
+    {
+        "epochs",
+        "batch_size",
+        "validation_data",
+        "validation_split",
+        "steps_per_epoch",
+        "callbacks",
+        "initial_epoch",
+    }
+)
 _ASSIGNMENTS = frozenset({"assign", "assign_sub", "assign_add", "scatter_sub", "scatter_add"})
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
@@ -57,7 +64,7 @@ class Consumption:
     """A place where training takes its batches from a dataset: the loop, or the `fit` call."""
 
     dataset: cst.BaseExpression
-    reader: Union[cst.For, cst.CompFor, cst.Call]
+    reader: cst.For | cst.CompFor | cst.Call
 
 
 class Training:
@@ -109,9 +116,10 @@ class Training:
             opaque = not values or any(isinstance(v, (Parameter, Unknown, Member)) or _is_opaque(v) for v in values)
             if call not in known and keywords & _FIT_KEYWORDS and opaque and not _is_super(func.value):
                 yield UnknownTraining(
-                    call, "this looks like Keras's `fit`, but what the model is cannot be seen here",
+                    call,
+                    "this looks like Keras's `fit`, but what the model is cannot be seen here",
                     "make the model in this file, or wrap this call by hand",
-                )  # fmt: skip
+                )
 
     def _unsupported_calls(self) -> Iterator[UnknownTraining]:
         for call, func in self._methods("fit_generator", "train_on_batch", "minimize"):
@@ -122,9 +130,10 @@ class Training:
                 name != "minimize" and (not values or any(isinstance(v, Parameter) for v in values))
             ):
                 yield UnknownTraining(
-                    call, f"training by `{name}` is not migrated yet",
+                    call,
+                    f"training by `{name}` is not migrated yet",
                     "write the step with a GradientTape and apply_gradients, or train with fit",
-                )  # fmt: skip
+                )
 
     def _lost_gradients(self) -> Iterator[UnknownTraining]:
         """Gradients of weights whose way to an update cannot be seen."""
@@ -135,9 +144,10 @@ class Training:
             sources = call.args[1].value
             if any(self._is_weights(v) for v in self.resolver.values(sources)) and not self._only_measured(call):
                 yield UnknownTraining(
-                    call, "these gradients of weights reach no update that can be seen here",
+                    call,
+                    "these gradients of weights reach no update that can be seen here",
                     "apply them in this file with optimizer.apply_gradients",
-                )  # fmt: skip
+                )
 
     def _is_weights(self, value: Value) -> bool:
         return isinstance(value, Member) and value.name in _WEIGHT_LISTS and self.kinds.has_weights(value.owner)
@@ -147,7 +157,9 @@ class Training:
         function = self.tree.function_of(call)
         if function is None:
             return True
-        return not any(g for r in self.resolver.returned(function) for g in self.flow.sources(r) if call in g.tape_calls)
+        return not any(
+            g for r in self.resolver.returned(function) for g in self.flow.sources(r) if call in g.tape_calls
+        )
 
     # -- updates -------------------------------------------------------------------------------------------------
 
@@ -155,7 +167,9 @@ class Training:
     def updates(self) -> list[Update]:
         found = []
         for call, func in self._methods("apply_gradients", "apply"):
-            if func.attr.value == "apply" and not any(self.kinds.is_optimizer(v) for v in self.resolver.values(func.value)):
+            if func.attr.value == "apply" and not any(
+                self.kinds.is_optimizer(v) for v in self.resolver.values(func.value)
+            ):
                 continue
             if any(isinstance(v, Function) for v in self.resolver.values(call.func)):
                 continue  # a method of the script's own: the call inside of it is the update
@@ -183,9 +197,11 @@ class Training:
         if isinstance(node, (cst.List, cst.Tuple)):
             return bool(node.elements) and all(self._is_input(e.value) for e in node.elements)
         values = self.resolver.values(node)
-        return bool(values) and all(self.kinds.is_variable(v) and _starts_from_data(cast(Result, v), self.resolver) for v in values)
+        return bool(values) and all(
+            self.kinds.is_variable(v) and _starts_from_data(cast(Result, v), self.resolver) for v in values
+        )
 
-    def step_class(self, update: Update) -> Optional[Class]:
+    def step_class(self, update: Update) -> Class | None:
         """The model class in whose `train_step` the update stands: `fit` calls it, with batches of its own."""
         function = self.tree.function_of(update.call)
         while function is not None:
@@ -200,9 +216,7 @@ class Training:
     def trains_by_itself(self, values: tuple[Value, ...]) -> bool:
         """Whether `fit` of these models runs a `train_step` of the script's own that applies the gradients."""
         classes = [cls for u in self.updates if (cls := self.step_class(u)) is not None]
-        return any(
-            isinstance(v, Object) and any(cls in self.resolver.lineage(v.of) for cls in classes) for v in values
-        )
+        return any(isinstance(v, Object) and any(cls in self.resolver.lineage(v.of) for cls in classes) for v in values)
 
     # -- data ----------------------------------------------------------------------------------------------------
 
@@ -238,7 +252,7 @@ class Training:
         if loops:
             yield from self._next_calls(loops[-1])
 
-    def _reads(self, loop: Union[cst.For, cst.CompFor]) -> Iterator[Consumption]:
+    def _reads(self, loop: cst.For | cst.CompFor) -> Iterator[Consumption]:
         iterated = self.pipelines.core(loop.iter)
         if isinstance(iterated, cst.Call) and self._is_zip(iterated):
             for arg in iterated.args:
@@ -265,12 +279,12 @@ class Training:
     def reached_from(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The node and the bodies of all functions of the script that run when it runs."""
         bodies: list[cst.CSTNode] = [node]
-        by_function: dict[cst.CSTNode, list[cst.CSTNode]] = {}
+        run_by: dict[cst.Call, list[cst.CSTNode]] = {}
         for function in self.tree.functions:
             for call in self.resolver.callers(function):
-                by_function.setdefault(call, []).append(function)
+                run_by.setdefault(call, []).append(function)
         for body in bodies:
-            for call, functions in by_function.items():
+            for call, functions in run_by.items():
                 if self.tree.contains(body, call):
                     bodies.extend(f for f in functions if f not in bodies)
         return bodies
@@ -294,11 +308,15 @@ _INITIALISERS = re.compile(
 
 def _starts_from_data(variable: Result, resolver: Resolver) -> bool:
     """Whether a tf.Variable begins as data (an image), and not as numbers, random ones or an initialiser's."""
-    initial = next((a.value for a in variable.call.args if a.keyword is None or a.keyword.value == "initial_value"), None)
+    initial = next(
+        (a.value for a in variable.call.args if a.keyword is None or a.keyword.value == "initial_value"), None
+    )
     if initial is None or isinstance(initial, (cst.BaseNumber, cst.List, cst.Tuple, cst.Lambda)):
         return False
     values = resolver.values(initial)
-    return bool(values) and not any(_INITIALISERS.search(_origin(v)) for v in values) and not _has_call(initial, resolver)
+    return (
+        bool(values) and not any(_INITIALISERS.search(_origin(v)) for v in values) and not _has_call(initial, resolver)
+    )
 
 
 def _origin(value: Value) -> str:

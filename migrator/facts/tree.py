@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Optional, Union, cast
+from typing import Union, cast
 
 import libcst as cst
 
@@ -18,10 +18,31 @@ Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
 FunctionLike = Union[cst.FunctionDef, cst.Lambda]
 
 _SKIPPED_FIELDS = {
-    "lpar", "rpar", "comma", "equal", "semicolon", "colon", "dot", "operator", "header", "footer", "leading_lines",
-    "trailing_whitespace", "lines_after_decorators", "lbracket", "rbracket", "lbrace", "rbrace", "star",
-    "trailing_newline", "newline", "asynchronous", "annotation", "returns", "type_parameters",
-}  # fmt: skip
+    "lpar",
+    "rpar",
+    "comma",
+    "equal",
+    "semicolon",
+    "colon",
+    "dot",
+    "operator",
+    "header",
+    "footer",
+    "leading_lines",
+    "trailing_whitespace",
+    "lines_after_decorators",
+    "lbracket",
+    "rbracket",
+    "lbrace",
+    "rbrace",
+    "star",
+    "trailing_newline",
+    "newline",
+    "asynchronous",
+    "annotation",
+    "returns",
+    "type_parameters",
+}
 _SKIPPED_TYPES = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline)
 
 _field_names: dict[type, tuple[str, ...]] = {}
@@ -61,15 +82,15 @@ class Binding:
     name: str
     kind: str
     node: cst.CSTNode
-    value: Optional[cst.CSTNode] = None
+    value: cst.CSTNode | None = None
     path: tuple[int, ...] = ()
-    target: Optional[cst.BaseExpression] = None
+    target: cst.BaseExpression | None = None
 
 
 class Scope:
     """A module, class, function, lambda or comprehension with the names bound in it."""
 
-    def __init__(self, node: cst.CSTNode, parent: Optional[Scope]) -> None:
+    def __init__(self, node: cst.CSTNode, parent: Scope | None) -> None:
         self.node = node
         self.parent = parent
         self.bindings: dict[str, list[Binding]] = defaultdict(list)
@@ -90,11 +111,11 @@ class Scope:
             scope = scope.parent
         return scope
 
-    def lookup(self, name: str) -> Optional[Scope]:
+    def lookup(self, name: str) -> Scope | None:
         """The scope that binds the name as Python resolves it from here: classes do not lend their names inwards."""
         if name in self.globals:
             return self.module() if name in self.module().bindings else None
-        scope: Optional[Scope] = self.parent if name in self.nonlocals else self
+        scope: Scope | None = self.parent if name in self.nonlocals else self
         while scope is not None:
             if name in scope.bindings and (scope is self or not scope.is_class):
                 return scope
@@ -102,7 +123,15 @@ class Scope:
         return None
 
 
-_SCOPE_NODES = (cst.FunctionDef, cst.Lambda, cst.ClassDef, cst.GeneratorExp, cst.ListComp, cst.SetComp, cst.DictComp)
+_SCOPE_NODES = (
+    cst.FunctionDef,
+    cst.Lambda,
+    cst.ClassDef,
+    cst.GeneratorExp,
+    cst.ListComp,
+    cst.SetComp,
+    cst.DictComp,
+)
 
 
 class Tree:
@@ -119,7 +148,7 @@ class Tree:
         self.functions: list[cst.FunctionDef] = []
         self.classes: list[cst.ClassDef] = []
         self.returns: dict[cst.CSTNode, list[cst.Return]] = defaultdict(list)
-        self.imports: list[Union[cst.Import, cst.ImportFrom]] = []
+        self.imports: list[cst.Import | cst.ImportFrom] = []
         self._walk(module, Scope(module, None))
 
     # -- the walk ------------------------------------------------------------------------------------------------
@@ -177,9 +206,14 @@ class Tree:
         return inner
 
     def _bind(
-        self, target: cst.CSTNode, scope: Scope, kind: str, node: cst.CSTNode, value: Optional[cst.CSTNode],
+        self,
+        target: cst.CSTNode,
+        scope: Scope,
+        kind: str,
+        node: cst.CSTNode,
+        value: cst.CSTNode | None,
         path: tuple[int, ...] = (),
-    ) -> None:  # fmt: skip
+    ) -> None:
         if isinstance(target, cst.Name):
             where = scope
             if target.value in scope.globals or target.value in scope.nonlocals:
@@ -266,7 +300,7 @@ class Tree:
             child = owner
         return self.scopes[self.module]
 
-    def function_of(self, node: cst.CSTNode) -> Optional[cst.FunctionDef]:
+    def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function whose body holds the node; lambdas and comprehensions belong to theirs."""
         child = node
         for owner in self.ancestors(node):
@@ -275,7 +309,7 @@ class Tree:
             child = owner
         return None
 
-    def class_of(self, function: cst.FunctionDef) -> Optional[cst.ClassDef]:
+    def class_of(self, function: cst.FunctionDef) -> cst.ClassDef | None:
         """The class of which the function is a method."""
         block = self.parent.get(function)
         owner = self.parent.get(block) if block is not None else None
@@ -296,9 +330,9 @@ class Tree:
         """The block (module, indented block) in which the statement is listed."""
         return self.parent[statement]
 
-    def lift(self, node: cst.CSTNode, block: cst.CSTNode) -> Optional[Statement]:
+    def lift(self, node: cst.CSTNode, block: cst.CSTNode) -> Statement | None:
         """The statement of `block` that holds the node, however deeply; None where the block does not hold it."""
-        current: Optional[cst.CSTNode] = node
+        current: cst.CSTNode | None = node
         while current is not None:
             owner = self.parent.get(current)
             if owner is block:
@@ -306,7 +340,7 @@ class Tree:
             current = owner
         return None
 
-    def loops_around(self, node: cst.CSTNode) -> Iterator[Union[cst.For, cst.While]]:
+    def loops_around(self, node: cst.CSTNode) -> Iterator[cst.For | cst.While]:
         """The loops whose bodies hold the node within its function, innermost first."""
         child = node
         for owner in self.ancestors(node):
@@ -318,6 +352,12 @@ class Tree:
 
     def contains(self, outer: cst.CSTNode, node: cst.CSTNode) -> bool:
         return node is outer or any(owner is outer for owner in self.ancestors(node))
+
+    def names_in(self, node: cst.CSTNode) -> Iterator[cst.Name]:
+        if isinstance(node, cst.Name):
+            yield node
+        for child in semantic_children(node):
+            yield from self.names_in(child)
 
     def last_order_in(self, node: cst.CSTNode) -> int:
         """The order of the last node inside `node`: what comes after has a greater one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Union
+from typing import Union
 
 import libcst as cst
 
@@ -43,8 +43,8 @@ class Element:
 class Function:
     """A function, method or lambda of the script; `owner` is the object that a method is bound to."""
 
-    node: Union[cst.FunctionDef, cst.Lambda]
-    owner: Optional[Value] = None
+    node: cst.FunctionDef | cst.Lambda
+    owner: Value | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Object:
     """An instance of a class of the script; `call` built it, None for `self` inside the class."""
 
     of: Class
-    call: Optional[cst.Call] = None
+    call: cst.Call | None = None
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def summary(changed: int, refused: int, unchanged: int, failed: int, *, dry: boo
     return ", ".join(p for p in parts if p)
 
 
-def _count(number: int, what: str, colour: "str | None") -> str:
+def _count(number: int, what: str, colour: str | None) -> str:
     if not number:
         return ""
     return click.style(f"{number} {'file' if number == 1 else 'files'} {what}", fg=colour)

@@ -1,0 +1,125 @@
+"""What keeps the batches of a dataset or of arrays from being split over workers."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.edits import Refusal
+from migrator.facts import api
+from migrator.facts.pipelines import Pipeline, batch_argument
+from migrator.facts.resolve import Resolver
+from migrator.facts.training import Consumption, Training
+from migrator.facts.tree import Tree
+
+_AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {"take", "skip", "filter", "enumerate", "apply"}
+_SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
+
+
+def built_in_size(tree: Tree) -> Refusal | None:
+    """A refusal where a layer has the size of the global batch in its input shape."""
+    for call in tree.calls:
+        for arg in call.args:
+            if arg.keyword is not None and arg.keyword.value in _SHAPES_WITH_BATCH and _is_fixed(arg.value):
+                return Refusal(
+                    arg.value,
+                    "the model's input has the global batch size built in, so its batches cannot be split",
+                    "leave the batch dimension open (None)",
+                )
+    return None
+
+
+def _is_fixed(shape: cst.BaseExpression) -> bool:
+    first = shape.elements[0].value if isinstance(shape, (cst.Tuple, cst.List)) and shape.elements else None
+    return first is not None and not (isinstance(first, cst.Name) and first.value == "None")
+
+
+class Obstacles:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+
+    def to(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        """Why the batches of this dataset cannot be split; None where they can."""
+        if any(s.method == "shard" for s in pipeline.steps):
+            return Refusal(
+                consumption.dataset,
+                "this dataset is cut by Dataset.shard already",
+                "remove the shard, then migrate again",
+            )
+        return self._batching(pipeline, consumption) or built_in_size(self.tree) or self._step(pipeline, consumption)
+
+    def _batching(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        if not pipeline.is_batched:
+            if pipeline.unseen and isinstance(consumption.reader, cst.Call):
+                return None  # what `fit` reads from a dataset are batches
+            why = "this dataset is not batched, so there is nothing to split"
+            if pipeline.unseen:
+                why = f"whether this dataset holds batches cannot be seen: {pipeline.unseen}"
+            advice = "give the dataset a .batch(...) in this file, or shard it by hand"
+            return Refusal(consumption.dataset, why, advice)
+        batch = pipeline.batch_steps[0] if pipeline.batch_steps else None
+        after = pipeline.steps[pipeline.steps.index(batch) + 1 :] if batch is not None else pipeline.steps
+        strange = next((s for s in after if s.method not in _AFTER_BATCH), None)
+        if strange is None:
+            return None
+        return Refusal(
+            strange.call,
+            f"`{strange.method}` after the batches are made leaves no global batch to split",
+            "batch once, at the end of the pipeline",
+        )
+
+    def _step(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        """A training step that counts on the global batch size would meet the local one."""
+        batch = batch_argument(pipeline.batch_steps[0]) if pipeline.batch_steps else None
+        if batch is None or not isinstance(batch.value, cst.Name) or isinstance(consumption.reader, cst.Call):
+            return None
+        reader = consumption.reader
+        bodies = self.training.reached_from(reader.body if isinstance(reader, cst.For) else self.tree.parent[reader])
+        size = batch.value
+        home = self.tree.scope_of(size).lookup(size.value)
+        for name in self.tree.names[size.value]:
+            if self.tree.scope_of(name).lookup(name.value) is not home or not self._is_load(name):
+                continue
+            if self._is_divisor(name) or self._is_printed(name) or self._is_own(name, batch):
+                continue
+            if any(self.tree.contains(body, name) for body in bodies):
+                return Refusal(
+                    name,
+                    f"the training step uses the global batch size `{name.value}`, but each worker has only its part "
+                    "of a batch",
+                    "take the size from the batch itself, for instance tf.shape(x)[0]",
+                )
+        return None
+
+    def _is_load(self, name: cst.Name) -> bool:
+        """Whether the node reads the name: attributes and keywords only look alike."""
+        parent = self.tree.parent.get(name)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is name
+        return not (isinstance(parent, cst.Arg) and parent.keyword is name)
+
+    def _is_own(self, name: cst.Name, batch: cst.Arg) -> bool:
+        """The pipeline itself, built anew in each epoch."""
+        return self.tree.contains(self.tree.statement_of(batch), name)
+
+    def _is_divisor(self, name: cst.Name) -> bool:
+        """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`): it means the global batch and stays."""
+        child: cst.CSTNode = name
+        for owner in self.tree.ancestors(name):
+            if isinstance(owner, cst.BinaryOperation):
+                return isinstance(owner.operator, (cst.Divide, cst.FloorDivide)) and owner.right is child
+            if isinstance(owner, cst.Arg) and owner.keyword is not None and owner.keyword.value == "global_batch_size":
+                return True
+            if isinstance(owner, cst.Call) and not any(a is child for a in owner.args):
+                return False
+            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return False
+            child = owner
+        return False
+
+    def _is_printed(self, name: cst.Name) -> bool:
+        return any(
+            isinstance(owner, cst.Call) and isinstance(owner.func, cst.Name) and owner.func.value == "print"
+            for owner in self.tree.ancestors(name)
+        )
