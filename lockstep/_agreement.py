@@ -49,8 +49,7 @@ def agree(call: str, signature: str, advice: str) -> None:
         its_call, _, its_signature = message.decode(errors="replace").partition("\n")
         lines.append(f"  rank {rank}: {its_call} {_shortened(its_signature)}")
     raise MismatchError(
-        f"rank {backend().rank} of {backend().size}: the workers do not agree in {call}. {advice}\n"
-        + "\n".join(lines)
+        f"rank {backend().rank} of {backend().size}: the workers do not agree in {call}. {advice}\n" + "\n".join(lines)
     )
 
 

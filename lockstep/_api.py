@@ -101,9 +101,7 @@ def distributed_optimizer(optimizer: Any, reduction: str = "mean") -> Any:
     return implementation(optimizer, reduction)
 
 
-def shard_and_rebatch_dataset(
-    dataset: Any, global_batch_size: int, drop_remainder: bool = False
-) -> tuple[Any, int]:
+def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, drop_remainder: bool = False) -> tuple[Any, int]:
     """Give each worker its share of a dataset of single, not yet batched samples.
 
     Returns (dataset, local_batch_size): the samples i with i % size() == rank(), and global_batch_size /

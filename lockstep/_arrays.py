@@ -69,9 +69,7 @@ def _validation_length(wanted: float, local_training: int, validation_split: flo
         for length in (nearest + distance, nearest - distance):
             if length > 0 and _keras_split(local_training + length, validation_split) == local_training:
                 return length
-    raise ValueError(
-        f"validation_split={validation_split} leaves a worker without training or validation samples"
-    )
+    raise ValueError(f"validation_split={validation_split} leaves a worker without training or validation samples")
 
 
 def _cyclic(start: int, count: int, rank: int, size: int, length: int) -> np.ndarray[Any, Any]:

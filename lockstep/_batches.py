@@ -37,11 +37,7 @@ def shard_batches(batches: Any) -> Any:
             f"batches, not {type(batches).__name__}; for arrays there is lockstep.shard_arrays"
         )
     agree_on_host_order("shard_batches")
-    if (
-        hasattr(batches, "__getitem__")
-        and hasattr(batches, "__len__")
-        and not isinstance(batches, (list, tuple))
-    ):
+    if hasattr(batches, "__getitem__") and hasattr(batches, "__len__") and not isinstance(batches, (list, tuple)):
         return _shard_sequence(batches)
     if inspect.isgenerator(batches) or hasattr(batches, "__next__"):
         return (_own_rows(batch) for batch in batches)

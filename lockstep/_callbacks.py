@@ -43,9 +43,7 @@ def callbacks(given: Any) -> Any:
         return _synchronised(_flattened(given))
     if callable(getattr(given, "on_epoch_end", None)):
         return _synchronised([given])
-    raise TypeError(
-        f"lockstep.callbacks takes Keras callbacks, alone or in a list, not {type(given).__name__}"
-    )
+    raise TypeError(f"lockstep.callbacks takes Keras callbacks, alone or in a list, not {type(given).__name__}")
 
 
 def _flattened(given: Any) -> list[Any]:
@@ -84,8 +82,7 @@ def _may_stop_within_epoch(callback: Any) -> bool:
     if from_keras and cls.__name__ not in _KERAS_STOPPERS:
         return False
     return any(
-        hook in vars(callback)
-        or any(hook in vars(base) and base.__name__ != "Callback" for base in cls.__mro__)
+        hook in vars(callback) or any(hook in vars(base) and base.__name__ != "Callback" for base in cls.__mro__)
         for hook in _BATCH_HOOKS
     )
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 
-class LockstepError(RuntimeError):
-    """The job cannot go on: this worker could not join, or a collective call failed."""
+class LockstepError(Exception):
+    """The job cannot go on: this worker could not join, or a collective call failed.
+
+    A direct subclass of Exception, because AutoGraph replaces others that pass through a traced function.
+    """
 
 
 class JoinError(LockstepError):

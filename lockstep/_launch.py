@@ -33,9 +33,7 @@ class _Worker:
     rank: int
     process: subprocess.Popen[bytes]
     readers: list[threading.Thread] = field(default_factory=list)
-    errors: collections.deque[bytes] = field(
-        default_factory=lambda: collections.deque(maxlen=_KEPT_ERROR_LINES)
-    )
+    errors: collections.deque[bytes] = field(default_factory=lambda: collections.deque(maxlen=_KEPT_ERROR_LINES))
 
     def only_followed(self) -> bool:
         return any(_FOLLOWED_MARK in line for line in self.errors)
@@ -212,9 +210,7 @@ def _show_failure(worker: _Worker, code: int) -> None:
     how = f"exit code {code}" if code > 0 else f"signal {signal.Signals(-code).name}"
     prefix = f"[{worker.rank}] ".encode()
     text = b"".join(prefix + line.rstrip(b"\r\n") + b"\n" for line in _last_traceback(list(worker.errors)))
-    message = (
-        f"lockstep: worker {worker.rank} failed first ({how}), so all were ended. Its last words on stderr:\n"
-    )
+    message = f"lockstep: worker {worker.rank} failed first ({how}), so all were ended. Its last words on stderr:\n"
     sys.stdout.flush()
     sys.stderr.buffer.write(message.encode() + text)
     sys.stderr.flush()

@@ -32,9 +32,9 @@ def has_value(variable: Any) -> bool:
 
 def is_keras_variable(value: Any) -> bool:
     """Whether this is a variable of Keras 3, which is no tf.Variable."""
-    return any(
-        cls.__name__ == "KerasVariable" or cls.__qualname__ == "Variable" for cls in type(value).__mro__
-    ) and (hasattr(value, "_value") and hasattr(value, "assign") and not isinstance(value, tf.Variable))
+    return any(cls.__name__ == "KerasVariable" or cls.__qualname__ == "Variable" for cls in type(value).__mro__) and (
+        hasattr(value, "_value") and hasattr(value, "assign") and not isinstance(value, tf.Variable)
+    )
 
 
 def layer_class(value: Any) -> type | None:
@@ -52,15 +52,22 @@ def variables_of(owner: Any) -> list[Any]:
     """
     if is_keras_variable(owner) or isinstance(owner, tf.Variable):
         return [owner]
-    variables = getattr(owner, "variables", None)
-    if callable(variables):  # optimizers of Keras 2
-        variables = variables()
+    variables = _listed_variables(owner)
     if variables is None:
         raise TypeError(
             "lockstep.broadcast takes models, layers, optimizers, tf.Modules and variables, alone or in "
             f"lists, tuples and dicts, not {type(owner).__name__}"
         )
     return list(_each_once(variables))
+
+
+def _listed_variables(owner: Any) -> Any:
+    try:
+        variables = getattr(owner, "variables", None)
+    except ValueError:  # a model of Keras 2 that is not built, or only in part
+        layers = list(owner._flatten_layers())
+        return [v for layer in layers for v in (*layer._trainable_weights, *layer._non_trainable_weights)]
+    return variables() if callable(variables) else variables  # a method in optimizers of Keras 2
 
 
 def _each_once(variables: Iterable[Any]) -> Iterator[Any]:

@@ -2,9 +2,9 @@
 
 A Keras model may get variables after it was broadcast: a Sequential without input shape or a subclassed
 model when it is first called, a Sequential by `add`. Such models are followed. Keras builds every layer
-through `Layer._maybe_build`, just before the layer is first used; that method is extended once per Keras,
-and whatever variables a followed model has gained then are sent at once, before anything is computed with
-them. Nothing is attached to the model itself, so it is saved, copied and cloned as ever.
+through `Layer._maybe_build`, just before the layer is first used; that method and `__call__` are extended
+once per Keras, and whatever variables a followed model has gained then are sent at once, before anything is
+computed with them. Nothing is attached to the model itself, so it is saved, copied and cloned as ever.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class _Followed:
 
     def __init__(self, root_rank: int) -> None:
         self.root_rank = root_rank
+        self.look_again = False
         self.sent: dict[int, Any] = {}  # by id; holds the variable, so that the id stays its own
 
 
@@ -111,17 +112,36 @@ def _mark_sent(layer: Any) -> None:
 
 
 def _extend(cls: Any) -> None:
-    original = cls._maybe_build
+    call, build = cls.__call__, cls._maybe_build
 
-    @functools.wraps(original)
+    @functools.wraps(call)
+    def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        followed = _followed.get(layer)
+        if _some_lack_values or (followed is not None and followed.look_again):
+            _send_new()
+            if followed is not None:
+                followed.look_again = False
+        return call(layer, *args, **kwargs)
+
+    @functools.wraps(build)
     def _maybe_build(layer: Any, *args: Any, **kwargs: Any) -> Any:
         was_built = layer.built
-        result = original(layer, *args, **kwargs)
-        if (_some_lack_values or not was_built) and _followed:
-            _send_new()
+        result = build(layer, *args, **kwargs)
+        if not was_built:
+            _after_build_of(layer)
         return result
 
-    cls._maybe_build = _maybe_build
+    cls.__call__, cls._maybe_build = __call__, _maybe_build
+
+
+def _after_build_of(layer: Any) -> None:
+    if layer in _followed:
+        # A checkpoint that was read before may reach the variables only now that the whole is built.
+        _followed[layer].sent.clear()
+    for followed in _followed.values():
+        # Sequential.add of Keras 2 builds a layer first and makes it a part of the model then.
+        followed.look_again = True
+    _send_new()
 
 
 def check_all_sent() -> None:

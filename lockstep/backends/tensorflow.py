@@ -90,9 +90,7 @@ class TensorFlowCollectives:
                 key = self._keys.key(f"broadcast {root_rank} {number}", flat)
                 with run.collectives():
                     if self.rank == root_rank:
-                        value = tf.raw_ops.CollectiveBcastSendV2(
-                            input=flat, **self._common(key, ordered=False)
-                        )
+                        value = tf.raw_ops.CollectiveBcastSendV2(input=flat, **self._common(key, ordered=False))
                     else:
                         value = tf.raw_ops.CollectiveBcastRecvV2(
                             shape=tf.shape(flat), T=flat.dtype, **self._common(key, ordered=False)

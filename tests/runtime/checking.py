@@ -1,0 +1,59 @@
+"""Runs inside the workers: the checks of one program, one after the other, with their outcome in a file.
+
+Starting a worker costs seconds, so a program holds many checks; each is a test of its own to pytest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lockstep
+
+
+def run_checks(namespace: dict[str, Any]) -> None:
+    """Call every check_* function in the order of its definition; stops at the first that fails, since the
+    other workers cannot go on without this one."""
+    outcomes: dict[str, str] = {}
+    target = Path(os.environ["LOCKSTEP_TEST_OUTCOMES"]) / f"{lockstep.rank()}.json"
+    for name, check in list(namespace.items()):
+        if not name.startswith("check_"):
+            continue
+        try:
+            check()
+        except BaseException:
+            outcomes[name] = traceback.format_exc()
+            target.write_text(json.dumps(outcomes))
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+        outcomes[name] = "passed"
+        target.write_text(json.dumps(outcomes))
+
+
+def of_all_ranks(value: Any) -> list[Any]:
+    """Every rank's value, in rank order; the values go through JSON."""
+    from lockstep._agreement import exchange
+
+    return [json.loads(message) for message in exchange(json.dumps(value).encode())]
+
+
+def assert_equal_on_all_ranks(arrays: Any) -> None:
+    """Bit by bit."""
+    everyone = of_all_ranks([np.asarray(array).tobytes().hex() for array in arrays])
+    assert all(one == everyone[0] for one in everyone), "the ranks' arrays differ"
+
+
+def raised(kind: type[BaseException], function: Any, *args: Any, **kwargs: Any) -> str:
+    """The message of the exception that the call must raise."""
+    try:
+        function(*args, **kwargs)
+    except kind as error:
+        return str(error)
+    raise AssertionError(f"{kind.__name__} was not raised")

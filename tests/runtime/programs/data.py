@@ -1,0 +1,276 @@
+"""What each worker gets of datasets, batches and arrays: each sample once, the same number of steps on all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from checking import of_all_ranks, raised, run_checks
+
+import lockstep
+
+RANK, SIZE = lockstep.rank(), lockstep.size()
+UNKNOWN = int(tf.data.UNKNOWN_CARDINALITY)
+INFINITE = int(tf.data.INFINITE_CARDINALITY)
+
+
+def uncounted(dataset: tf.data.Dataset) -> tf.data.Dataset:
+    dataset = dataset.filter(lambda *_: True)
+    assert cardinality(dataset) == UNKNOWN
+    return dataset
+
+
+def cardinality(dataset: tf.data.Dataset) -> int:
+    return int(dataset.cardinality())
+
+
+def elements(dataset: Any) -> list[Any]:
+    return [element.numpy().tolist() for element in dataset]
+
+
+def check_samples_are_dealt_out_in_turn() -> None:
+    dataset, local = lockstep.shard_and_rebatch_dataset(tf.data.Dataset.range(6 * SIZE), 2 * SIZE)
+    assert local == 2
+    assert cardinality(dataset) == 6
+    batches = of_all_ranks(elements(dataset.batch(local)))
+    for k in range(3):
+        union = sorted(sample for rank in range(SIZE) for sample in batches[rank][k])
+        assert union == list(range(2 * SIZE * k, 2 * SIZE * (k + 1)))
+
+
+def check_all_ranks_get_equally_many_whatever_the_number() -> None:
+    for count in [*range(0, 2 * SIZE + 2), 101]:
+        for make in (lambda d: d, uncounted):
+            for drop in (False, True):
+                dataset, _ = lockstep.shard_and_rebatch_dataset(
+                    make(tf.data.Dataset.range(count)), SIZE, drop_remainder=drop
+                )
+                ranks = of_all_ranks(elements(dataset))
+                wanted = count // SIZE if drop else -(-count // SIZE)
+                assert [len(one) for one in ranks] == [wanted] * SIZE, (count, drop, ranks)
+                drawn = [sample for one in ranks for sample in one]
+                if drop:
+                    assert sorted(drawn) == list(range(count // SIZE * SIZE))
+                else:
+                    assert set(drawn) == set(range(count))
+
+
+def check_a_known_number_stays_known() -> None:
+    for count in (4 * SIZE, 4 * SIZE + 1):
+        for drop, wanted in ((False, -(-count // SIZE)), (True, 4)):
+            dataset, _ = lockstep.shard_and_rebatch_dataset(tf.data.Dataset.range(count), SIZE, drop)
+            assert cardinality(dataset) == wanted
+    dataset, _ = lockstep.shard_and_rebatch_dataset(tf.data.Dataset.range(3).repeat(), SIZE)
+    assert cardinality(dataset) == INFINITE
+    assert elements(dataset.take(2)) == [RANK % 3, (RANK + SIZE) % 3]
+
+
+def check_the_number_of_batches_is_that_of_one_process() -> None:
+    for count in range(1, 40):
+        whole = tf.data.Dataset.range(count)
+        for drop in (False, True):
+            share, local = lockstep.shard_and_rebatch_dataset(whole, 2 * SIZE, drop)
+            expected = cardinality(whole.batch(2 * SIZE, drop_remainder=drop))
+            assert cardinality(share.batch(local, drop_remainder=drop)) == expected
+
+
+def check_shuffle_and_repeat_behind_the_shard() -> None:
+    for make in (lambda d: d, uncounted):
+        dataset, local = lockstep.shard_and_rebatch_dataset(make(tf.data.Dataset.range(10 * SIZE + 1)), 2 * SIZE)
+        dataset = dataset.shuffle(7).repeat(3).batch(local, drop_remainder=True)
+        counts = of_all_ranks(len(elements(dataset)))
+        assert counts == [33 // 2] * SIZE
+
+
+def check_elements_of_all_kinds() -> None:
+    count = 2 * SIZE + 1
+    features = {
+        "dense": np.arange(count * 2).reshape(count, 2),
+        "ragged": tf.ragged.constant([[i] * (i % 3) for i in range(count)]),
+        "sparse": tf.sparse.from_dense(np.eye(count, 4)),
+    }
+    by_dict = tf.data.Dataset.from_tensor_slices(features)
+    by_tuple = tf.data.Dataset.from_tensor_slices((features, np.arange(count)))
+    for make in (lambda d: d, uncounted):
+        share, _ = lockstep.shard_and_rebatch_dataset(make(by_dict), SIZE)
+        own = [int(element["dense"][0]) // 2 for element in share]
+        assert own == [RANK, RANK + SIZE, RANK + 2 * SIZE if count > RANK + 2 * SIZE else own[-1]]
+        for i, element in zip(own, share):
+            assert element["ragged"].numpy().tolist() == [i] * (i % 3)
+            np.testing.assert_allclose(tf.sparse.to_dense(element["sparse"]), np.eye(count, 4)[i])
+        share, _ = lockstep.shard_and_rebatch_dataset(make(by_tuple), SIZE)
+        assert share.element_spec == by_tuple.element_spec
+        assert [int(label) for _, label in share] == own
+    single = tf.data.Dataset.from_tensor_slices((np.arange(count),))
+    share, _ = lockstep.shard_and_rebatch_dataset(uncounted(single), SIZE)
+    assert len(next(iter(share))) == 1
+
+
+def check_elements_of_unequal_shapes() -> None:
+    dataset = tf.data.Dataset.from_generator(
+        lambda: (np.zeros(i) for i in range(2 * SIZE + 1)), output_signature=tf.TensorSpec([None])
+    )
+    share, _ = lockstep.shard_and_rebatch_dataset(dataset, SIZE)
+    own = [len(element) for element in share]
+    assert own[:2] == [RANK, RANK + SIZE]
+    assert of_all_ranks(len(own)) == [3] * SIZE
+
+
+def check_batch_sizes_that_do_not_divide() -> None:
+    dataset = tf.data.Dataset.range(8)
+    message = raised(ValueError, lockstep.shard_and_rebatch_dataset, dataset, 3 * SIZE + 1)
+    assert f"{3 * SIZE + 1}" in message
+    assert f"{SIZE} workers" in message
+    raised(TypeError, lockstep.shard_and_rebatch_dataset, [1, 2, 3], SIZE)
+
+
+def check_slices_of_batches_are_the_batch() -> None:
+    whole = tf.data.Dataset.range(10 * SIZE + 3).batch(2 * SIZE + 1)
+    share = lockstep.shard_batches(whole)
+    assert cardinality(share) == cardinality(whole)
+    ranks = of_all_ranks(elements(share))
+    for k, batch in enumerate(elements(whole)):
+        union = [sample for rank in range(SIZE) for sample in ranks[rank][k]]
+        assert union == batch if len(batch) >= SIZE else set(union) == set(batch)
+        assert all(ranks[rank][k] for rank in range(SIZE))
+
+
+def check_batches_smaller_than_the_world() -> None:
+    for rows in range(1, SIZE + 1):
+        share = lockstep.shard_batches(tf.data.Dataset.range(rows).batch(SIZE))
+        ranks = of_all_ranks(elements(share)[0])
+        assert all(len(one) >= 1 for one in ranks)
+        assert {sample for one in ranks for sample in one} == set(range(rows))
+
+
+def check_batches_of_shuffled_repeated_prefetched_datasets() -> None:
+    whole = tf.data.Dataset.range(8 * SIZE).shuffle(100).repeat(2).batch(2 * SIZE).prefetch(2)
+    ranks = of_all_ranks(elements(lockstep.shard_batches(whole)))
+    drawn = sorted(sample for one in ranks for batch in one for sample in batch)
+    assert drawn == sorted([*range(8 * SIZE)] * 2)
+
+
+def check_batches_of_all_kinds() -> None:
+    rows = 2 * SIZE
+    batch = {
+        "dense": tf.reshape(tf.range(rows * 2), [rows, 2]),
+        "ragged": tf.ragged.constant([[i] * (i % 3) for i in range(rows)]),
+        "sparse": tf.sparse.from_dense(np.eye(rows, 4)),
+    }
+    whole = tf.data.Dataset.from_tensors((batch, tf.range(rows), tf.constant(7.0)))
+    ((features, labels, scalar),) = list(lockstep.shard_batches(whole))
+    own = [2 * RANK, 2 * RANK + 1]
+    assert labels.numpy().tolist() == own
+    assert scalar.numpy() == 7.0
+    assert features["dense"].numpy()[:, 0].tolist() == [2 * i for i in own]
+    assert features["ragged"].to_list() == [[i] * (i % 3) for i in own]
+    np.testing.assert_allclose(tf.sparse.to_dense(features["sparse"]), np.eye(rows, 4)[own])
+
+
+def check_static_batch_shapes_stay_static() -> None:
+    whole = tf.data.Dataset.range(4 * SIZE).batch(2 * SIZE, drop_remainder=True)
+    assert lockstep.shard_batches(whole).element_spec.shape == [2]
+
+
+def check_sequences_and_generators() -> None:
+    sequence_class = getattr(tf.keras.utils, "PyDataset", tf.keras.utils.Sequence)
+
+    class Batches(sequence_class):  # type: ignore[misc, valid-type]
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+            rows = np.arange(index * 2 * SIZE, (index + 1) * 2 * SIZE)
+            return rows[:, None], rows
+
+    sequence = Batches()
+    share = lockstep.shard_batches(sequence)
+    assert isinstance(share, Batches)
+    assert len(share) == 3
+    assert share[1][1].tolist() == [2 * SIZE + 2 * RANK, 2 * SIZE + 2 * RANK + 1]
+    assert len(sequence[1][1]) == 2 * SIZE
+    assert lockstep.shard_batches(share)[1][1].tolist() == share[1][1].tolist()
+    generator = lockstep.shard_batches(sequence[k] for k in range(3))
+    assert [labels.tolist() for _, labels in generator] == [share[k][1].tolist() for k in range(3)]
+    batches = lockstep.shard_batches([sequence[k] for k in range(3)])
+    for _ in range(2):
+        assert [labels.tolist() for _, labels in batches] == [share[k][1].tolist() for k in range(3)]
+    assert len(batches) == 3
+    raised(TypeError, lockstep.shard_batches, np.zeros(3))
+
+
+def check_different_random_states_are_noticed() -> None:
+    whole = tf.data.Dataset.range(8 * SIZE).batch(2 * SIZE)
+    state = np.random.get_state()
+    np.random.seed(RANK)
+    lockstep.shard_batches(whole)  # NumPy does not matter to tf.data
+    assert "random states differ" in raised(lockstep.MismatchError, lockstep.shard_batches, [np.zeros(SIZE)])
+    np.random.set_state(state)
+    tf.random.set_seed(100 + RANK)
+    assert "random states differ" in raised(lockstep.MismatchError, lockstep.shard_batches, whole)
+    assert "random states differ" in raised(
+        lockstep.MismatchError, lockstep.shard_and_rebatch_dataset, tf.data.Dataset.range(9), SIZE
+    )
+    tf.random.set_seed(100)
+    if RANK == 0:
+        tf.random.normal([1])
+    assert "random states differ" in raised(lockstep.MismatchError, lockstep.shard_batches, whole)
+    tf.random.set_seed(100)
+    lockstep.shard_batches(whole)
+
+
+def check_arrays_of_all_kinds() -> None:
+    import scipy.sparse
+
+    count = 3 * SIZE + 1
+    rows = np.arange(count)
+    own = [RANK, RANK + SIZE, RANK + 2 * SIZE, (RANK + 3 * SIZE) % count]
+    x, y, none = lockstep.shard_arrays(np.eye(count), rows, None)
+    np.testing.assert_array_equal(x, np.eye(count)[own])
+    assert y.tolist() == own
+    assert none is None
+    assert lockstep.shard_arrays(rows.tolist()) == own
+    assert lockstep.shard_arrays(tf.range(count)).numpy().tolist() == own
+    nested = lockstep.shard_arrays({"a": rows, "b": [rows, (tf.range(count), None)]})
+    assert nested["a"].tolist() == own
+    assert nested["b"][1][0].numpy().tolist() == own
+    assert lockstep.shard_arrays(tf.ragged.constant([[i] * (i % 3) for i in rows])).to_list() == [
+        [i] * (i % 3) for i in own
+    ]
+    sparse = lockstep.shard_arrays(scipy.sparse.csr_matrix(np.eye(count)))
+    np.testing.assert_array_equal(sparse.toarray(), np.eye(count)[own])
+    assert lockstep.shard_arrays(np.array(["a", "b"] * SIZE)).shape == (2,)
+
+
+def check_arrays_that_do_not_belong_together() -> None:
+    assert "[4, 5]" in raised(ValueError, lockstep.shard_arrays, np.zeros(4), np.zeros(5))
+    raised(TypeError, lockstep.shard_arrays, tf.data.Dataset.range(3))
+    raised(TypeError, lockstep.shard_arrays, 3)
+    raised(ValueError, lockstep.shard_arrays, np.zeros(4), validation_split=1.0)
+
+
+def check_differently_shuffled_arrays_are_noticed() -> None:
+    x = np.random.RandomState(RANK).permutation(1000)
+    assert "in the same order" in raised(lockstep.MismatchError, lockstep.shard_arrays, x)
+    lockstep.shard_arrays(np.random.permutation(1000))  # the common seed
+    raised(lockstep.MismatchError, lockstep.shard_arrays, np.zeros(100 + RANK))
+
+
+def check_fit_cuts_the_share_where_training_ends() -> None:
+    """By fit itself: what it trains on and what it validates on, over all ranks."""
+    for count, split in ((20 * SIZE, 0.25), (101, 0.2), (57, 0.1)):
+        x = np.arange(count, dtype="float32")
+        training = int(count * (1.0 - split))
+        share = lockstep.shard_arrays(x, validation_split=split)
+        cut = int(len(share) * (1.0 - split))
+        trained, validated = of_all_ranks(share[:cut].tolist()), of_all_ranks(share[cut:].tolist())
+        assert {len(one) for one in trained} == {-(-training // SIZE)}
+        assert {sample for one in trained for sample in one} == set(range(training))
+        validation = [sample for one in validated for sample in one]
+        assert set(validation) <= set(range(training, count))
+        assert len(set(validation)) >= min(count - training, len(validation)) - SIZE
+        assert len({len(one) for one in validated}) == 1
+
+
+run_checks(globals())

@@ -1,0 +1,273 @@
+"""broadcast of models: also of weights that come into being later, before anything is computed with them."""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from checking import assert_equal_on_all_ranks, of_all_ranks, raised, run_checks
+
+import lockstep
+
+keras = tf.keras
+layers = keras.layers
+RANK, SIZE = lockstep.rank(), lockstep.size()
+LEGACY = getattr(keras, "__version__", "2").startswith("2")
+BATCH = np.linspace(-1, 1, 12).reshape(4, 3).astype("float32")
+
+
+def start_differently() -> None:
+    """What every check begins with: from here on each rank draws other initial weights."""
+    keras.utils.set_random_seed(1000 + RANK)
+
+
+def assert_differ(model: Any) -> None:
+    sums = of_all_ranks(sum(float(np.abs(w).sum()) for w in model.get_weights()))
+    assert len(set(sums)) == SIZE, "the ranks started alike: the check would prove nothing"
+
+
+class Subclassed(keras.Model):  # type: ignore[misc, name-defined]
+    """Layers of all times: made in __init__, in build, used directly from outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = keras.Sequential([layers.Dense(4), layers.BatchNormalization()])
+        self.decoder = layers.Dense(2)
+
+    def build(self, input_shape: Any) -> None:
+        self.scale = self.add_weight(shape=(2,), initializer="random_normal", name="scale")
+        self.late = layers.Dense(2)
+        super().build(input_shape)
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        return self.late(self.decoder(self.encoder(inputs, training=training))) * self.scale
+
+
+def check_a_built_model_with_all_its_weights() -> None:
+    start_differently()
+    model = keras.Sequential([layers.Input((3,)), layers.Dense(4), layers.BatchNormalization(), layers.Dense(1)])
+    model.layers[1].moving_mean.assign([float(RANK + 1)] * 4)
+    assert_differ(model)
+    chief = of_all_ranks([weight.tolist() for weight in model.get_weights()])[1]
+    assert lockstep.broadcast(model, root_rank=1) is None
+    for mine, sent in zip(model.get_weights(), chief):
+        np.testing.assert_array_equal(mine, np.asarray(sent, mine.dtype))
+
+
+def check_models_optimizers_modules_and_variables_together() -> None:
+    start_differently()
+    model = keras.Sequential([layers.Input((3,)), layers.Dense(4)])
+    optimizer = keras.optimizers.Adam(0.1 + RANK)
+    optimizer.build(model.trainable_variables)
+    module = tf.Module()
+    module.weight = tf.Variable(tf.random.normal([3]))
+    lockstep.broadcast({"models": [model], "rest": (optimizer, module)})
+    variables = optimizer.variables() if callable(optimizer.variables) else optimizer.variables
+    assert_equal_on_all_ranks([*model.get_weights(), module.weight, *[np.asarray(v) for v in variables]])
+    if not LEGACY:  # there the learning rate is none of the optimizer's variables
+        np.testing.assert_allclose(np.asarray(optimizer.learning_rate), 0.1)
+
+
+def check_what_has_no_variables_is_refused() -> None:
+    assert "no variables" in raised(ValueError, lockstep.broadcast, tf.Module())
+    raised(ValueError, lockstep.broadcast, [])
+    raised(TypeError, lockstep.broadcast, "model")
+    raised(TypeError, lockstep.broadcast, [np.zeros(3)])
+
+
+def first_output_is_the_same(model: Any, call: Any) -> None:
+    """The first result already comes from the same weights, bit by bit, and weights differ without it."""
+    assert_equal_on_all_ranks([np.asarray(call(BATCH))])
+    assert_equal_on_all_ranks(model.get_weights())
+    assert len(model.get_weights()) > 0
+
+
+def check_without_broadcast_ranks_differ() -> None:
+    start_differently()
+    for make in (lambda: keras.Sequential([layers.Dense(4), layers.Dense(1)]), Subclassed):
+        model = make()
+        model(BATCH)
+        assert_differ(model)
+
+
+def check_a_sequential_without_input_shape() -> None:
+    start_differently()
+    model = keras.Sequential([layers.Dense(4), layers.Dense(1)])
+    lockstep.broadcast(model)
+    first_output_is_the_same(model, model)
+
+
+def check_a_subclassed_model_called_eagerly() -> None:
+    start_differently()
+    model = Subclassed()
+    lockstep.broadcast(model)
+    first_output_is_the_same(model, model)
+
+
+def check_a_subclassed_model_first_called_in_a_function() -> None:
+    start_differently()
+    model = Subclassed()
+    lockstep.broadcast(model)
+    first_output_is_the_same(model, tf.function(lambda x: model(x, training=True)))
+
+
+def check_a_layer_of_the_model_called_directly() -> None:
+    start_differently()
+    model = Subclassed()
+    lockstep.broadcast(model)
+    first_output_is_the_same(model.encoder, model.encoder)
+    first_output_is_the_same(model, model)
+
+
+def check_a_layer_alone() -> None:
+    start_differently()
+    layer = layers.Dense(4)
+    lockstep.broadcast([layer])
+    first_output_is_the_same(layer, tf.function(lambda x: layer(x)))
+
+
+def check_gradients_of_the_first_step() -> None:
+    start_differently()
+    model = Subclassed()
+    lockstep.broadcast(model)
+
+    @tf.function
+    def gradients(x: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(model(x, training=True) ** 2)
+        return tape.gradient(loss, model.trainable_variables)
+
+    assert_equal_on_all_ranks([gradient.numpy() for gradient in gradients(tf.constant(BATCH))])
+
+
+def check_fit_builds_the_model() -> None:
+    for make in (lambda: keras.Sequential([layers.Dense(4), layers.Dense(1)]), Subclassed):
+        for eagerly in (False, True):
+            start_differently()
+            model = make()
+            lockstep.broadcast(model)
+            model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=eagerly)
+            # The same data on all ranks and no reduced gradients: equal weights come from equal beginnings only.
+            targets = np.ones((4, 2 if make is Subclassed else 1))
+            model.fit(BATCH, targets, batch_size=4, epochs=2, verbose=0, shuffle=False)
+            assert_equal_on_all_ranks(model.get_weights())
+
+
+def check_train_on_batch_builds_the_model() -> None:
+    start_differently()
+    model = keras.Sequential([layers.Dense(4), layers.Dense(1)])
+    lockstep.broadcast(model)
+    model.compile("sgd", "mse")
+    model.train_on_batch(BATCH, np.ones((4, 1)))
+    assert_equal_on_all_ranks(model.get_weights())
+
+
+def check_build_by_shape() -> None:
+    start_differently()
+    model = keras.Sequential([layers.Dense(4), layers.Dense(1)])
+    lockstep.broadcast(model)
+    model.build((None, 3))
+    first_output_is_the_same(model, model)
+    model = Subclassed()
+    lockstep.broadcast(model)
+    model.build((None, 3))
+    first_output_is_the_same(model, model)
+
+
+def check_layers_added_after_the_broadcast() -> None:
+    start_differently()
+    model = keras.Sequential([layers.Input((3,)), layers.Dense(4)])
+    lockstep.broadcast(model)
+    model.add(layers.Dense(5))
+    first_output_is_the_same(model, model)
+    model.pop()
+    model.add(layers.Dense(6))
+    first_output_is_the_same(model, tf.function(lambda x: model(x)))
+
+
+def check_weights_in_mixed_precision() -> None:
+    start_differently()
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        model = keras.Sequential([layers.Dense(4), layers.Dense(1)])
+        lockstep.broadcast(model)
+        first_output_is_the_same(model, lambda x: tf.cast(model(x), tf.float32))
+        assert model.get_weights()[0].dtype == np.float32
+        built = keras.Sequential([layers.Input((3,)), layers.Dense(4)])
+        lockstep.broadcast(built)
+        assert_equal_on_all_ranks(built.get_weights())
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+
+
+def check_dropout_state_is_sent() -> None:
+    start_differently()
+    model = keras.Sequential([layers.Input((3,)), layers.Dropout(0.5, seed=RANK), layers.Dense(2)])
+    lockstep.broadcast(model)
+    if not LEGACY:
+        assert_equal_on_all_ranks([np.asarray(model(BATCH, training=True))])
+
+
+def check_copies_clones_and_files_of_a_followed_model() -> None:
+    start_differently()
+    model = keras.Sequential([layers.Dense(4), layers.Dense(1)])
+    lockstep.broadcast(model)
+    clone = keras.models.clone_model(model)
+    copied = copy.deepcopy(model)
+    if RANK == 0:  # nobody follows these, so that one rank alone may use them
+        clone(BATCH)
+        copied(BATCH)
+    model(BATCH)
+    copied = copy.deepcopy(model)
+    np.testing.assert_array_equal(copied(BATCH), model(BATCH))
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.keras")
+        model.save(path)
+        restored = keras.models.load_model(path)
+        np.testing.assert_array_equal(restored(BATCH), model(BATCH))
+        weights = os.path.join(folder, "model.weights.h5")
+        model.save_weights(weights)
+        model.load_weights(weights)
+
+
+def check_a_checkpoint_restored_before_the_model_is_built() -> None:
+    start_differently()
+    source = keras.Sequential([layers.Input((3,)), layers.Dense(4)])
+    with tempfile.TemporaryDirectory() as folder:
+        path = tf.train.Checkpoint(model=source).write(os.path.join(folder, "checkpoint"))
+        model = keras.Sequential([layers.Dense(4)])
+        if RANK == 0:
+            tf.train.Checkpoint(model=model).read(path)
+        lockstep.broadcast(model)
+        first_output_is_the_same(model, model)
+        if RANK == 0:
+            np.testing.assert_array_equal(model.get_weights()[0], source.get_weights()[0])
+
+
+def check_lists_of_models_in_a_model() -> None:
+    start_differently()
+
+    class Ensemble(keras.Model):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.members = [layers.Dense(2) for _ in range(3)]
+
+        def call(self, inputs: Any) -> Any:
+            return sum(member(inputs) for member in self.members)
+
+    model = Ensemble()
+    lockstep.broadcast([model, model])
+    first_output_is_the_same(model, model)
+    lockstep.broadcast(model.members)
+
+
+def check_a_model_that_differs_is_noticed() -> None:
+    model = keras.Sequential([layers.Input((3,)), layers.Dense(4 + RANK)])
+    assert "broadcast" in raised(lockstep.MismatchError, lockstep.broadcast, model)
+
+
+run_checks(globals())

@@ -1,0 +1,35 @@
+"""Every check of every program, on real workers."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+from conftest import HERE, Job, Outcomes
+
+JOBS = [
+    Job("collectives", 2),
+    Job("collectives", 4),
+    Job("data", 2),
+    Job("data", 4),
+    Job("weights", 2),
+    Job("weights", 2, legacy_keras=True),
+    Job("optimizers", 2),
+    Job("optimizers", 2, legacy_keras=True),
+    Job("fit_callbacks", 2),
+    Job("fit_callbacks", 2, legacy_keras=True),
+]
+
+
+def checks() -> Iterator[object]:
+    for job in JOBS:
+        tree = ast.parse((HERE / "programs" / f"{job.program}.py").read_text())
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("check_"):
+                yield pytest.param(job, node.name, id=f"{job.program}-{job}-{node.name[len('check_') :]}")
+
+
+@pytest.mark.parametrize(("job", "check"), list(checks()))
+def test_check(job: Job, check: str, outcomes: Outcomes) -> None:
+    outcomes.assert_passed(job, check)
