@@ -27,7 +27,7 @@ import libcst as cst
 
 from migrator.edits import InsertAfter, Refusal, Wrap
 from migrator.facts.gradients import Gradients
-from migrator.facts.losses import DATA, FREE, MEAN, SAMPLES, SUM
+from migrator.facts.losses import DATA, FREE, MEAN, PENALTY, SAMPLES, SUM
 from migrator.facts.script import Facts
 from migrator.facts.training import Update
 from migrator.rule import Findings, rule
@@ -77,7 +77,7 @@ def _reduce(facts: Facts, update: Update, gradients: Gradients) -> InsertAfter |
                 "whether this loss is a mean or a sum over the batch cannot be seen",
                 "reduce it with tf.reduce_mean or a Keras loss in this file",
             )
-        elif kind not in (MEAN, FREE):
+        elif kind not in (MEAN, FREE, PENALTY):
             return _refuse(
                 call,
                 "this loss is neither a mean nor a sum over the batch, so the workers' gradients "

@@ -22,6 +22,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import libcst as cst
+import libcst.matchers as m
 
 from migrator.edits import InsertAfter, InsertFirst, Refusal
 from migrator.facts import api
@@ -49,15 +50,16 @@ def broadcast_weights(facts: Facts) -> Findings:
             yield Refusal(origin.node, reason, _ADVICE, breaks_training=True)
         elif not _broadcasts(facts, origin.name, origin.function.body):
             yield InsertFirst(origin.function, (facts.call("broadcast", origin.name),))
-    yield from _after_building(facts, holders)
-    yield from _after_restoring(facts, holders)
+    restored = list(_after_restoring(facts, holders))
+    yield from _after_building(facts, holders, restored)
+    yield from restored
 
 
-def _after_building(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter]:
+def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAfter]) -> Iterator[InsertAfter]:
     variables: dict[cst.CSTNode, list[Holder]] = defaultdict(list)
     for holder in holders:
         block = facts.tree.block_of(holder.statement)
-        if _broadcasts(facts, facts.source(holder.target), block):
+        if _broadcasts(facts, facts.source(holder.target), block) or _is_repeated(facts, holder, restored):
             continue
         if any(facts.kinds.is_variable(v) for v in facts.resolver.values(holder.value)):
             variables[block].append(holder)
@@ -65,6 +67,17 @@ def _after_building(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter
             yield InsertAfter(_built(facts, holder), (_call(facts, [holder.target]),))
     for group in variables.values():
         yield InsertAfter(group[-1].statement, (_call(facts, [h.target for h in group]),))
+
+
+def _is_repeated(facts: Facts, holder: Holder, restored: list[InsertAfter]) -> bool:
+    """Whether the block goes on to restore the model, and broadcasts it then, before anything trains."""
+    block, order = facts.tree.block_of(holder.statement), facts.tree.order
+    sites = [*(f.call for f in facts.training.fits), *(u.call for u in facts.training.updates)]
+    for edit in restored:
+        if facts.tree.block_of(edit.node) is block and edit.code == (_call(facts, [holder.target]),):
+            first, last = order[holder.statement], order[edit.node]
+            return not any(first < order[s] < last and facts.tree.function_of(s) is None for s in sites)
+    return False
 
 
 def _call(facts: Facts, targets: list[cst.BaseExpression]) -> str:
@@ -101,11 +114,26 @@ def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfte
     trained = {facts.source(h.target) for h in holders}
     for call in facts.files.restores:
         models = [m for m in facts.files.restored(call) if _names_one_of(facts, m, trained)]
-        statement = facts.tree.statement_of(call)
+        statement = _outside_of_conditions(facts, facts.tree.statement_of(call))
         if not models or _broadcasts(facts, facts.source(models[0]), facts.tree.block_of(statement), statement):
             continue
         if _is_before_training(facts, call):
-            yield InsertAfter(call, (_call(facts, models),))
+            yield InsertAfter(statement, (_call(facts, models),))
+
+
+def _outside_of_conditions(facts: Facts, statement: Statement) -> Statement:
+    """The statement, or the `if` around it: where only the chief finds a file to restore, all must meet afterwards."""
+    for owner in facts.tree.ancestors(statement):
+        if isinstance(owner, (cst.FunctionDef, cst.For, cst.While, cst.ClassDef)):
+            break
+        if isinstance(owner, (cst.If, cst.Try)) and not _leaves(owner):
+            statement = owner
+    return statement
+
+
+def _leaves(statement: cst.If | cst.Try) -> bool:
+    """Whether a branch returns or raises, so that not all control comes out at the end."""
+    return bool(m.findall(statement, m.Return() | m.Raise() | m.Break() | m.Continue()))
 
 
 def _names_one_of(facts: Facts, model: cst.BaseExpression, names: set[str]) -> bool:

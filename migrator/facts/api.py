@@ -133,3 +133,8 @@ DISTRIBUTION_LIBRARIES = {
     "smdistributed": "SageMaker's smdistributed",
 }
 STRATEGIES = re.compile(r"^tensorflow\.distribute\.(?:experimental\.)?\w*(?:Strategy|Coordinator|Cluster\w*Resolver)$")
+GRAPH_MODE = frozenset({
+    "tensorflow.compat.v1.disable_eager_execution", "tensorflow.compat.v1.disable_v2_behavior",
+    "tensorflow.compat.v1.Session", "tensorflow.Session", "tensorflow.placeholder", "tensorflow.compat.v1.placeholder",
+    "tensorflow.disable_v2_behavior", "tensorflow.disable_eager_execution",
+})  # fmt: skip

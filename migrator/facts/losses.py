@@ -20,7 +20,8 @@ from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import External, Function, Literal, Member, Object, Result, Value
 
 # What an expression is, seen over the batch.
-FREE = "free"  # does not depend on the samples: constants, weights, penalties on weights
+FREE = "free"  # a constant
+PENALTY = "penalty"  # depends on the weights alone, as regularisers do
 SAMPLES = "samples"  # a value for each sample
 DATA = "data"  # some tensor, of which the text does not tell more
 MEAN = "mean"
@@ -55,7 +56,7 @@ class Losses:
         self._busy: set[tuple[cst.CSTNode, tuple[int, ...]]] = set()
 
     def kind(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> str:
-        """FREE, SAMPLES, DATA, MEAN, SUM, COUNT or UNSPLIT."""
+        """FREE, PENALTY, SAMPLES, DATA, MEAN, SUM, COUNT or UNSPLIT."""
         key = (node, path)
         if key in self._busy:
             return FREE  # `loss = loss + x` in a loop: the other term tells
@@ -89,7 +90,7 @@ class Losses:
             return self._attribute(node)
         if isinstance(node, cst.Subscript):
             inner = self.kind(node.value)
-            return inner if inner in (FREE, COUNT, SAMPLES) else DATA
+            return inner if inner in (FREE, PENALTY, COUNT, SAMPLES) else DATA
         return DATA
 
     # -- names ---------------------------------------------------------------------------------------------------
@@ -112,7 +113,8 @@ class Losses:
         if binding.kind == "param":
             return self._parameter(cast(cst.Param, binding.node), path)
         if binding.kind == "for" and binding.value is not None:
-            return FREE if self.kind(binding.value) == FREE else DATA
+            inner = self.kind(binding.value)
+            return inner if inner in (FREE, PENALTY) else DATA
         return DATA
 
     def _augmented(self, binding: Binding) -> str:
@@ -143,12 +145,12 @@ class Losses:
     def _attribute(self, node: cst.Attribute) -> str:
         name = node.attr.value
         if name in _PENALTIES or name in _WEIGHT_ATTRIBUTES:
-            return FREE
+            return PENALTY
         if name in ("shape", "size"):
             return COUNT
         values = self.resolver.values(node)
         if values and all(self.kinds.is_variable(v) or isinstance(v, Literal) for v in values):
-            return FREE
+            return PENALTY if any(self.kinds.is_variable(v) for v in values) else FREE
         kinds = []
         for owner in self.resolver.values(node.value):
             if isinstance(owner, Object):
@@ -200,8 +202,8 @@ class Losses:
             return self._reduction(MEAN if _MEAN_FUNCTIONS.match(path) else SUM, call)
         if path == "tensorflow.nn.compute_average_loss":
             return SUM if argument(call, "global_batch_size", 2) is not None else MEAN
-        if path == "tensorflow.nn.scale_regularization_loss":
-            return FREE
+        if path in ("tensorflow.nn.scale_regularization_loss", "tensorflow.Variable"):
+            return PENALTY
         if path in (
             "tensorflow.add_n",
             "tensorflow.math.add_n",
@@ -212,7 +214,7 @@ class Losses:
             return _sum_of(self.kind(a) for a in args)
         if api.is_loss_function(path):
             return SAMPLES
-        if path in ("builtins.float", "builtins.int", "tensorflow.constant", "tensorflow.Variable"):
+        if path in ("builtins.float", "builtins.int", "tensorflow.constant"):
             return _alternatives([self.kind(a) for a in args[:1]]) if args else FREE
         if _LINEAR.match(path):
             return _product(*(self.kind(a) for a in args)) if args else DATA
@@ -225,15 +227,15 @@ class Losses:
         kinds = [self.kind(a) for a in args]
         if any(k in (MEAN, SUM, UNSPLIT) for k in kinds):
             return UNSPLIT
-        if kinds and all(k == FREE for k in kinds):
-            return FREE
+        if kinds and set(kinds) <= {FREE, PENALTY}:
+            return PENALTY if PENALTY in kinds else FREE
         return COUNT if COUNT in kinds else SAMPLES if SAMPLES in kinds else DATA
 
     def _reduction(self, reduction: str, call: cst.Call) -> str:
         if not call.args:
             return DATA
         inner = self.kind(call.args[0].value)
-        if inner in (FREE, MEAN, SUM, UNSPLIT):
+        if inner in (FREE, PENALTY, MEAN, SUM, UNSPLIT):
             return inner  # a scalar already (or penalties alone): reducing it again changes nothing
         axis = argument(call, "axis", 1)
         if axis is None or (isinstance(axis.value, cst.Name) and axis.value.value == "None"):
@@ -255,11 +257,17 @@ class Losses:
             return _quotient(left, right)
         if left in (MEAN, SUM, UNSPLIT) or right in (MEAN, SUM, UNSPLIT):
             return UNSPLIT
-        return FREE if left == right == FREE else SAMPLES if SAMPLES in (left, right) else DATA
+        if {left, right} <= {FREE, PENALTY}:
+            return PENALTY if PENALTY in (left, right) else FREE
+        return SAMPLES if SAMPLES in (left, right) else DATA
 
 
 def _sum_of(kinds: Iterable[str]) -> str:
     present = set(kinds) - {FREE}
+    if SUM in present and PENALTY in present:
+        return UNSPLIT  # summed over N workers, the penalty would count N times
+    if len(present) > 1:
+        present.discard(PENALTY)
     if not present:
         return FREE
     if SAMPLES in present and UNSPLIT not in present and SUM not in present:
@@ -278,12 +286,12 @@ def _product(*kinds: str) -> str:
         return UNSPLIT
     if reduced:
         return UNSPLIT if COUNT in present or SAMPLES in present else reduced[0]
-    return SAMPLES if SAMPLES in present else present[0]
+    return next((k for k in (SAMPLES, DATA, COUNT) if k in present), present[0])
 
 
 def _quotient(over: str, under: str) -> str:
-    if under == FREE:
-        return over
+    if under in (FREE, PENALTY):
+        return under if over == FREE else over
     if under == COUNT:
         return MEAN if over == SUM else UNSPLIT if over in (MEAN, UNSPLIT) else over
     if over in (MEAN, SUM, UNSPLIT):

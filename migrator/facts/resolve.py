@@ -130,10 +130,18 @@ class Resolver:
         if isinstance(base, Literal) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             index = node.slice[0].slice.value
             if isinstance(base.node, (cst.List, cst.Tuple)) and isinstance(index, cst.Integer):
-                return self._elements(base.node, (int(index.value),))
+                return self.project(base.node, (int(index.value),))
             if isinstance(base.node, cst.Dict):
                 return self._dict_values(base.node, index)
-        return (Element(base),)
+        return self._members(base, ())
+
+    def _members(self, base: Value, path: tuple[int, ...]) -> Iterable[Value]:
+        """What an element of the value may be, whichever it is, at that path of it."""
+        if isinstance(base, Literal) and isinstance(base.node, (cst.Tuple, cst.List, cst.Set)):
+            return [v for e in base.node.elements for v in self.project(e.value, path)]
+        if isinstance(base, Literal) and isinstance(base.node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
+            return self.project(base.node.elt, path)
+        return (Element(base, path),)
 
     def _dict_values(self, node: cst.Dict, index: cst.BaseExpression) -> Iterable[Value]:
         pairs = [e for e in node.elements if isinstance(e, cst.DictElement)]
@@ -145,9 +153,6 @@ class Resolver:
             ]
             pairs = same or pairs
         return [v for e in pairs for v in self.values(e.value)]
-
-    def _elements(self, node: cst.CSTNode, path: tuple[int, ...]) -> Iterable[Value]:
-        return self.project(node, path)
 
     # -- bindings ------------------------------------------------------------------------------------------------
 
@@ -203,9 +208,8 @@ class Resolver:
     def _iterated(self, node: cst.CSTNode | None, path: tuple[int, ...]) -> Iterator[Value]:
         """What a `for` target at that path gets, looking through enumerate, zip and literal sequences."""
         for value in self.values(node):
-            if isinstance(value, Literal) and isinstance(value.node, (cst.Tuple, cst.List)):
-                for element in value.node.elements:
-                    yield from self.project(element.value, path)
+            if isinstance(value, Literal):
+                yield from self._members(value, path)
             elif isinstance(value, Result) and isinstance(value.function, External) and path:
                 name, args = value.function.path, value.call.args
                 if name == "builtins.enumerate" and path[0] == 1 and args:

@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts import api
+from migrator.facts.decisions import Decisions
 from migrator.facts.files import Files
 from migrator.facts.kinds import Kinds
 from migrator.facts.losses import Losses
@@ -47,6 +48,10 @@ class Facts:
     @cached_property
     def sharding(self) -> Sharding:
         return Sharding(self.tree, self.resolver, self.training)
+
+    @cached_property
+    def decisions(self) -> Decisions:
+        return Decisions(self.tree, self.resolver, self.kinds, self.training, self.sharding)
 
     @cached_property
     def files(self) -> Files:

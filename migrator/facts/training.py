@@ -15,7 +15,7 @@ from migrator.facts.kinds import Kinds, is_call_of
 from migrator.facts.pipelines import Pipelines
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import Tree, semantic_children
-from migrator.facts.values import Class, External, Function, Member, Object, Parameter, Result, Unknown, Value
+from migrator.facts.values import Class, External, Function, Member, Object, Parameter, Result, Value
 
 # Only Keras's `fit` takes these: scikit-learn's and others' do not.
 _FIT_KEYWORDS = frozenset(
@@ -29,6 +29,7 @@ _FIT_KEYWORDS = frozenset(
         "initial_epoch",
     }
 )
+_OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
 _ASSIGNMENTS = frozenset({"assign", "assign_sub", "assign_add", "scatter_sub", "scatter_add"})
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
@@ -113,13 +114,15 @@ class Training:
         for call, func in self._methods("fit"):
             keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
             values = self.resolver.values(func.value)
-            opaque = not values or any(isinstance(v, (Parameter, Unknown, Member)) or _is_opaque(v) for v in values)
-            if call not in known and keywords & _FIT_KEYWORDS and opaque and not _is_super(func.value):
-                yield UnknownTraining(
-                    call,
-                    "this looks like Keras's `fit`, but what the model is cannot be seen here",
-                    "make the model in this file, or wrap this call by hand",
-                )
+            if call in known or not keywords & _FIT_KEYWORDS or _is_super(func.value):
+                continue
+            if self._is_overridden(values, "fit") or (values and all(_is_of_other_library(v) for v in values)):
+                continue
+            yield UnknownTraining(
+                call,
+                "this looks like Keras's `fit`, but what the model is cannot be seen here",
+                "give the model a name of its own where it is built in this file, or port this call by hand",
+            )
 
     def _unsupported_calls(self) -> Iterator[UnknownTraining]:
         for call, func in self._methods("fit_generator", "train_on_batch", "minimize"):
@@ -294,11 +297,9 @@ def _is_super(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
 
 
-def _is_opaque(value: Value) -> bool:
-    """What an unknown function or another module's code returned."""
-    if not isinstance(value, Result) or not isinstance(value.function, External):
-        return False
-    return not value.function.path.startswith(("sklearn.", "numpy.", "scipy.", "xgboost."))
+def _is_of_other_library(value: Value) -> bool:
+    """Whether an object is surely none of Keras's: scikit-learn's estimators have a `fit`, too."""
+    return _origin(value).startswith(_OTHER_LIBRARIES)
 
 
 _INITIALISERS = re.compile(

@@ -1,0 +1,34 @@
+# Both `make demo` and `make test` set up all they need in .venv; a machine needs Python (3.9 or later) and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint docs benchmarks clean
+
+demo: $(VENV)/ready
+	$(BIN)/python benchmarks/demo.py
+
+test: $(VENV)/ready lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# The pages that are printed from the code; a test fails when they are stale.
+docs: $(VENV)/ready
+	$(BIN)/python docs/generate.py
+
+# Long: every number of benchmarks/RESULTS.md anew.
+benchmarks: $(VENV)/ready
+	$(BIN)/python benchmarks/run.py
+
+$(VENV)/ready: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
