@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import cast
 
 import libcst as cst
@@ -95,13 +94,13 @@ class _Printer:
 
     def _patches(self, edit: Edit, number: int) -> Iterator[_Patch]:
         if isinstance(edit, Wrap):
-            start, first_end = self.spans.span(edit.node)
-            end = self.spans.span(edit.last)[1] if edit.last is not None else first_end
+            start, first_end = self.spans.outer_span(edit.node)
+            end = self.spans.outer_span(edit.last)[1] if edit.last is not None else first_end
             width = end - start
             yield _Patch(start, start, (_OPENING, -width), (edit.before,))
             yield _Patch(end, end, (_CLOSING, width), (edit.after,))
         elif isinstance(edit, Replace):
-            start, end = self.spans.span(edit.node)
+            start, end = self.spans.outer_span(edit.node)
             yield _Patch(start, end, (_REPLACEMENT, number), edit.code)
         elif isinstance(edit, Guard):
             yield from self._guard_patches(edit)
@@ -147,25 +146,14 @@ class _Printer:
         if not call.args:
             at = self.spans.span(call)[1] - 1
             return _Patch(at, at, (_CLOSING, 1 << 30), edit.code)
-        last = call.args[-1]
-        at = self.spans.span(last)[1] if last in self._spanned else self.spans.span(last.value)[1]
-        at = self._after_parentheses(last.value, at)
+        at = self.spans.span(call.args[-1])[1]
         separator = self._separator(call, at, edit.code, others)
         return _Patch(at, at, (_CLOSING, (1 << 30) + number), (separator, *edit.code))
-
-    @cached_property
-    def _spanned(self) -> dict[cst.CSTNode, tuple[int, int]]:
-        return self.spans._ranges
-
-    def _after_parentheses(self, value: cst.BaseExpression, at: int) -> int:
-        for _ in value.rpar:
-            at = self.spans.text.index(")", at) + 1
-        return at
 
     def _separator(self, call: cst.Call, at: int, code: Code, others: Sequence[_Patch]) -> str:
         """Before a new last argument: a new line where the arguments stand one to a line, or the line would be long."""
         text = self.spans.text
-        starts = [self._argument_start(arg) for arg in call.args]
+        starts = [self.spans.span(arg)[0] for arg in call.args]
         last_line = self.spans.line_start(starts[-1])
         alone = text[last_line : starts[-1]].strip() == "" and len(starts) > 1
         alone = alone and self.spans.line_start(starts[-2]) != last_line
@@ -182,11 +170,6 @@ class _Printer:
         if length > _LONG_LINE and not broken and "\t" not in text[first_line : starts[0]]:
             return f",{self.newline}{' ' * (starts[0] - first_line)}"
         return ", "
-
-    def _argument_start(self, arg: cst.Arg) -> int:
-        start = self.spans.span(arg.keyword if arg.keyword is not None else arg.value)[0]
-        start -= len(arg.star) if arg.keyword is None else 0
-        return start - (len(arg.value.lpar) if arg.keyword is None else 0)
 
     def _guard_patches(self, edit: Guard) -> Iterator[_Patch]:
         first, last = self.tree.statement_of(edit.first), self.tree.statement_of(edit.last)
@@ -205,7 +188,7 @@ class _Printer:
         begin, end = self.spans.span(first)[0], self.spans.span(last)[1]
         found = []
         for node in self.tree.order:
-            if isinstance(node, (cst.SimpleString, cst.FormattedString)) and node in self._spanned:
+            if isinstance(node, (cst.SimpleString, cst.FormattedString)):
                 start, stop = self.spans.span(node)
                 if begin <= start and stop <= end and self.spans.line_start(start) != self.spans.line_start(stop):
                     found.append((start, stop))
@@ -227,15 +210,11 @@ class _Printer:
         return next((s for s in line.body if self.tree.contains(s, node)), None)  # type: ignore[attr-defined]
 
     def _indent(self, statement: Statement) -> str:
-        start = self.spans.span(self._with_decorators(statement))[0]
+        start = self.spans.span(statement)[0]
         indent = self.spans.text[self.spans.line_start(start) : start]
         indent = indent[: len(indent) - len(indent.lstrip(" \t\f"))]
         inside = sum(self._is_inside(statement, guard) for guard in self.guards)
         return indent + self.tree.module.default_indent * inside
-
-    @staticmethod
-    def _with_decorators(statement: Statement) -> cst.CSTNode:
-        return statement
 
     def _is_inside(self, statement: Statement, guard: Guard) -> bool:
         """Whether the statement is part of a guarded one (the guarded ones themselves are not)."""

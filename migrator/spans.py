@@ -79,12 +79,20 @@ class Spans:
         self.text = "".join(recorder.tokens)
         self._ranges = recorder.ranges
         self._offsets = [0, *accumulate(map(len, recorder.tokens))]
+        self._module = module
         self._line_starts = [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Offsets of the node's first character and of the one past its last, without surrounding parentheses."""
         first, last = self._ranges[node]
         return self._offsets[first], self._offsets[last]
+
+    def outer_span(self, node: cst.CSTNode) -> tuple[int, int]:
+        """The span with the node's own parentheses."""
+        start, end = self.span(node)
+        start -= sum(len(self._module.code_for_node(p)) for p in getattr(node, "lpar", ()))
+        end += sum(len(self._module.code_for_node(p)) for p in getattr(node, "rpar", ()))
+        return start, end
 
     def source(self, node: cst.CSTNode) -> str:
         start, end = self.span(node)

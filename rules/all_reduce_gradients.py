@@ -37,6 +37,7 @@ from migrator.rule import Findings, rule
 def all_reduce_gradients(facts: Facts) -> Findings:
     for unknown in facts.training.unknown:
         yield Refusal(unknown.call, unknown.reason, unknown.advice, breaks_training=True)
+    yield from _added_losses(facts)
     done: set[tuple[cst.CSTNode, object]] = set()
     for update in facts.training.updates:
         if _is_distributed(facts, update):
@@ -53,6 +54,20 @@ def all_reduce_gradients(facts: Facts) -> Findings:
             if not gradients.is_reduced and key not in done:
                 done.add(key)
                 yield _reduce(facts, update, gradients)
+
+
+def _added_losses(facts: Facts) -> Findings:
+    """`add_loss` puts its value into the loss of `fit` and into `model.losses`, out of sight of the rest."""
+    if not facts.trains:
+        return
+    for call in facts.tree.calls:
+        is_added = isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_loss" and call.args
+        if is_added and facts.losses.kind(call.args[0].value) not in (MEAN, PENALTY, FREE):
+            yield _refuse(
+                call,
+                "this added loss is not seen to be a mean over the batch",
+                "reduce it with tf.reduce_mean in the call",
+            )
 
 
 def _is_distributed(facts: Facts, update: Update) -> bool:

@@ -27,7 +27,7 @@ from migrator.facts.obstacles import built_in_size
 from migrator.facts.resolve import argument, has_unpacked_keywords
 from migrator.facts.script import Facts
 from migrator.facts.training import Fit
-from migrator.facts.values import External, Member, Object, Result, Value
+from migrator.facts.values import Element, External, Member, Object, Result, Value
 from migrator.rule import Findings, rule
 
 _DEFAULT_BATCH_SIZE = "32"  # what Keras takes for arrays
@@ -59,7 +59,8 @@ def _shard(facts: Facts, fit: Fit) -> Findings:
 
 
 def _is_sharded(facts: Facts, node: cst.BaseExpression) -> bool:
-    return any(is_call_of(v, _SHARD) for v in facts.resolver.values(node)) or (
+    values = (v.of if isinstance(v, Element) else v for v in facts.resolver.values(node))
+    return any(is_call_of(v, _SHARD) for v in values) or (
         isinstance(node, cst.Call) and any(v == External(_SHARD) for v in facts.resolver.values(node.func))
     )
 

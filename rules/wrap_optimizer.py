@@ -17,7 +17,7 @@ collectives; a fitted model whose `compile` is not in this file; a loss that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -25,11 +25,11 @@ from migrator.edits import AddArgument, InsertAfter, Refusal, Wrap
 from migrator.facts import api
 from migrator.facts.holders import Holder
 from migrator.facts.kinds import calls
-from migrator.facts.losses import MEAN, SAMPLES
+from migrator.facts.losses import DATA, FREE, MEAN, MIXED, PENALTY, SAMPLES
 from migrator.facts.resolve import argument, has_unpacked_keywords
 from migrator.facts.script import Facts
 from migrator.facts.training import Fit
-from migrator.facts.values import Function, Literal, Object, Value
+from migrator.facts.values import External, Function, Literal, Object, Unknown, Value
 from migrator.rule import Findings, rule
 
 
@@ -80,7 +80,7 @@ def _wrap(facts: Facts, compile_: Fit) -> Findings:
     if jit is not None and isinstance(jit.value, cst.Name) and jit.value.value == "True":
         yield Refusal(jit.value, "a step compiled by XLA cannot hold the collectives", "set jit_compile=False", True)
         return
-    bad = _summed_loss(facts, argument(call, "loss", 1))
+    bad = _bad_loss(facts, compile_)
     if bad is not None:
         yield bad
         return
@@ -97,19 +97,27 @@ def _quoted(facts: Facts, call: cst.Call, text: str) -> str:
     return f"{quote}{text}{quote}"
 
 
-def _summed_loss(facts: Facts, loss: cst.Arg | None) -> Refusal | None:
-    """A refusal where a loss given to `compile` is a sum over the batch, or of unknown form."""
+def _bad_loss(facts: Facts, compile_: Fit) -> Refusal | None:
+    """A refusal where a loss given to `compile`, or computed by the model itself, is not seen to be a mean."""
+    loss = argument(compile_.call, "loss", 1)
     for expression in _each(loss.value) if loss is not None else ():
-        for value in facts.resolver.values(expression):
-            if not _is_mean(facts, value):
-                return Refusal(
-                    expression,
-                    "this loss is not seen to be a mean over the batch, so averaging the workers' "
-                    "gradients may train another model",
-                    "use a loss with the default reduction, or return one value for each sample",
-                    True,
-                )
+        if not all(_is_mean(facts, value) for value in facts.resolver.values(expression) or (Unknown(expression),)):
+            return _refuse_loss(expression)
+    for value in compile_.values:
+        method = facts.resolver.method(value.of, "compute_loss") if isinstance(value, Object) else None
+        for returned in facts.resolver.returned(method) if method is not None else ():
+            if facts.losses.kind(returned) not in (MEAN, PENALTY, FREE):
+                return _refuse_loss(returned)
     return None
+
+
+def _refuse_loss(node: cst.CSTNode) -> Refusal:
+    return Refusal(
+        node,
+        "this loss is not seen to be a mean over the batch, so averaging the workers' gradients may train another model",
+        "use a loss of Keras's with its default reduction, or one written in this file that returns a value per sample",
+        breaks_training=True,
+    )
 
 
 def _each(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -125,24 +133,31 @@ def _each(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
 
 def _is_mean(facts: Facts, value: Value) -> bool:
     if isinstance(value, Literal):
-        return True  # a name such as "mse": Keras's own losses are means
+        if isinstance(value.node, cst.SimpleString):
+            return api.is_split_loss(str(value.node.evaluated_value))
+        parts = list(_each(value.node))
+        return all(v != value and _is_mean(facts, v) for p in parts for v in facts.resolver.values(p))
     if isinstance(value, Object):
-        return facts.resolver.derives_from(value.of, api.is_loss_class)
+        method = facts.resolver.method(value.of, "call")
+        returned = facts.resolver.returned(method) if method is not None else []
+        return facts.resolver.derives_from(value.of, api.is_loss_class) and _are_means(facts, returned)
     if isinstance(value, Function):
-        returned = facts.resolver.returned(value.node) if isinstance(value.node, cst.FunctionDef) else [value.node.body]
-        # What a function returns for each sample, Keras averages; a mean over the batch stays one.
-        return all(facts.losses.kind(r) in (MEAN, SAMPLES) or _is_batch_shaped(facts, r) for r in returned)
+        node = value.node
+        return _are_means(facts, [node.body] if isinstance(node, cst.Lambda) else facts.resolver.returned(node))
+    if isinstance(value, External):
+        return value.path == "builtins.None" or (api.is_loss_function(value.path) and api.is_split_loss(value.path))
     path = calls(value)
     if api.is_loss_class(path):
         reduction = argument(value.call, "reduction")  # type: ignore[union-attr]
         text = facts.source(reduction.value).lower() if reduction is not None else ""
-        return "sum" not in text.replace("sum_over_batch_size", "") and "none" not in text.split(".")[-1]
-    return True
+        plain = "sum" not in text.replace("sum_over_batch_size", "") and "none" not in text.split(".")[-1]
+        return plain and api.is_split_loss(path)
+    return path == "keras.losses.get"
 
 
-def _is_batch_shaped(facts: Facts, node: cst.CSTNode) -> bool:
-    """Tensor arithmetic that reduces nothing over the batch."""
-    return facts.losses.kind(node) == "data"
+def _are_means(facts: Facts, returned: Sequence[cst.BaseExpression]) -> bool:
+    """What a loss function returns for each sample, Keras averages; a mean over the batch stays one."""
+    return all(facts.losses.kind(r) in (MEAN, MIXED, SAMPLES, DATA, PENALTY) for r in returned)
 
 
 def _wrap_loaded(facts: Facts, fit: Fit) -> Findings:

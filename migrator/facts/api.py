@@ -91,6 +91,14 @@ def is_loss_function(path: str) -> bool:
     )
 
 
+_TIED_LOSSES = frozenset({"dice", "tversky", "circle"})
+
+
+def is_split_loss(name: str) -> bool:
+    """Whether the Keras loss of that name takes its samples one by one; the others relate them within the batch."""
+    return name.rpartition(".")[2].lower() not in _TIED_LOSSES
+
+
 def is_dataset_source(path: str) -> bool:
     return path in DATASET_SOURCES or path in BATCHED_SOURCES
 

@@ -27,6 +27,7 @@ DATA = "data"  # some tensor, of which the text does not tell more
 MEAN = "mean"
 SUM = "sum"
 COUNT = "count"  # the number of samples in the batch at hand
+MIXED = "mixed"  # a value for each sample plus a mean over the batch: fine while nothing curved is done to it
 UNSPLIT = "unsplit"  # depends on the whole batch in a way that no mean or sum over workers gives back
 
 _MEAN_FUNCTIONS = re.compile(
@@ -40,6 +41,13 @@ _LINEAR = re.compile(
     r"|tensorflow\.convert_to_tensor|tensorflow\.debugging\.\w+|keras\.(?:backend|ops)\.(?:cast|squeeze|reshape))$"
 )
 _COUNTS = re.compile(r"^(?:tensorflow\.shape|tensorflow\.size|builtins\.len|keras\.(?:backend|ops)\.shape)$")
+# Tensors of a given shape: that the shape has the size of the batch in it does not tie the samples together.
+_SHAPED = re.compile(
+    r"^tensorflow\.(?:ones|zeros|fill|ones_like|zeros_like|random\.\w+)$|^keras\.(?:random|ops)\.(?:ones|zeros|normal|uniform)\w*$"
+)
+_PRODUCTS = re.compile(
+    r"^(?:tensorflow\.(?:linalg\.)?(?:matmul|tensordot)|keras\.ops\.(?:matmul|dot|tensordot)|keras\.backend\.dot)$"
+)
 _PENALTIES = ("losses",)
 _WEIGHT_ATTRIBUTES = ("trainable_variables", "trainable_weights", "variables", "weights", "kernel", "bias")
 _MODEL_LOSSES = ("compiled_loss", "compute_loss", "compute_loss_and_updates")
@@ -56,7 +64,7 @@ class Losses:
         self._busy: set[tuple[cst.CSTNode, tuple[int, ...]]] = set()
 
     def kind(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> str:
-        """FREE, PENALTY, SAMPLES, DATA, MEAN, SUM, COUNT or UNSPLIT."""
+        """FREE, PENALTY, SAMPLES, DATA, MEAN, SUM, COUNT, MIXED or UNSPLIT."""
         key = (node, path)
         if key in self._busy:
             return FREE  # `loss = loss + x` in a loop: the other term tells
@@ -176,16 +184,21 @@ class Losses:
             return _alternatives([self.kind(r, path) for r in self.resolver.returned(function.node)])
         if isinstance(function, Result) and isinstance(function.function, External):
             if api.is_loss_class(function.function.path):
-                return _loss_object(function.call)
+                return self._loss_of(_loss_object(function.function.path, function.call), call)
             if function.function.path == "keras.losses.get":
-                return SAMPLES
+                return self._loss_of(SAMPLES, call)
         if isinstance(function, Object) and self.resolver.derives_from(function.of, api.is_loss_class):
             method = self.resolver.method(function.of, "call")
             inner = _alternatives([self.kind(r) for r in self.resolver.returned(method)]) if method else MEAN
-            return inner if inner in (SUM, UNSPLIT) else MEAN
+            return self._loss_of(inner if inner in (SUM, MIXED, UNSPLIT) else MEAN, call)
         if isinstance(function, Member):
             return self._method(function.name, call)
         return DATA
+
+    def _loss_of(self, kind: str, call: cst.Call) -> str:
+        """A loss of samples against samples; of anything that is not theirs alone it does not split."""
+        given = [self.kind(a.value) for a in call.args]
+        return UNSPLIT if any(k in (COUNT, MEAN, SUM, MIXED, UNSPLIT) for k in given) else kind
 
     def _method(self, name: str, call: cst.Call) -> str:
         if name in _MODEL_LOSSES:
@@ -213,19 +226,47 @@ class Losses:
         ):
             return _sum_of(self.kind(a) for a in args)
         if api.is_loss_function(path):
+            return self._loss_of(SAMPLES if api.is_split_loss(path) else UNSPLIT, call)
+        if _SHAPED.match(path):
             return SAMPLES
+        if _PRODUCTS.match(path):
+            return self._matrix_product([self.kind(a) for a in args])
+        if path in ("tensorflow.transpose", "tensorflow.einsum", "keras.ops.transpose", "keras.ops.einsum"):
+            return self._rearranged(call, args)
         if path in ("builtins.float", "builtins.int", "tensorflow.constant"):
             return _alternatives([self.kind(a) for a in args[:1]]) if args else FREE
         if _LINEAR.match(path):
             return _product(*(self.kind(a) for a in args)) if args else DATA
         if path.startswith(("tensorflow.nn.", "keras.activations.")):
-            return SAMPLES
+            # These take keywords; the losses among them give a value for each sample.
+            curved = self._curved([a.value for a in call.args])
+            return curved if curved == UNSPLIT else SAMPLES
         return self._curved(args)
+
+    @staticmethod
+    def _matrix_product(kinds: list[str]) -> str:
+        """Samples times weights are samples; samples times samples compare each with each across the batch."""
+        depending = [k for k in kinds if k not in (FREE, PENALTY)]
+        if len(depending) > 1 or any(k in (MEAN, SUM, COUNT, MIXED, UNSPLIT) for k in depending):
+            return UNSPLIT
+        return depending[0] if depending else PENALTY if PENALTY in kinds else FREE
+
+    def _rearranged(self, call: cst.Call, args: list[cst.BaseExpression]) -> str:
+        """transpose and einsum keep the samples apart only where the first axis stays the first."""
+        kinds = [self.kind(a) for a in args]
+        if set(kinds) <= {FREE, PENALTY}:
+            return PENALTY if PENALTY in kinds else FREE
+        if args and isinstance(args[0], cst.SimpleString):
+            terms = str(args[0].evaluated_value).replace(" ", "").replace("->", ",").split(",")
+            return SAMPLES if len({t[:1] for t in terms}) == 1 and terms[0] else UNSPLIT
+        axes = argument(call, "perm", 1) or argument(call, "axes", 1)
+        first = _integers(axes.value) if axes is not None else None
+        return kinds[0] if first and first[0] == 0 else UNSPLIT
 
     def _curved(self, args: list[cst.BaseExpression]) -> str:
         """An elementwise or unknown function: harmless on samples, not on what is already reduced."""
         kinds = [self.kind(a) for a in args]
-        if any(k in (MEAN, SUM, UNSPLIT) for k in kinds):
+        if any(k in (MEAN, SUM, MIXED, UNSPLIT) for k in kinds):
             return UNSPLIT
         if kinds and set(kinds) <= {FREE, PENALTY}:
             return PENALTY if PENALTY in kinds else FREE
@@ -235,6 +276,8 @@ class Losses:
         if not call.args:
             return DATA
         inner = self.kind(call.args[0].value)
+        if inner == MIXED:
+            return MEAN if reduction == MEAN and len(call.args) == 1 else UNSPLIT
         if inner in (FREE, PENALTY, MEAN, SUM, UNSPLIT):
             return inner  # a scalar already (or penalties alone): reducing it again changes nothing
         axis = argument(call, "axis", 1)
@@ -255,7 +298,9 @@ class Losses:
             return _product(left, right)
         if isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
             return _quotient(left, right)
-        if left in (MEAN, SUM, UNSPLIT) or right in (MEAN, SUM, UNSPLIT):
+        if isinstance(node.operator, cst.MatrixMultiply):
+            return self._matrix_product([left, right])
+        if {left, right} & {MEAN, SUM, MIXED, UNSPLIT}:
             return UNSPLIT
         if {left, right} <= {FREE, PENALTY}:
             return PENALTY if PENALTY in (left, right) else FREE
@@ -270,8 +315,8 @@ def _sum_of(kinds: Iterable[str]) -> str:
         present.discard(PENALTY)
     if not present:
         return FREE
-    if SAMPLES in present and UNSPLIT not in present and SUM not in present:
-        return SAMPLES
+    if SAMPLES in present and not present & {UNSPLIT, SUM}:
+        return MIXED if present & {MEAN, MIXED} else SAMPLES
     if present == {DATA, MEAN} or present == {COUNT}:
         return DATA
     return present.pop() if len(present) == 1 else UNSPLIT
@@ -279,7 +324,7 @@ def _sum_of(kinds: Iterable[str]) -> str:
 
 def _product(*kinds: str) -> str:
     present = [k for k in kinds if k != FREE]
-    reduced = [k for k in present if k in (MEAN, SUM, UNSPLIT)]
+    reduced = [k for k in present if k in (MEAN, SUM, MIXED, UNSPLIT)]
     if not present:
         return FREE
     if len(reduced) > 1:
@@ -293,11 +338,11 @@ def _quotient(over: str, under: str) -> str:
     if under in (FREE, PENALTY):
         return under if over == FREE else over
     if under == COUNT:
-        return MEAN if over == SUM else UNSPLIT if over in (MEAN, UNSPLIT) else over
-    if over in (MEAN, SUM, UNSPLIT):
+        return MEAN if over == SUM else UNSPLIT if over in (MEAN, MIXED, UNSPLIT) else over
+    if over in (MEAN, SUM, MIXED, UNSPLIT):
         # `/ args.batch_size` and the like: a number that the text does not show, but no tensor of the batch.
         return over if under == DATA and over == MEAN else SUM if under == DATA else UNSPLIT
-    return UNSPLIT if under in (MEAN, SUM, UNSPLIT) else SAMPLES if over == SAMPLES else DATA
+    return UNSPLIT if under in (MEAN, SUM, MIXED, UNSPLIT) else SAMPLES if over == SAMPLES else DATA
 
 
 def _alternatives(kinds: list[str]) -> str:
@@ -308,7 +353,9 @@ def _alternatives(kinds: list[str]) -> str:
     return informative[0] if len(informative) == 1 else UNSPLIT if informative else FREE
 
 
-def _loss_object(call: cst.Call) -> str:
+def _loss_object(path: str, call: cst.Call) -> str:
+    if not api.is_split_loss(path):
+        return UNSPLIT
     reduction = argument(call, "reduction")
     if reduction is None:
         return MEAN

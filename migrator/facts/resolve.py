@@ -73,7 +73,12 @@ class Resolver:
         self._memo: dict[cst.CSTNode, Values] = {}
         self._busy: set[cst.CSTNode] = set()
         self._depth = 0
-        self._callers: dict[cst.CSTNode, list[cst.Call]] | None = None
+        self._cycles = 0
+        self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
+        # Twice: functions that reach their caller as a parameter are seen only with the first graph at hand.
+        for _ in range(2):
+            self._callers = self._call_graph()
+            self._memo.clear()
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
@@ -85,9 +90,11 @@ class Resolver:
         if known is not None:
             return known
         if node in self._busy:
+            self._cycles += 1
             return ()
         if self._depth > _MAX_DEPTH:
             return (Unknown(node),)
+        cycles = self._cycles
         self._busy.add(node)
         self._depth += 1
         try:
@@ -95,8 +102,8 @@ class Resolver:
         finally:
             self._depth -= 1
             self._busy.discard(node)
-        if not self._busy or found:
-            self._memo[node] = found
+        if not self._busy or cycles == self._cycles:
+            self._memo[node] = found  # what met a node still being worked out is complete only seen from there
         return found
 
     def _evaluate(self, node: cst.CSTNode) -> Iterable[Value]:
@@ -355,13 +362,6 @@ class Resolver:
 
     def callers(self, function: cst.CSTNode) -> list[cst.Call]:
         """The calls in this script that run the function (for `__init__`, those that build the object)."""
-        if self._callers is None:
-            self._callers = {}
-            self._callers = self._call_graph()
-            self._memo.clear()
-            # Functions that reach their caller as a parameter are seen only with the first graph at hand.
-            self._callers = self._call_graph()
-            self._memo.clear()
         return self._callers.get(function, [])
 
     def _call_graph(self) -> dict[cst.CSTNode, list[cst.Call]]:

@@ -151,6 +151,8 @@ class Sharding:
         if len(pipeline.batch_steps) != 1 or pipeline.unseen or pipeline.source is None:
             return None
         batch_step = pipeline.batch_steps[0]
+        if batch_step.method == "padded_batch":
+            return None  # the padding is that of the global batch: it must be cut after it
         batch = batch_argument(batch_step)
         before = pipeline.steps[: pipeline.steps.index(batch_step) + 1]
         anchor = before[self._cut(before[:-1])]

@@ -15,7 +15,7 @@ from migrator.facts.kinds import Kinds, is_call_of
 from migrator.facts.pipelines import Pipelines
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import Tree, semantic_children
-from migrator.facts.values import Class, External, Function, Member, Object, Parameter, Result, Value
+from migrator.facts.values import Class, External, Function, Member, Object, Result, Value
 
 # Only Keras's `fit` takes these: scikit-learn's and others' do not.
 _FIT_KEYWORDS = frozenset(
@@ -114,7 +114,11 @@ class Training:
         for call, func in self._methods("fit"):
             keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
             values = self.resolver.values(func.value)
-            if call in known or not keywords & _FIT_KEYWORDS or _is_super(func.value):
+            if (
+                call in known
+                or _is_super(func.value)
+                or not (keywords & _FIT_KEYWORDS or self._is_compiled(func.value))
+            ):
                 continue
             if self._is_overridden(values, "fit") or (values and all(_is_of_other_library(v) for v in values)):
                 continue
@@ -124,14 +128,20 @@ class Training:
                 "give the model a name of its own where it is built in this file, or port this call by hand",
             )
 
+    def _is_compiled(self, receiver: cst.BaseExpression) -> bool:
+        """Whether the same name is told to `compile`, as only Keras's models are."""
+        return any(
+            func.value.deep_equals(receiver) and not any(v == External("re") for v in self.resolver.values(func.value))
+            for _, func in self._methods("compile")
+        )
+
     def _unsupported_calls(self) -> Iterator[UnknownTraining]:
         for call, func in self._methods("fit_generator", "train_on_batch", "minimize"):
             values = self.resolver.values(func.value)
             name = func.attr.value
-            is_one = self.kinds.is_optimizer if name == "minimize" else self.kinds.is_model
-            if any(is_one(v) for v in values) or (
-                name != "minimize" and (not values or any(isinstance(v, Parameter) for v in values))
-            ):
+            foreign = bool(values) and all(_is_of_other_library(v) for v in values)
+            own = any(isinstance(v, Function) for v in self.resolver.values(call.func))
+            if not foreign and not own:
                 yield UnknownTraining(
                     call,
                     f"training by `{name}` is not migrated yet",
@@ -153,16 +163,16 @@ class Training:
                 )
 
     def _is_weights(self, value: Value) -> bool:
-        return isinstance(value, Member) and value.name in _WEIGHT_LISTS and self.kinds.has_weights(value.owner)
+        return isinstance(value, Member) and value.name in _WEIGHT_LISTS
 
     def _only_measured(self, call: cst.Call) -> bool:
-        """Whether the gradients are only looked at (norms, prints) inside of the function that computes them."""
-        function = self.tree.function_of(call)
-        if function is None:
-            return True
-        return not any(
-            g for r in self.resolver.returned(function) for g in self.flow.sources(r) if call in g.tape_calls
-        )
+        """Whether the gradients are only looked at: given to nothing but functions of TensorFlow, numpy and Python."""
+        for other in self.tree.calls:
+            if any(isinstance(v, External) for v in self.resolver.values(other.func)) or self.flow.is_tape_call(other):
+                continue
+            if any(call in g.tape_calls for a in other.args for g in self.flow.sources(a.value)):
+                return False
+        return True
 
     # -- updates -------------------------------------------------------------------------------------------------
 
@@ -170,15 +180,14 @@ class Training:
     def updates(self) -> list[Update]:
         found = []
         for call, func in self._methods("apply_gradients", "apply"):
-            if func.attr.value == "apply" and not any(
-                self.kinds.is_optimizer(v) for v in self.resolver.values(func.value)
-            ):
-                continue
             if any(isinstance(v, Function) for v in self.resolver.values(call.func)):
                 continue  # a method of the script's own: the call inside of it is the update
             if _is_super(func.value):
                 continue
             gradients = [g for arg in call.args[:1] for g in self.flow.sources(arg.value)]
+            is_optimizer = any(self.kinds.is_optimizer(v) for v in self.resolver.values(func.value))
+            if func.attr.value == "apply" and not gradients and not is_optimizer:
+                continue  # a dataset's or a pandas frame's
             found.append(Update(call, tuple(gradients)))
         found.extend(self._assignments())
         return [u for u in found if not self._optimises_input(u)]
