@@ -119,12 +119,13 @@ class _Printer:
                 return _Patch(start, start, (_OPENING, -1 << 30), (*edit.code, "; "))
             return _Patch(end, end, (_CLOSING, 1 << 30), ("; ", *edit.code))
         indent = self._indent(statement)
+        code = tuple(p.replace("\n", self.newline + indent) if isinstance(p, str) else p for p in edit.code)
         start, end = self.spans.span(statement)
         if before:
             at = self.spans.line_start(start)
-            return _Patch(at, at, (_LINE_BEFORE, number), (indent, *edit.code, self.newline))
+            return _Patch(at, at, (_LINE_BEFORE, number), (indent, *code, self.newline))
         at = self.spans.line_end(max(end - 1, start))
-        return _Patch(at, at, (_LINE_AFTER, number), self._line_after(indent, edit.code, at))
+        return _Patch(at, at, (_LINE_AFTER, number), self._line_after(indent, code, at))
 
     def _line_after(self, indent: str, code: Code, at: int) -> Code:
         if at == len(self.spans.text) and not self.spans.text.endswith(("\n", "\r")):

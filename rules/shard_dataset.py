@@ -45,11 +45,12 @@ def shard_dataset(facts: Facts) -> Findings:
 def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     size = facts.source(plan.batch.value)
     local = size if plan.keeps_batch_name else facts.fresh_name("local_batch_size")
-    name = facts.source(plan.target) if plan.target is not None else facts.fresh_name("dataset")
+    name = _name(facts, plan)
     arguments = [name, size, *(["drop_remainder=True"] if plan.drop_remainder else [])]
     if not isinstance(plan.prefix, (cst.Name, cst.Attribute)):
-        open_, close = ("", "") if _stands_alone(facts.source(plan.prefix)) else ("(", ")")
-        yield InsertBefore(plan.statement, (f"{name} = {open_}", plan.prefix, close))
+        inner = facts.tree.module.default_indent
+        opening, closing = ("", "") if _stands_alone(facts.source(plan.prefix)) else (f"(\n{inner}", "\n)")
+        yield InsertBefore(plan.statement, (f"{name} = {opening}", plan.prefix, closing))
         yield Replace(plan.prefix, (name,))
     elif facts.source(plan.prefix) != name:
         arguments[0] = facts.source(plan.prefix)
@@ -57,6 +58,17 @@ def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     yield InsertBefore(plan.statement, (f"{name}, {local} = {facts.call('shard_and_rebatch_dataset', *arguments)}",))
     if not plan.keeps_batch_name:
         yield Replace(plan.batch.value, (local,))
+
+
+def _name(facts: Facts, plan: CutPipeline) -> str:
+    """The name that holds the cut dataset: what the statement assigns, or the local name that it returns more of."""
+    if plan.target is not None:
+        return facts.source(plan.target)
+    if isinstance(plan.prefix, cst.Name):
+        scope = facts.tree.scope_of(plan.prefix)
+        if scope.lookup(plan.prefix.value) is scope:
+            return plan.prefix.value
+    return facts.fresh_name("dataset")
 
 
 def _stands_alone(expression: str) -> bool:

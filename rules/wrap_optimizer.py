@@ -114,7 +114,8 @@ def _bad_loss(facts: Facts, compile_: Fit) -> Refusal | None:
 def _refuse_loss(node: cst.CSTNode) -> Refusal:
     return Refusal(
         node,
-        "this loss is not seen to be a mean over the batch, so averaging the workers' gradients may train another model",
+        "this loss is not seen to be a mean over the batch, so averaging the workers' gradients may train another "
+        "model",
         "use a loss of Keras's with its default reduction, or one written in this file that returns a value per sample",
         breaks_training=True,
     )

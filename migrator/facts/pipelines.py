@@ -79,10 +79,22 @@ class Pipelines:
         self.kinds = kinds
 
     def core(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`."""
-        while isinstance(node, cst.Call) and node.args and self._is_wrapper(node):
-            node = node.args[0].value
-        return node
+        """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`, also where such a call has a name."""
+        while True:
+            if isinstance(node, cst.Call) and node.args and self._is_wrapper(node):
+                node = node.args[0].value
+                continue
+            named = self._named_wrapper(node)
+            if named is None:
+                return node
+            node = named
+
+    def _named_wrapper(self, node: cst.BaseExpression) -> cst.Call | None:
+        """`progress = tqdm(ds)` behind the name `progress`."""
+        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
+        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+        is_wrapper = isinstance(value, cst.Call) and not bindings[0].path and value.args and self._is_wrapper(value)
+        return value if is_wrapper and isinstance(value, cst.Call) else None
 
     def _is_wrapper(self, call: cst.Call) -> bool:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "as_numpy_iterator":

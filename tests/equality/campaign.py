@@ -10,6 +10,7 @@ from threading import Lock
 
 from damage import without_calls
 from training_runs import SCRIPTS, Trained, migrate, train
+from warm_server import WarmServer
 
 
 @dataclass(frozen=True)
@@ -30,15 +31,14 @@ class Campaign:
         self._futures: dict[Run, Future[list[Trained]]] = {}
         self._migrated: dict[str, Path] = {}
         self._migrating = Lock()
+        self._warm_server = WarmServer(folder)
         # Two: while one run imports on one core or waits for its peers, the other one can work.
         self._pool = ThreadPoolExecutor(max_workers=2)
 
     def start(self, runs: Iterable[Run]) -> None:
         for run in runs:
             if run not in self._futures:
-                self._futures[run] = self._pool.submit(
-                    self._make, run, self._folder / str(len(self._futures))
-                )
+                self._futures[run] = self._pool.submit(self._make, run, self._folder / str(len(self._futures)))
 
     def result(self, run: Run) -> list[Trained]:
         """What each rank of the run trained. Raises RunFailedError if it, or migrating its script, failed."""
@@ -47,6 +47,7 @@ class Campaign:
 
     def stop(self) -> None:
         self._pool.shutdown(cancel_futures=True)
+        self._warm_server.stop()
 
     def _make(self, run: Run, folder: Path) -> list[Trained]:
         folder.mkdir()
@@ -63,7 +64,16 @@ class Campaign:
             workers=run.workers,
             without_randomness=run.without_randomness,
             samples=run.samples,
+            warm=self._warm_server.socket() if self._may_start_warm(run, script) else None,
         )
+
+    def _may_start_warm(self, run: Run, script: Path) -> bool:
+        """Not where a script runs as it is in one process: that is compared as its user would run it.
+
+        Nor where the script decides which Keras TensorFlow is to import.
+        """
+        as_it_is = run.workers is None and not run.without_randomness
+        return not as_it_is and b"TF_USE_LEGACY_KERAS" not in script.read_bytes()
 
     def _migrate(self, script: Path) -> Path:
         with self._migrating:

@@ -1,13 +1,8 @@
-"""Call a function the moment a module has been imported, whoever imports it and however.
-
-Importing TensorFlow draws from Python's random generator. The state is put back after the import of a hooked
-module, so that it makes no difference whether a generator was seeded before the import or after it.
-"""
+"""Call a function the moment a module has been imported, whoever imports it and however."""
 
 from __future__ import annotations
 
 import importlib.util
-import random
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
@@ -19,10 +14,11 @@ Hook = Callable[[ModuleType], None]
 
 
 def after_import(name: str, hook: Hook) -> None:
-    """Call `hook(module)` as soon as the module `name` has been executed. It must not be imported yet."""
+    """Call `hook(module)` as soon as the module `name` has been executed: at once if it has been already."""
     if name in sys.modules:
-        raise RuntimeError(f"{name} is imported already")
-    sys.meta_path.insert(0, _HookingFinder(name, hook))
+        hook(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _HookingFinder(name, hook))
 
 
 class _HookingFinder(MetaPathFinder):
@@ -57,9 +53,7 @@ class _HookingLoader(Loader):
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        state = random.getstate()
         self._loader.exec_module(module)
-        random.setstate(state)
         self._hook(module)
 
     def __getattr__(self, name: str) -> object:

@@ -47,9 +47,7 @@ def check_ranks_agree(ranks: Sequence[Trained]) -> None:
         for i, (expected, found) in enumerate(zip(chief.weights, trained.weights)):
             if expected.tobytes() != found.tobytes():
                 difference = np.abs(found - expected).max()
-                raise RanksDisagreeError(
-                    f"variable {i} of rank {rank} is up to {difference:.1e} off the chief's"
-                )
+                raise RanksDisagreeError(f"variable {i} of rank {rank} is up to {difference:.1e} off the chief's")
 
 
 def check_steps(original: Trained, ranks: Sequence[Trained]) -> None:

@@ -23,12 +23,14 @@ migrated scripts run exactly as their users would run them. Two things are done 
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
 import json
 import os
 import random
 import runpy
 import sys
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
@@ -137,6 +139,9 @@ def install_hooks(options: argparse.Namespace, record: TrainingRecord, samples: 
     # Ranks start from different seeds, so that only lockstep can bring them together; the chief starts from
     # the seed that lockstep is told to use, so that its run can be compared with a single process's.
     seed = options.seed + 1000 * record.rank
+    with suppress(ImportError):
+        # Draws from Python's generator when it is first imported, which Keras and scikit-learn do sometime.
+        importlib.import_module("rich.style")
     random.seed(seed)
     np.random.seed(seed)
     after_import("tensorflow", lambda tensorflow: tensorflow.random.set_seed(seed))

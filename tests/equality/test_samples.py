@@ -18,9 +18,7 @@ EPOCHS = {
 @pytest.mark.parametrize(
     ("original", "migrated", "epochs"),
     [
-        pytest.param(
-            Run(name, samples=True), Run(name, migrated=True, workers=2, samples=True), epochs, id=name
-        )
+        pytest.param(Run(name, samples=True), Run(name, migrated=True, workers=2, samples=True), epochs, id=name)
         for name, epochs in EPOCHS.items()
     ],
 )

@@ -67,8 +67,6 @@ def test_ranks_that_all_train_on_everything_repeat_samples(
         ),
     ],
 )
-def test_ranks_that_cut_the_batch_but_not_the_data_make_more_steps(
-    original: Run, run: Run, campaign: Campaign
-) -> None:
+def test_ranks_that_cut_the_batch_but_not_the_data_make_more_steps(original: Run, run: Run, campaign: Campaign) -> None:
     with pytest.raises(StepsDifferError):
         check_steps(campaign.result(original)[0], campaign.result(run))

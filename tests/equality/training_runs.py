@@ -14,6 +14,7 @@ import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 RECORDER = Path(__file__).with_name("recorder.py")
+WARM_START = Path(__file__).with_name("warm_start.py")
 SCRIPTS = REPOSITORY / "fixtures" / "scripts"
 
 SEED = 20
@@ -29,18 +30,18 @@ class Trained:
     """What one process trained."""
 
     weights: tuple[np.ndarray, ...]  # every trainable variable, in the order of creation
-    steps: tuple[int, ...]  # of each optimizer
+    steps: tuple[int, ...]  # of each optimizer that made any
     losses: tuple[float, ...]  # of each epoch of `fit`
     samples: np.ndarray  # int64[rows]: a hash of each row trained on; empty if not asked for
 
     @classmethod
     def read(cls, path: Path) -> Trained:
         with np.load(path) as record:
+            # Saving a model makes copies of its optimizer that never step.
+            steps = tuple(count for count in record["steps"].tolist() if count)
             weights = [record[f"weight/{i}"] for i in range(sum(key.startswith("weight/") for key in record))]
             samples = record["samples"] if "samples" in record else np.zeros(0, np.int64)
-            return cls(
-                tuple(weights), tuple(record["steps"].tolist()), tuple(record["losses"].tolist()), samples
-            )
+            return cls(tuple(weights), steps, tuple(record["losses"].tolist()), samples)
 
 
 def train(
@@ -50,16 +51,19 @@ def train(
     workers: int | None = None,
     without_randomness: bool = False,
     samples: bool = False,
+    warm: Path | None = None,
 ) -> list[Trained]:
-    """Run `script` in the new working directory `folder`; what each rank trained, in the order of the ranks.
+    """Run `script` in the new folder `folder`; what each rank trained, in the order of the ranks.
 
-    With `workers` the script is started by `lockstep run`, else as `python script` would be.
+    With `workers` the script is started by `lockstep run`, else as `python script` would be. With `warm`, the
+    socket of a server of warm_start.py, each process starts with TensorFlow imported.
 
     Raises RunFailedError if it fails, or if it has not ended in time.
     """
     working_directory = folder / "working-directory"
     working_directory.mkdir(parents=True)
-    command = [str(RECORDER), "--record", str(folder), "--seed", str(SEED)]
+    command = [str(RECORDER)] if warm is None else [str(WARM_START), str(warm)]
+    command += ["--record", str(folder), "--seed", str(SEED)]
     command += ["--without-randomness"] * without_randomness + ["--samples"] * samples + [str(script)]
     if workers is not None:
         command = ["-m", "lockstep", "run", "-n", str(workers), *command]
@@ -89,9 +93,7 @@ def run(command: Sequence[str], working_directory: Path) -> str:
         output, _ = process.communicate(timeout=TIME_LIMIT_SECONDS)
     except subprocess.TimeoutExpired:
         output = end(process)
-        raise RunFailedError(
-            f"still running after {TIME_LIMIT_SECONDS} s: {describe(command, output)}"
-        ) from None
+        raise RunFailedError(f"still running after {TIME_LIMIT_SECONDS} s: {describe(command, output)}") from None
     except BaseException:
         end(process)
         raise
