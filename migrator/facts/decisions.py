@@ -85,7 +85,18 @@ class Decisions:
         node = bindings[0].node
         alike = list(self.tree.loops_around(node)) == list(self.tree.loops_around(expression))
         same = self.tree.function_of(node) is self.tree.function_of(expression)
-        return bindings[0] if alike and same and isinstance(node, cst.Assign) else None
+        if not (alike and same and isinstance(node, cst.Assign)) or self._is_differentiated(expression):
+            return None
+        return bindings[0]
+
+    def _is_differentiated(self, name: cst.Name) -> bool:
+        """Whether a tape goes back through the name: the loss itself must stay this worker's until then."""
+        return any(
+            other.value == name.value and self.tree.order[other] > self.tree.order[name]
+            for call in self.tree.calls
+            if self.training.flow.is_tape_call(call) and call.args
+            for other in self.tree.names_in(call.args[0].value)
+        )
 
     # -- what is steered -----------------------------------------------------------------------------------------
 
