@@ -268,9 +268,7 @@ def check_mixed_precision_when_one_rank_alone_overflows() -> None:
 
 def check_jit_compile() -> None:
     model = new_model()
-    lockstep.broadcast(model)
-    optimizer = lockstep.distributed_optimizer(keras.optimizers.SGD(0.05))
-    model.compile(optimizer, "mse", jit_compile=True)
+    model.compile(lockstep.distributed_optimizer(keras.optimizers.SGD(0.05)), "mse", jit_compile=True)
     message = raised(lockstep.LockstepError, model.train_on_batch, own(X)[:4], own(Y)[:4])
     assert "jit_compile=False" in message
     model = new_model()
