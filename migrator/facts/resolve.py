@@ -7,7 +7,6 @@ together. Whatever it cannot follow becomes a `Parameter` or `Unknown`, never a 
 from __future__ import annotations
 
 import builtins
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Callable, cast
 
@@ -75,10 +74,7 @@ class Resolver:
         self._depth = 0
         self._cycles = 0
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
-        # Twice: functions that reach their caller as a parameter are seen only with the first graph at hand.
-        for _ in range(2):
-            self._callers = self._call_graph()
-            self._memo.clear()
+        self._build_call_graph()
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
@@ -364,14 +360,27 @@ class Resolver:
         """The calls in this script that run the function (for `__init__`, those that build the object)."""
         return self._callers.get(function, [])
 
-    def _call_graph(self) -> dict[cst.CSTNode, list[cst.Call]]:
-        graph: dict[cst.CSTNode, list[cst.Call]] = defaultdict(list)
-        for call in self.tree.calls:
-            for function in self.values(call.func):
+    def _build_call_graph(self) -> None:
+        """Finds for each function its calls, before anything else is asked: what a parameter is depends on them all."""
+        unknown = self._add_calls(self.tree.calls)
+        self._memo.clear()
+        if unknown:  # functions that reach their caller as a parameter are seen only with the first graph at hand
+            self._add_calls(unknown)
+            self._memo.clear()
+
+    def _add_calls(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
+        """Adds the calls to the graph; returns those whose function is not known yet."""
+        unknown = []
+        for call in calls:
+            functions = self.values(call.func)
+            for function in functions:
                 for node in self._runs(function):
-                    if call not in graph[node]:
-                        graph[node].append(call)
-        return graph
+                    known = self._callers.setdefault(node, [])
+                    if call not in known:
+                        known.append(call)
+            if not functions or any(_depends_on_parameter(f) for f in functions):
+                unknown.append(call)
+        return unknown
 
     def _runs(self, function: Value) -> Iterator[cst.CSTNode]:
         if isinstance(function, Function):
@@ -385,8 +394,6 @@ class Resolver:
                 method = self.method(function.of, name)
                 if method is not None:
                     yield method
-        elif isinstance(function, Member) and function.name == "run":
-            return
 
     def _parameter_values(self, param: cst.Param) -> Values:
         function = self.function_of_parameter(param)
@@ -524,6 +531,12 @@ def dotted(node: cst.CSTNode) -> str:
         parts.append(node.attr.value)
         node = node.value
     return ".".join([node.value, *reversed(parts)]) if isinstance(node, cst.Name) else ""
+
+
+def _depends_on_parameter(value: Value) -> bool:
+    while isinstance(value, (Member, Result, Element)):
+        value = value.owner if isinstance(value, Member) else value.of if isinstance(value, Element) else value.function
+    return isinstance(value, Parameter)
 
 
 def _unique(values: Iterable[Value]) -> Values:

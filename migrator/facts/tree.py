@@ -46,6 +46,8 @@ _SKIPPED_FIELDS = {
 _SKIPPED_TYPES = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline)
 
 _field_names: dict[type, tuple[str, ...]] = {}
+# libcst's classes are abstract base classes, whose isinstance is slow: asked once for each concrete type.
+_is_skipped: dict[type, bool] = {}
 
 
 def _semantic_fields(kind: type) -> tuple[str, ...]:
@@ -62,13 +64,15 @@ def semantic_children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The child nodes that carry meaning, in source order."""
     for name in _semantic_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
-            if not isinstance(value, _SKIPPED_TYPES):
+        kind = type(value)
+        if kind is list or kind is tuple:
+            yield from value
+        elif kind not in _is_skipped:
+            _is_skipped[kind] = not issubclass(kind, cst.CSTNode) or issubclass(kind, _SKIPPED_TYPES)
+            if not _is_skipped[kind]:
                 yield value
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, cst.CSTNode):
-                    yield item
+        elif not _is_skipped[kind]:
+            yield value
 
 
 @dataclass(frozen=True, eq=False)
