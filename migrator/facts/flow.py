@@ -1,0 +1,109 @@
+"""Which of a name's bindings may reach the place where it is read."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.facts.tree import Binding, Scope, Tree
+
+
+class Flow:
+    """Reaching definitions, by the order and nesting of statements."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def reaching(self, node: cst.Name) -> list[Binding]:
+        """The bindings that the name may have its value from where it stands, latest first."""
+        here = self._tree.scope_of(node)
+        scope = here.lookup(node.value)
+        if scope is None:
+            return []
+        bindings = scope.bindings[node.value]
+        if len(bindings) == 1:
+            return bindings
+        if self._same_flow(here, scope):
+            return self._reaching_within(node, bindings)
+        return self._latest(bindings)
+
+    def _same_flow(self, here: Scope, scope: Scope) -> bool:
+        """Whether code of `here` runs in line with the statements of `scope`: a comprehension does, a function not."""
+        current: Scope | None = here
+        while current is not None and current is not scope:
+            if current.is_function or current.is_class:
+                return False
+            current = current.parent
+        return current is scope and (scope.is_function or scope.parent is None or scope.is_class)
+
+    def _reaching_within(self, node: cst.Name, bindings: list[Binding]) -> list[Binding]:
+        order, tree = self._tree.order, self._tree
+        here = order[node]
+        loops = list(tree.loops_around(node))
+        found: list[Binding] = []
+        later: list[Binding] = []
+        certain: Binding | None = None
+        for binding in sorted(bindings, key=lambda b: order[b.node], reverse=True):
+            if self._takes_effect(binding) >= here:
+                later.append(binding)
+            elif not self._excludes(binding.node, node):
+                found.append(binding)
+                if self._always_runs(binding.node, node):
+                    certain = binding
+                    break
+        # What is bound further down comes round the loop, unless each turn binds anew before the use.
+        open_loops = [x for x in loops if certain is None or not tree.contains(x.body, certain.node)]
+        carried = [b for b in later if any(tree.contains(x.body, b.node) for x in open_loops)]
+        return [*found, *carried]
+
+    def _takes_effect(self, binding: Binding) -> int:
+        node = binding.node
+        if isinstance(node, cst.For):
+            return self._tree.last_order_in(node.iter)
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Param)):
+            return self._tree.order[node]
+        return self._tree.last_order_in(node)
+
+    def _always_runs(self, node: cst.CSTNode, use: cst.CSTNode) -> bool:
+        """Whether control that comes to `use` has passed `node`: its block also encloses the use."""
+        if isinstance(node, cst.Param):
+            return True
+        tree = self._tree
+        statement = tree.statement_of(node)
+        if isinstance(statement, (cst.With, cst.For)) and not tree.contains(statement.body, node):
+            # `for x in ...` and `with ... as x` bind for their body; after it, `for` may have run no turn.
+            if isinstance(statement, cst.For) and not tree.contains(statement.body, use):
+                return False
+            return tree.contains(statement.body, use) or tree.contains(tree.block_of(statement), use)
+        block = tree.block_of(statement)
+        while isinstance(tree.parent.get(block), cst.With):  # a with block always runs
+            block = tree.block_of(tree.parent[block])
+        return tree.contains(block, use)
+
+    def _excludes(self, node: cst.CSTNode, use: cst.CSTNode) -> bool:
+        """Whether the two stand in different branches of one `if`, so that they never run in one turn."""
+        tree = self._tree
+        inside = {node: None, **dict.fromkeys(tree.ancestors(node))}
+        child: cst.CSTNode = use
+        for owner in tree.ancestors(use):
+            if isinstance(owner, cst.If) and owner in inside and owner.body not in inside and child is owner.body:
+                return tree.contains(owner.orelse, node) if owner.orelse is not None else False
+            if isinstance(owner, cst.If) and owner.body in inside and child is owner.orelse:
+                return True
+            child = owner
+        return False
+
+    def _latest(self, bindings: list[Binding]) -> list[Binding]:
+        """Seen from another function: every binding that is not merely a step of the next (`ds = ds.batch(8)`)."""
+        ordered = sorted(bindings, key=lambda b: self._tree.order[b.node])
+        kept = []
+        for binding, following in zip(ordered, [*ordered[1:], None]):
+            if following is not None and following.value is not None and self._continues(following):
+                continue
+            kept.append(binding)
+        return kept[::-1]
+
+    def _continues(self, binding: Binding) -> bool:
+        node: cst.CSTNode | None = binding.value
+        while isinstance(node, (cst.Call, cst.Attribute)):
+            node = node.func if isinstance(node, cst.Call) else node.value
+        return isinstance(node, cst.Name) and node.value == binding.name
