@@ -1,0 +1,106 @@
+"""The cases of fixtures/<rule>/<case>: what goes in, what must come out, and how the two look in other layouts."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from migrator.engine import Outcome, migrate
+from migrator.registry import choose
+from migrator.report import text
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+_INDENT = 4  # columns that the fixtures use for one level
+_INSIDE_STRINGS = {getattr(tokenize, name) for name in ("FSTRING_MIDDLE",) if hasattr(tokenize, name)}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder: `before.py`, `after.py` where the script is changed, `refused.txt` where sites are refused."""
+
+    folder: Path
+
+    @property
+    def rule(self) -> str:
+        return self.folder.parent.name
+
+    @property
+    def name(self) -> str:
+        return f"{self.rule}/{self.folder.name}"
+
+    @property
+    def before(self) -> str:
+        return self._read("before.py")
+
+    @property
+    def after(self) -> str:
+        """The script as it must come out; the original where nothing may be changed."""
+        return self._read("after.py") if self.is_changed else self.before
+
+    @property
+    def refusals(self) -> list[str]:
+        return self._read("refused.txt").splitlines() if self.is_refused else []
+
+    @property
+    def is_changed(self) -> bool:
+        return (self.folder / "after.py").exists()
+
+    @property
+    def is_refused(self) -> bool:
+        return (self.folder / "refused.txt").exists()
+
+    def _read(self, name: str) -> str:
+        return (self.folder / name).read_bytes().decode()
+
+
+def cases() -> list[Case]:
+    return [Case(path.parent) for path in sorted(FIXTURES.glob("*/*/before.py"))]
+
+
+def run(script: str) -> Outcome:
+    """All rules on the script, as the command runs them."""
+    return migrate(script.encode(), choose())
+
+
+def refusal_lines(outcome: Outcome) -> list[str]:
+    """What the command reports as refused, without colour, path and advice."""
+    lines = [click.unstyle(line) for line in text.findings("", outcome, with_edits=False)]
+    return [line[1:] for line in lines if not line.startswith(" ")]
+
+
+def with_crlf(script: str) -> str:
+    return script.replace("\n", "\r\n")
+
+
+def with_tabs(script: str) -> str:
+    """The script with its blocks indented by tabs; what is aligned within a statement stays aligned by spaces."""
+    depths = _block_depths(script)
+    lines = script.splitlines(keepends=True)
+    for number, depth in depths.items():
+        line = lines[number - 1]
+        if line.startswith(" " * (_INDENT * depth)):
+            lines[number - 1] = "\t" * depth + line[_INDENT * depth :]
+    return "".join(lines)
+
+
+def _block_depths(script: str) -> dict[int, int]:
+    """The depth of the block that each line belongs to, by line number; without the lines that start in a string."""
+    depth, depths, inside = 0, {}, set()
+    last = 0
+    for token in tokenize.generate_tokens(io.StringIO(script).readline):
+        if token.type == tokenize.INDENT:
+            depth += 1
+        elif token.type == tokenize.DEDENT:
+            depth -= 1
+        elif token.type == tokenize.STRING or token.type in _INSIDE_STRINGS:
+            inside.update(range(token.start[0] + 1, token.end[0] + 1))
+        if token.type not in (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT):
+            for number in range(last + 1, token.end[0] + 1):
+                depths[number] = depth
+            last = max(last, token.end[0])
+    end = script.count("\n")  # the last tokens stand on a line that is not there
+    return {number: depth for number, depth in depths.items() if number not in inside and number <= end}

@@ -1,0 +1,111 @@
+"""Every fixture comes out as it is written down, in every layout, and a second run finds nothing to do."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+
+import pytest
+from fixture_cases import FIXTURES, Case, cases, refusal_lines, run, with_crlf, with_tabs
+
+from migrator.registry import all_rules
+from migrator.rule import Rule
+
+CASES = cases()
+# Where a long call is broken depends on the columns to its left, and a tab is one of them.
+_BREAK_BEFORE_ADDED = re.compile(r",\r?\n[ \t]*(?=(?:callbacks|batch_size|optimizer)=lockstep)")
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+each_changed = pytest.mark.parametrize("case", [c for c in CASES if c.is_changed], ids=lambda case: case.name)
+each_rule = pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
+
+
+@each_case
+def test_comes_out_as_written_down(case: Case) -> None:
+    outcome = run(case.before)
+    assert outcome.data.decode() == case.after
+    assert refusal_lines(outcome) == case.refusals
+
+
+@each_changed
+def test_after_differs_from_before_and_is_python(case: Case) -> None:
+    assert case.after != case.before
+    ast.parse(case.after)
+
+
+@each_changed
+def test_second_run_changes_nothing(case: Case) -> None:
+    outcome = run(case.after)
+    assert outcome.data.decode() == case.after
+    # What was refused is refused again, at the line where it stands now.
+    assert [_without_place(line) for line in refusal_lines(outcome)] == [_without_place(r) for r in case.refusals]
+
+
+def _without_place(refusal: str) -> str:
+    return refusal.split(": ", 1)[1]
+
+
+@each_case
+def test_crlf_form_gives_crlf_form(case: Case) -> None:
+    assert run(with_crlf(case.before)).data.decode() == with_crlf(case.after)
+
+
+@each_case
+def test_tab_form_gives_tab_form(case: Case) -> None:
+    before = with_tabs(case.before)
+    # A script without blocks does not tell how it indents them.
+    after = with_tabs(case.after) if before != case.before else case.after
+    assert _unbroken(run(before).data.decode()) == _unbroken(after)
+
+
+def _unbroken(script: str) -> str:
+    return _BREAK_BEFORE_ADDED.sub(", ", script)
+
+
+def test_folders_are_named_after_rules() -> None:
+    assert {case.rule for case in CASES} == set(all_rules())
+    files = {p.name for p in FIXTURES.glob("*/*/*") if p.parent.parent.name in all_rules()}
+    assert files == {"before.py", "after.py", "refused.txt"}
+
+
+@each_rule
+def test_rule_has_enough_cases(rule: Rule) -> None:
+    own = [case for case in CASES if case.rule == rule.id]
+    kinds: Counter[str] = Counter()
+    for case in own:
+        found = [f for f in run(case.before).findings if f.rule == rule.id]
+        kinds["changed"] += case.is_changed and any(not f.is_refusal for f in found)
+        kinds["refused"] += any(f.is_refusal for f in found)
+        kinds["untouched"] += not case.is_changed and not case.is_refused
+    least = {"untouched": 3, "refused": 1, "changed": 3} if _changes(rule) else {"untouched": 3, "refused": 3}
+    assert {kind: number for kind, number in least.items() if kinds[kind] < number} == {}
+
+
+@each_rule
+def test_refused_case_is_refused_by_its_rule(rule: Rule) -> None:
+    for case in CASES:
+        if case.rule == rule.id and case.is_refused:
+            assert any(f": {rule.id}: refused: " in line for line in case.refusals), case.name
+
+
+@each_rule
+def test_manual_tells_what_is_changed_left_alone_and_refused(rule: Rule) -> None:
+    manual = rule.manual
+    assert rule.summary.endswith(".")
+    sections = ["\nbefore:\n", "\nafter:\n", "\nLeaves alone: ", "\nRefuses: "]
+    places = [manual.find(section) for section in sections]
+    assert -1 not in places
+    assert places == sorted(places)
+    for section in ("before", "after"):
+        ast.parse(_snippet(manual, section))
+
+
+def _changes(rule: Rule) -> bool:
+    return _snippet(rule.manual, "before") != _snippet(rule.manual, "after")
+
+
+def _snippet(manual: str, section: str) -> str:
+    lines = manual.split(f"\n{section}:\n", 1)[1].splitlines()
+    end = next((i for i, line in enumerate(lines) if line and not line.startswith("    ")), len(lines))
+    return "\n".join(line[4:] for line in lines[:end]).strip("\n")
