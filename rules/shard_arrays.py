@@ -101,7 +101,7 @@ def _wrap_arrays(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg | None) ->
     split = argument(call, "validation_split")
     tail = f", validation_split={facts.source(split.value)}" if split is not None else ""
     opening, closing = f"{facts.runtime}.shard_arrays(", f"{tail})"
-    if y is not None and x.keyword is None and y.keyword is None and _on_one_line(facts, x, y):
+    if y is not None and x.keyword is None and y.keyword is None and _stand_alone(facts, call, x, y):
         yield Wrap(x.value, f"*{opening}", closing, last=y.value)
     else:
         yield Wrap(x.value, opening, closing)
@@ -112,8 +112,10 @@ def _wrap_arrays(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg | None) ->
         yield Wrap(weight.value, opening, closing)
 
 
-def _on_one_line(facts: Facts, x: cst.Arg, y: cst.Arg) -> bool:
-    return facts.spans.position(x.value)[0] == facts.spans.position(y.value)[0]
+def _stand_alone(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg) -> bool:
+    """Whether x and y are the only positional arguments, on one line: unpacked, they hide the positions of others."""
+    positional = sum(arg.keyword is None for arg in call.args)
+    return positional == 2 and facts.spans.position(x.value)[0] == facts.spans.position(y.value)[0]
 
 
 def _localise_batch_size(facts: Facts, call: cst.Call) -> Findings:

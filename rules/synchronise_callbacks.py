@@ -34,6 +34,8 @@ def synchronise_callbacks(facts: Facts) -> Findings:
     for fit in facts.training.fits:
         call = fit.call
         callbacks = argument(call, "callbacks", _POSITION)
+        if any(_is_synchronised(facts, arg.value) for arg in call.args):
+            continue
         if callbacks is None and has_unpacked_keywords(call):
             yield Refusal(
                 call,
@@ -43,7 +45,7 @@ def synchronise_callbacks(facts: Facts) -> Findings:
             )
         elif callbacks is None:
             yield AddArgument(call, (f"callbacks={facts.call('callbacks')}",))
-        elif not _is_synchronised(facts, callbacks.value):
+        else:
             yield Wrap(callbacks.value, f"{facts.runtime}.callbacks(", ")")
 
 

@@ -122,7 +122,7 @@ class Decisions:
 
     def _steers(self, node: cst.If | cst.While) -> bool:
         if isinstance(node, cst.While):
-            return self._runs_training(node.body)
+            return self._runs_training(node)
         branches: list[cst.CSTNode] = [node.body, *([node.orelse] if node.orelse is not None else [])]
         return any(self._leaves_loop(b) or self._runs_training(b) or self._sets_optimizer(b) for b in branches)
 
