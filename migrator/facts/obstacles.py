@@ -7,7 +7,7 @@ import libcst as cst
 from migrator.edits import Refusal
 from migrator.facts import api
 from migrator.facts.pipelines import Pipeline, batch_argument
-from migrator.facts.resolve import Resolver
+from migrator.facts.resolve import Resolver, argument
 from migrator.facts.training import Consumption, Training
 from migrator.facts.tree import Tree
 
@@ -48,6 +48,36 @@ class Obstacles:
                 "remove the shard, then migrate again",
             )
         return self._batching(pipeline, consumption) or built_in_size(self.tree) or self._step(pipeline, consumption)
+
+    def order(self, pipeline: Pipeline, prefix: cst.BaseExpression | None) -> Refusal | None:
+        """Elements that come in another order on each worker cannot be dealt out: some would train twice, some never.
+
+        `prefix` is the dataset that is cut; None where its batches are.
+        """
+        for step in pipeline.steps:
+            if prefix is not None and step.base is prefix:
+                break
+            if step.method == "with_options" and self._allows_any_order():
+                return self._unordered(step.call)
+            arg = argument(step.call, "deterministic")
+            if arg is not None and isinstance(arg.value, cst.Name) and arg.value.value == "False":
+                return self._unordered(arg.value)
+        return None
+
+    @staticmethod
+    def _unordered(node: cst.CSTNode) -> Refusal:
+        return Refusal(
+            node,
+            "this dataset may give its elements in another order on each worker, so that no share is well defined",
+            "let it be deterministic up to the shard",
+        )
+
+    def _allows_any_order(self) -> bool:
+        bindings = [
+            *self.tree.attributes.get("deterministic", ()),
+            *self.tree.attributes.get("experimental_deterministic", ()),
+        ]
+        return any(isinstance(b.value, cst.Name) and b.value.value == "False" for b in bindings)
 
     def _batching(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         if not pipeline.is_batched:

@@ -143,7 +143,8 @@ class Sharding:
         obstacle = self._obstacles.to(pipeline, consumption)
         if obstacle is not None:
             return obstacle
-        return self._cut_pipeline(pipeline, consumption) or self._cut_batches(pipeline, consumption)
+        plan = self._cut_pipeline(pipeline, consumption) or self._cut_batches(pipeline, consumption)
+        return self._obstacles.order(pipeline, plan.prefix if isinstance(plan, CutPipeline) else None) or plan
 
     # -- within the pipeline -------------------------------------------------------------------------------------
 
