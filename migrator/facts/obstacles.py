@@ -70,6 +70,7 @@ class Obstacles:
             node,
             "this dataset may give its elements in another order on each worker, so that no share is well defined",
             "let it be deterministic up to the shard",
+            breaks_training=True,  # nor would whole batches be the same on all workers
         )
 
     def _allows_any_order(self) -> bool:
