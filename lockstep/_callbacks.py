@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from lockstep import _keras
-from lockstep._agreement import agree_once
+from lockstep._agreement import agree
 from lockstep._reduction import all_reduce
 from lockstep._variables import variables_of
 from lockstep._weights import broadcast, check_all_sent
@@ -119,7 +119,7 @@ class _AverageLogs:
         if not logs:
             return
         names = sorted(name for name, value in logs.items() if _is_number(value))
-        agree_once("averaging epoch logs", " ".join(names), _ADVICE)
+        agree("averaging epoch logs", " ".join(names), _ADVICE)
         averages = all_reduce([np.float64(logs[name]) for name in names], "mean")
         logs.update((name, float(average)) for name, average in zip(names, averages))
 

@@ -9,7 +9,7 @@ from typing import Any, Callable
 import numpy as np
 import tensorflow as tf
 
-from lockstep._agreement import agree_once, describe
+from lockstep._agreement import agree, agree_once, describe
 from lockstep._variables import storage
 from lockstep._world import backend
 
@@ -31,7 +31,10 @@ def all_reduce(values: Any, reduction: str) -> Any:
     leaves = tf.nest.flatten(values)
     pairs = [_to_tensor(leaf, reduction) for leaf in leaves]
     tensors = [tensor for tensor, _ in pairs]
-    agree_once(f"all_reduce(reduction={reduction!r})", describe(tensors), _ADVICE)
+    # A traced call runs again and again and is compared when it is traced first; an eager one each time, since
+    # it could meet another rank's first call of something else, and both would wait.
+    compare = agree if tf.executing_eagerly() else agree_once
+    compare(f"all_reduce(reduction={reduction!r})", describe(tensors), _ADVICE)
     reduced = list(tensors)
     dense = [i for i, t in enumerate(tensors) if t is not None and not isinstance(t, tf.IndexedSlices)]
     slices = [i for i, t in enumerate(tensors) if isinstance(t, tf.IndexedSlices)]
