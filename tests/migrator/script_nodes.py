@@ -1,0 +1,58 @@
+"""Finds nodes of a small script by their text, for tests that make edits or ask facts about them."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import libcst as cst
+
+from migrator.apply import apply
+from migrator.edits import Edit
+from migrator.engine import parse
+from migrator.facts.script import Facts
+from migrator.facts.tree import Statement
+
+
+class Script:
+    """The facts of one script, with its nodes by their text."""
+
+    def __init__(self, text: str) -> None:
+        self.facts = Facts(parse(text))
+
+    @classmethod
+    def of(cls, indented: str) -> Script:
+        """From an indented literal that starts with a line break."""
+        return cls(dedent(indented).lstrip("\n"))
+
+    def nodes(self, source: str) -> list[cst.CSTNode]:
+        """The expressions with exactly this text, in source order."""
+        ranges = self.facts.spans
+        return [
+            node
+            for node in self.facts.tree.order
+            if isinstance(node, cst.BaseExpression) and ranges.source(node) == source
+        ]
+
+    def node(self, source: str) -> cst.BaseExpression:
+        """The last expression with this text."""
+        found = self.nodes(source)
+        assert found, f"no expression {source!r}"
+        node = found[-1]
+        assert isinstance(node, cst.BaseExpression)
+        return node
+
+    def call(self, source: str) -> cst.Call:
+        node = self.node(source)
+        assert isinstance(node, cst.Call)
+        return node
+
+    def function(self, name: str) -> cst.FunctionDef:
+        return next(f for f in self.facts.tree.functions if f.name.value == name)
+
+    def statement(self, source: str) -> Statement:
+        """The innermost statement that holds the last expression with this text."""
+        return self.facts.tree.statement_of(self.node(source))
+
+    def after(self, *edits: Edit) -> str:
+        """The script's text after the edits."""
+        return apply(self.facts.tree, self.facts.spans, edits)
