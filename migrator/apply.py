@@ -64,8 +64,12 @@ class _Printer:
         added = [edit for edit in edits if isinstance(edit, AddArgument)]
         patches = [p for i, edit in enumerate(edits) if edit not in added for p in self._patches(edit, i)]
         for number, edit in enumerate(added):  # last: whether they fit on their line depends on the others
-            patches.append(self._argument_patch(edit, number, patches))
+            patches.extend(self._argument_patches(edit, number, patches))
         self.patches = sorted(patches, key=lambda p: (p.start, p.rank, p.end))
+        replaced = [(p.start, p.end) for p in patches if p.rank[0] == _REPLACEMENT]
+        for start, end in replaced:
+            if replaced.count((start, end)) > 1:
+                raise OverlappingEdits(spans.text[start:end])
 
     def text(self) -> str:
         return self._render(0, len(self.spans.text))
@@ -120,10 +124,10 @@ class _Printer:
             return _Patch(end, end, (_CLOSING, 1 << 30), ("; ", *edit.code))
         indent = self._indent(statement)
         code = tuple(p.replace("\n", self.newline + indent) if isinstance(p, str) else p for p in edit.code)
-        start, end = self.spans.span(statement)
         if before:
-            at = self.spans.line_start(start)
+            at = self.spans.line_start(self._start(statement))
             return _Patch(at, at, (_LINE_BEFORE, number), (indent, *code, self.newline))
+        start, end = self.spans.span(statement)
         at = self.spans.line_end(max(end - 1, start))
         return _Patch(at, at, (_LINE_AFTER, number), self._line_after(indent, code, at))
 
@@ -138,18 +142,24 @@ class _Printer:
             start = self.spans.span(body.body[0])[0]
             return _Patch(start, start, (_OPENING, -1 << 30), (*edit.code, "; "))
         first = cast(cst.IndentedBlock, body).body[0]
-        if edit.function.get_docstring() is not None and len(body.body) > 1:
-            first = cast(cst.IndentedBlock, body).body[1]
+        if edit.function.get_docstring() is not None:
+            return self._statement_patch(InsertAfter(first, edit.code), number)
         return self._statement_patch(InsertBefore(first, edit.code), number)
 
-    def _argument_patch(self, edit: AddArgument, number: int, others: Sequence[_Patch]) -> _Patch:
+    def _argument_patches(self, edit: AddArgument, number: int, others: Sequence[_Patch]) -> Iterator[_Patch]:
         call = edit.call
+        rank = (_CLOSING, (1 << 30) + number)
         if not call.args:
-            at = self.spans.span(call)[1] - 1
-            return _Patch(at, at, (_CLOSING, 1 << 30), edit.code)
-        at = self.spans.span(call.args[-1])[1]
+            at = self.spans.text.index("(", self.spans.outer_span(call.func)[1]) + 1
+            first = not any(p.start == at and p.rank[0] == _CLOSING for p in others)
+            yield _Patch(at, at, rank, edit.code if first else (", ", *edit.code))
+            return
+        start, at = self.spans.span(call.args[-1])
+        if isinstance(call.args[-1].value, cst.GeneratorExp) and not call.args[-1].value.lpar:
+            yield _Patch(start, start, (_OPENING, 0), ("(",))  # `f(x for x in y)` takes no second argument as it is
+            yield _Patch(at, at, (_CLOSING, 0), (")",))
         separator = self._separator(call, at, edit.code, others)
-        return _Patch(at, at, (_CLOSING, (1 << 30) + number), (separator, *edit.code))
+        yield _Patch(at, at, rank, (separator, *edit.code))
 
     def _separator(self, call: cst.Call, at: int, code: Code, others: Sequence[_Patch]) -> str:
         """Before a new last argument: a new line where the arguments stand one to a line, or the line would be long."""
@@ -175,7 +185,7 @@ class _Printer:
     def _guard_patches(self, edit: Guard) -> Iterator[_Patch]:
         first, last = self.tree.statement_of(edit.first), self.tree.statement_of(edit.last)
         indent = self._indent(first)
-        start = self.spans.line_start(self.spans.span(first)[0])
+        start = self.spans.line_start(self._start(first))
         end = self.spans.span(last)[1]
         yield _Patch(start, start, (_GUARD, 0), (f"{indent}if {edit.condition}:{self.newline}",))
         unit = self.tree.module.default_indent
@@ -186,7 +196,7 @@ class _Printer:
                 yield _Patch(at, at, (_INDENT, 0), (unit,))
 
     def _multiline_strings(self, first: Statement, last: Statement) -> list[tuple[int, int]]:
-        begin, end = self.spans.span(first)[0], self.spans.span(last)[1]
+        begin, end = self._start(first), self.spans.span(last)[1]
         found = []
         for node in self.tree.order:
             if isinstance(node, (cst.SimpleString, cst.FormattedString)):
@@ -211,11 +221,16 @@ class _Printer:
         return next((s for s in line.body if self.tree.contains(s, node)), None)  # type: ignore[attr-defined]
 
     def _indent(self, statement: Statement) -> str:
-        start = self.spans.span(statement)[0]
-        indent = self.spans.text[self.spans.line_start(start) : start]
-        indent = indent[: len(indent) - len(indent.lstrip(" \t\f"))]
+        start = self._start(statement)
+        indent = self.spans.text[self.spans.line_start(start) : start].replace("\f", "")
+        indent = indent[: len(indent) - len(indent.lstrip())]
         inside = sum(self._is_inside(statement, guard) for guard in self.guards)
         return indent + self.tree.module.default_indent * inside
+
+    def _start(self, statement: Statement) -> int:
+        """Where the statement begins, its decorators included."""
+        decorators = getattr(statement, "decorators", ())
+        return self.spans.span(decorators[0] if decorators else statement)[0]
 
     def _is_inside(self, statement: Statement, guard: Guard) -> bool:
         """Whether the statement is part of a guarded one (the guarded ones themselves are not)."""

@@ -23,6 +23,7 @@ from migrator.edits import (
 from migrator.facts.script import Facts
 from migrator.rule import Rule
 from migrator.source import Source, is_about_training
+from migrator.spans import UnprintableSource
 from migrator.targets import lockstep as target
 
 
@@ -78,8 +79,11 @@ def migrate(data: bytes, rules: Sequence[Rule]) -> Outcome:
     if not is_about_training(data):
         return Outcome(data, data)
     source = Source.decode(data)
-    facts = Facts(parse(source.text))
-    edits, findings = _ask(facts, rules)
+    facts = Facts(parse(source.text), source.text)
+    try:
+        edits, findings = _ask(facts, rules)
+    except UnprintableSource:
+        raise ScriptSyntaxError("1:1: libcst cannot reproduce this file byte for byte") from None
     if not edits:
         return Outcome(data, data, tuple(findings), source.text, source.text)
     text = apply(facts.tree, facts.spans, [*edits, *_import(facts)])

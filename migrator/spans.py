@@ -7,7 +7,7 @@ as much, since they track lines and columns for every token.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import accumulate
@@ -67,25 +67,55 @@ class _Recorder:
         self.ranges[node] = (start, end)
 
 
+class UnprintableSource(Exception):
+    """libcst prints another text than it parsed, so that offsets into it mean nothing."""
+
+
+def _lost_characters(printed: str, text: str) -> list[int]:
+    """Offsets in the printed text where a character of the source is missing.
+
+    libcst drops a form feed that begins the line of a statement, and a last line end that is a bare carriage return.
+    """
+    lost: list[int] = []
+    position = 0
+    for character in text:
+        if position < len(printed) and printed[position] == character:
+            position += 1
+        elif character in "\f\r":
+            lost.append(position)
+        else:
+            raise UnprintableSource
+    if position != len(printed):
+        raise UnprintableSource
+    return lost
+
+
 class Spans:
     """Offsets, lines and source text of the nodes of one module.
 
     Lines are counted from 1, columns from 1 too, as compilers and editors print them.
     """
 
-    def __init__(self, module: cst.Module) -> None:
+    def __init__(self, module: cst.Module, text: str) -> None:
+        """`text` is what the module was parsed from. Raises UnprintableSource where libcst prints something else."""
         recorder = _Recorder(module)
         module._codegen(recorder)  # type: ignore[arg-type]
-        self.text = "".join(recorder.tokens)
+        printed = "".join(recorder.tokens)
+        self.text = text
         self._ranges = recorder.ranges
         self._offsets = [0, *accumulate(map(len, recorder.tokens))]
+        self._lost = _lost_characters(printed, text) if printed != text else []
         self._module = module
         self._line_starts = [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Offsets of the node's first character and of the one past its last, without surrounding parentheses."""
         first, last = self._ranges[node]
-        return self._offsets[first], self._offsets[last]
+        start, end = self._offsets[first], self._offsets[last]
+        if self._lost:
+            start += bisect_right(self._lost, start)
+            end += bisect_left(self._lost, end)
+        return start, end
 
     def outer_span(self, node: cst.CSTNode) -> tuple[int, int]:
         """The span with the node's own parentheses."""

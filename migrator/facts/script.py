@@ -24,14 +24,16 @@ from migrator.targets import lockstep as target
 class Facts:
     """What the rules may ask of a script."""
 
-    def __init__(self, module: cst.Module) -> None:
+    def __init__(self, module: cst.Module, text: str) -> None:
+        """`text` is what the module was parsed from."""
+        self._text = text
         self.tree = Tree(module)
         self.resolver = Resolver(self.tree)
         self.kinds = Kinds(self.resolver)
 
     @cached_property
     def spans(self) -> Spans:
-        return Spans(self.tree.module)
+        return Spans(self.tree.module, self._text)
 
     @cached_property
     def training(self) -> Training:

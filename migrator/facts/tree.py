@@ -219,9 +219,7 @@ class Tree:
         path: tuple[int, ...] = (),
     ) -> None:
         if isinstance(target, cst.Name):
-            where = scope
-            if target.value in scope.globals or target.value in scope.nonlocals:
-                where = scope.lookup(target.value) or scope
+            where = self._home(target.value, scope)
             where.bindings[target.value].append(Binding(target.value, kind, node, value, path, target))
         elif isinstance(target, cst.Attribute):
             name = target.attr.value
@@ -235,6 +233,13 @@ class Tree:
                 else:
                     index = i if starred is None or i < starred else i - len(elements)
                     self._bind(element.value, scope, kind, node, value, (*path, index))
+
+    @staticmethod
+    def _home(name: str, scope: Scope) -> Scope:
+        """The scope whose name an assignment in `scope` binds: `global` and `nonlocal` send it outwards."""
+        if name in scope.globals:
+            return scope.module()
+        return (scope.lookup(name) or scope) if name in scope.nonlocals else scope
 
     def _bind_assign(self, node: cst.CSTNode, scope: Scope) -> None:
         node = cast(cst.Assign, node)
@@ -283,7 +288,8 @@ class Tree:
             while isinstance(name, cst.Attribute):  # `import a.b` binds `a`
                 name = cast(cst.Name, name.value)
             if isinstance(name, cst.Name):
-                scope.bindings[name.value].append(Binding(name.value, "import", node, alias))
+                home = self._home(name.value, scope)
+                home.bindings[name.value].append(Binding(name.value, "import", node, alias))
 
     # -- look-ups ------------------------------------------------------------------------------------------------
 

@@ -17,29 +17,35 @@ class Script:
     """The facts of one script, with its nodes by their text."""
 
     def __init__(self, text: str) -> None:
-        self.facts = Facts(parse(text))
+        self.facts = Facts(parse(text), text)
 
     @classmethod
     def of(cls, indented: str) -> Script:
         """From an indented literal that starts with a line break."""
         return cls(dedent(indented).lstrip("\n"))
 
-    def nodes(self, source: str) -> list[cst.CSTNode]:
-        """The expressions with exactly this text, in source order."""
-        ranges = self.facts.spans
+    def nodes(self, source: str) -> list[cst.BaseExpression]:
+        """The expressions with exactly this text, in source order; names of keywords and attributes are none."""
         return [
             node
             for node in self.facts.tree.order
-            if isinstance(node, cst.BaseExpression) and ranges.source(node) == source
+            if isinstance(node, cst.BaseExpression)
+            and not isinstance(node, cst.ImportStar)
+            and not self._is_label(node)
+            and self.facts.spans.source(node) == source
         ]
+
+    def _is_label(self, node: cst.CSTNode) -> bool:
+        owner = self.facts.tree.parent[node]
+        return (isinstance(owner, cst.Arg) and owner.keyword is node) or (
+            isinstance(owner, cst.Attribute) and owner.attr is node
+        )
 
     def node(self, source: str) -> cst.BaseExpression:
         """The last expression with this text."""
         found = self.nodes(source)
         assert found, f"no expression {source!r}"
-        node = found[-1]
-        assert isinstance(node, cst.BaseExpression)
-        return node
+        return found[-1]
 
     def call(self, source: str) -> cst.Call:
         node = self.node(source)
