@@ -71,7 +71,6 @@ def test_replacement_within_a_wrap() -> None:
     ("before", "after"),
     [
         ("f()", "f(k=1)"),
-        ("f( )", "f( k=1)"),
         ("f(a)", "f(a, k=1)"),
         ("f(a,)", "f(a, k=1,)"),
         ("f(a, b=2)", "f(a, b=2, k=1)"),
