@@ -22,6 +22,7 @@ class Run:
     workers: int | None = None  # None: started as `python script`, not by `lockstep run`
     without_randomness: bool = False
     samples: bool = False
+    fill_up: int = 1  # give one process the samples that so many workers train on
     damage: str | None = None  # a function of lockstep whose calls are taken out again
 
 
@@ -64,6 +65,7 @@ class Campaign:
             workers=run.workers,
             without_randomness=run.without_randomness,
             samples=run.samples,
+            fill_up=run.fill_up,
             warm=self._warm_server.socket() if self._may_start_warm(run, script) else None,
         )
 

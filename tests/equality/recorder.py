@@ -12,10 +12,11 @@ Every process of the run leaves `FOLDER/rank-<r>.npz`, with
 A script that fails leaves nothing and fails the process.
 
 The script is hooked from outside, through imports and TensorFlow's variable creators, so that original and
-migrated scripts run exactly as their users would run them. Two things are done to it on purpose:
+migrated scripts run exactly as their users would run them. These things are done to it on purpose:
 
 * Workers start apart: every rank seeds Python, NumPy and TensorFlow differently, and on ranks above 0 every
   trainable variable starts from another value. Only a broadcast can bring them together again.
+* --fill-up N gives a single process the samples that N workers train on, see fill_up.py.
 * --without-randomness turns off what makes two runs of the *same* script differ, or makes the order of the
   samples depend on their number: shuffling in tf.data and in `fit`, and dropout.
 """
@@ -37,6 +38,7 @@ from types import ModuleType
 from typing import Any, Callable
 
 import numpy as np
+from fill_up import fill_up_arrays, fill_up_datasets
 from import_hooks import after_import
 from sample_log import SampleLog
 
@@ -148,10 +150,14 @@ def install_hooks(options: argparse.Namespace, record: TrainingRecord, samples: 
     after_import("tensorflow", record.watch_variables)
     if options.without_randomness:
         after_import("tensorflow", keep_dataset_order)
+    if options.fill_up > 1:
+        after_import("tensorflow", lambda tensorflow: fill_up_datasets(tensorflow, options.fill_up))
     if samples is not None:
         after_import("tensorflow", samples.watch_tapes)
     for keras in ("keras", "tf_keras"):
         after_import(keras, record.watch_losses)
+        if options.fill_up > 1:
+            after_import(keras, lambda module: fill_up_arrays(module, options.fill_up))
         if options.without_randomness:
             after_import(keras, keep_array_order)
             after_import(keras, drop_nothing)
@@ -164,6 +170,7 @@ def main() -> None:
     parser.add_argument("--record", type=Path, required=True, help="folder to leave the record in")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--without-randomness", action="store_true")
+    parser.add_argument("--fill-up", type=int, default=1, metavar="N")
     parser.add_argument("--samples", action="store_true")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)

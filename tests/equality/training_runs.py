@@ -51,6 +51,7 @@ def train(
     workers: int | None = None,
     without_randomness: bool = False,
     samples: bool = False,
+    fill_up: int = 1,
     warm: Path | None = None,
 ) -> list[Trained]:
     """Run `script` in the new folder `folder`; what each rank trained, in the order of the ranks.
@@ -64,7 +65,8 @@ def train(
     working_directory.mkdir(parents=True)
     command = [str(RECORDER)] if warm is None else [str(WARM_START), str(warm)]
     command += ["--record", str(folder), "--seed", str(SEED)]
-    command += ["--without-randomness"] * without_randomness + ["--samples"] * samples + [str(script)]
+    command += ["--without-randomness"] * without_randomness + ["--samples"] * samples
+    command += ["--fill-up", str(fill_up), str(script)]
     if workers is not None:
         command = ["-m", "lockstep", "run", "-n", str(workers), *command]
     run([sys.executable, *command], working_directory)
