@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 import traceback
 from pathlib import Path
@@ -35,6 +36,13 @@ def run_checks(namespace: dict[str, Any]) -> None:
             os._exit(1)
         outcomes[name] = "passed"
         target.write_text(json.dumps(outcomes))
+
+
+def seed_everything(seed: int) -> None:
+    """keras.utils.set_random_seed, which TensorFlow 2.6 does not have."""
+    random.seed(seed)
+    np.random.seed(seed)
+    tf.random.set_seed(seed)
 
 
 def of_all_ranks(value: Any) -> list[Any]:

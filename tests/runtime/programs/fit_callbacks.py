@@ -7,10 +7,11 @@ import pathlib
 import tempfile
 from typing import Any
 
-import lockstep
 import numpy as np
 import tensorflow as tf
-from checking import assert_equal_on_all_ranks, of_all_ranks, raised, run_checks
+from checking import assert_equal_on_all_ranks, of_all_ranks, raised, run_checks, seed_everything
+
+import lockstep
 
 keras = tf.keras
 layers = keras.layers
@@ -22,7 +23,7 @@ Y = X.sum(1, keepdims=True) * (RANK + 1)
 
 
 def compiled_model() -> Any:
-    keras.utils.set_random_seed(3)
+    seed_everything(3)
     model = keras.Sequential([layers.Input((4,)), layers.Dense(1)])
     model.compile(lockstep.distributed_optimizer(keras.optimizers.SGD(0.05)), "mse", metrics=["mae"])
     return model
@@ -171,7 +172,7 @@ def check_backup_and_restore() -> None:
 
 
 def check_metrics_that_differ_are_noticed() -> None:
-    keras.utils.set_random_seed(3)
+    seed_everything(3)
     model = keras.Sequential([layers.Input((4,)), layers.Dense(1)])
     optimizer = lockstep.distributed_optimizer(keras.optimizers.SGD(0.05))
     model.compile(optimizer, "mse", metrics=["mae"] if RANK == 0 else ["mse"])

@@ -6,10 +6,11 @@ import os
 import tempfile
 from typing import Any, Callable
 
-import lockstep
 import numpy as np
 import tensorflow as tf
-from checking import assert_equal_on_all_ranks, of_all_ranks, raised, run_checks
+from checking import assert_equal_on_all_ranks, of_all_ranks, raised, run_checks, seed_everything
+
+import lockstep
 
 keras = tf.keras
 layers = keras.layers
@@ -23,7 +24,7 @@ WORDS = _generator.randint(0, 20, [STEPS * BATCH, 3])
 
 
 def new_model(seed: int = 3) -> Any:
-    keras.utils.set_random_seed(seed)
+    seed_everything(seed)
     return keras.Sequential(
         [
             layers.Input((5,)),
@@ -34,7 +35,7 @@ def new_model(seed: int = 3) -> Any:
 
 
 def new_word_model() -> Any:
-    keras.utils.set_random_seed(3)
+    seed_everything(3)
     return keras.Sequential(
         [layers.Input((3,), dtype="int32"), layers.Embedding(20, 4), layers.Flatten(), layers.Dense(1)]
     )
@@ -51,7 +52,11 @@ def own(x: Any) -> Any:
 
 
 def assert_like_one_process(
-    optimizer: Callable[[], Any], new: Callable[[], Any] = new_model, x: Any = X, tolerance: float = 2e-6, **options: Any
+    optimizer: Callable[[], Any],
+    new: Callable[[], Any] = new_model,
+    x: Any = X,
+    tolerance: float = 2e-6,
+    **options: Any,
 ) -> Any:
     alone, together = new(), new()
     fit(alone, optimizer(), x, Y, BATCH, **options)
@@ -149,10 +154,10 @@ def check_minimize_of_keras_2() -> None:
         variable = tf.Variable([1.0, 2.0])
         optimizer = lockstep.distributed_optimizer(cls(0.1))
         for _ in range(3):
-            optimizer.minimize(lambda: tf.reduce_sum(variable**2) * (RANK + 1.0), [variable])
+            optimizer.minimize(lambda v=variable: tf.reduce_sum(v**2) * (RANK + 1.0), [variable])
         expected, plain = tf.Variable([1.0, 2.0]), cls(0.1)
         for _ in range(3):
-            plain.minimize(lambda: tf.reduce_sum(expected**2) * (SIZE + 1) / 2, [expected])
+            plain.minimize(lambda v=expected: tf.reduce_sum(v**2) * (SIZE + 1) / 2, [expected])
         np.testing.assert_allclose(variable, expected, rtol=1e-5)
 
 

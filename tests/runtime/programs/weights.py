@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from checking import assert_equal_on_all_ranks, of_all_ranks, raised, run_checks
+from checking import assert_equal_on_all_ranks, of_all_ranks, raised, run_checks, seed_everything
 
 import lockstep
 
@@ -22,7 +22,7 @@ BATCH = np.linspace(-1, 1, 12).reshape(4, 3).astype("float32")
 
 def start_differently() -> None:
     """What every check begins with: from here on each rank draws other initial weights."""
-    keras.utils.set_random_seed(1000 + RANK)
+    seed_everything(1000 + RANK)
 
 
 def assert_differ(model: Any) -> None:

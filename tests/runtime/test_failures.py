@@ -1,0 +1,195 @@
+"""What happens to a job when a worker fails, stops, stalls or cannot join: an error soon, never a hang."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import launch, worker_environment
+
+Script = Callable[[str], str]
+HEAD = """
+import os, signal, sys, time
+import tensorflow as tf
+import lockstep
+rank = lockstep.rank()
+
+@tf.function
+def step(x):
+    return lockstep.all_reduce(x)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    def write(text: str, head: str = HEAD) -> str:
+        path = tmp_path / "train.py"
+        path.write_text(head + textwrap.dedent(text))
+        return str(path)
+
+    return write
+
+
+def timed_launch(*arguments: str, **environment: str) -> tuple[subprocess.CompletedProcess[str], float]:
+    began = time.monotonic()
+    done = launch(*arguments, timeout=120, **environment)
+    return done, time.monotonic() - began
+
+
+def test_an_exception_on_one_worker_ends_all(script: Script) -> None:
+    path = script(
+        """
+        for k in range(100):
+            step(tf.constant(1.0))
+            if rank == 1 and k == 5:
+                raise ValueError("bad sample")
+        """
+    )
+    done, _ = timed_launch("-n", "2", path)
+    assert done.returncode == 1
+    tail = done.stderr[done.stderr.index("worker 1 failed first") :]
+    assert "[1] ValueError: bad sample" in tail
+    assert "lockstep: rank 1 of 2 ended by ValueError" in tail
+
+
+def run_without_launcher(path: str, **environment: str) -> list[subprocess.CompletedProcess[str]]:
+    """Two workers that TF_CONFIG alone connects, as other schedulers start them."""
+    import socket
+
+    with socket.socket() as first, socket.socket() as second:
+        for one in (first, second):
+            one.bind(("127.0.0.1", 0))
+        addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in (first, second)]
+    workers = []
+    for rank in range(2):
+        config = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": rank}}
+        workers.append(
+            subprocess.Popen(
+                [sys.executable, path],
+                env=worker_environment(TF_CONFIG=json.dumps(config), **environment),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        )
+    finished = []
+    try:
+        for worker in workers:
+            out, err = worker.communicate(timeout=100)
+            finished.append(subprocess.CompletedProcess(worker.args, worker.returncode, out, err))
+    finally:
+        for worker in workers:
+            worker.kill()
+    return finished
+
+
+def test_the_survivor_of_a_killed_worker_says_what_happened(script: Script) -> None:
+    path = script(
+        """
+        began = time.monotonic()
+        for k in range(1000):
+            step(tf.constant(1.0))
+            if k == 5:
+                began = time.monotonic()
+                if rank == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    survivor, killed = run_without_launcher(path)
+    assert killed.returncode == -9
+    assert survivor.returncode == 1
+    assert "lockstep: rank 0 of 2 ended because a collective call with the other workers failed" in survivor.stderr
+
+
+def test_a_worker_that_exits_early_ends_the_others(script: Script) -> None:
+    path = script(
+        """
+        step(tf.constant(1.0))
+        if rank == 0:
+            sys.exit(0)
+        step(tf.constant(1.0))
+        """
+    )
+    leaver, left = run_without_launcher(path, LOCKSTEP_STALL_SECONDS="3")
+    assert left.returncode == 1
+    assert "rank 1 of 2" in left.stderr
+    assert leaver.returncode == 0
+
+
+def test_a_stall_ends_with_rank_and_call(script: Script) -> None:
+    path = script(
+        """
+        step(tf.constant(1.0))
+        if rank == 1:
+            time.sleep(300)
+        step(tf.constant(1.0))
+        """
+    )
+    done, seconds = timed_launch("-n", "2", path, LOCKSTEP_STALL_SECONDS="3")
+    assert done.returncode == 1
+    assert "rank 0 of 2 waited longer than 3 s for its peers in all_reduce (sum over 1 tensor)" in done.stderr
+    assert seconds < 60
+
+
+def test_an_eager_stall_raises_an_error_of_lockstep(script: Script) -> None:
+    path = script(
+        """
+        if rank == 1:
+            time.sleep(300)
+        try:
+            lockstep.barrier()
+        except lockstep.LostWorkerError as error:
+            print("caught:", error)
+            os._exit(7)
+        """
+    )
+    done, _ = timed_launch("-n", "2", path, LOCKSTEP_STALL_SECONDS="3")
+    assert done.returncode == 7
+    assert "caught: rank 0 of 2: gather" in done.stdout
+
+
+def test_calm_exits_at_different_times(script: Script) -> None:
+    path = script(
+        """
+        step(tf.constant(1.0))
+        time.sleep(3 if lockstep.is_chief() else 0)
+        print("done", rank)
+        """
+    )
+    done, _ = timed_launch("-n", "3", "--all-output", path)
+    assert done.returncode == 0
+    assert sorted(done.stdout.split()) == sorted(["[0]", "done", "0", "[1]", "done", "1", "[2]", "done", "2"])
+    assert "Traceback" not in done.stderr
+
+
+def test_an_import_that_comes_too_late(script: Script) -> None:
+    head = "import tensorflow as tf\nx = tf.constant(1.0)\nimport lockstep\n"
+    done, _ = timed_launch("-n", "2", script("", head))
+    assert done.returncode == 1
+    assert "Move `import lockstep` right below the first TensorFlow or Keras import" in done.stderr
+
+
+def test_the_seed_can_be_fixed(script: Script) -> None:
+    path = script("import random; print(random.random(), float(tf.random.uniform([])))")
+    first, second = (launch("-n", "2", "--all-output", path, LOCKSTEP_SEED="12").stdout for _ in range(2))
+    lines = {line[4:] for line in (first + second).splitlines()}
+    assert len(lines) == 1
+
+
+def test_processes_that_a_worker_starts_do_not_join(script: Script) -> None:
+    path = script(
+        """
+        import subprocess
+        code = "import lockstep; print('child', lockstep.rank(), lockstep.size())"
+        subprocess.run([sys.executable, "-c", code], check=True)
+        print("parent", rank, lockstep.size(), flush=True)
+        """
+    )
+    done, _ = timed_launch("-n", "2", path)
+    assert done.stdout == "[0] child 0 1\n[0] parent 0 2\n"
