@@ -1,42 +1,39 @@
-"""Where a script decides by what only one worker has seen: a loss or metric of its share of the batches.
+"""Where training is steered by what only one worker has seen: a loss or metric of its share of the batches.
 
-Workers that decide differently part ways: the one that leaves the loop first lets the others wait for ever.
+Workers that decide differently part ways: the one that leaves a loop first lets the others wait for ever, and one
+that changes its learning rate alone trains another model. Three kinds of places steer: conditions that leave a loop,
+train, set the optimizer or write files; conditions that bind what such a condition reads; and the expressions that
+set the optimizer or enter an update.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import libcst as cst
-import libcst.matchers as m
 
-from migrator.facts import api
-from migrator.facts.kinds import Kinds, calls
+from migrator.facts.files import Files
+from migrator.facts.kinds import calls
+from migrator.facts.locality import COUNT, Locality
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
 from migrator.facts.training import Training
 from migrator.facts.tree import Binding, Tree, semantic_children
-from migrator.facts.values import External, Result, Value
+from migrator.facts.values import External
 
-_AGREED = frozenset({f"{api.RUNTIME}.all_reduce", f"{api.RUNTIME}.is_chief", f"{api.RUNTIME}.rank"})
-_COUNTING_ATTRIBUTES = frozenset({"shape", "size"})
-_COUNTING_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
-_SETTINGS = frozenset({"learning_rate", "lr", "momentum", "weight_decay"})
-_COLLECTING = frozenset({"append", "extend", "add", "update_state"})
+_CONDITIONS = (cst.If, cst.While)
 
-COUNT = "count"  # how many samples this worker has seen
-VALUE = "value"  # a number computed from them
+_SETTINGS = frozenset({"learning_rate", "lr", "momentum", "weight_decay", "_learning_rate"})
 
 
 @dataclass(frozen=True, eq=False)
 class LocalNumber:
     """A number of this worker's own that steers training.
 
-    `binding`, where given, is the statement right after which it can be averaged for all that follows; else the
-    expression stands in a condition and is averaged there. The number of samples seen cannot be averaged.
+    `binding`, where given, is the statement right after which it can be averaged for all that follows; else it is
+    averaged where the expression stands. The number of samples seen cannot be averaged.
     """
 
     expression: cst.BaseExpression
@@ -45,34 +42,35 @@ class LocalNumber:
 
 
 class Decisions:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, sharding: Sharding) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, sharding: Sharding, files: Files) -> None:
         self.tree = tree
         self.resolver = resolver
-        self.kinds = kinds
         self.training = training
         self.sharding = sharding
-        self._known: dict[cst.CSTNode, str] = {}
-        self._busy: set[cst.CSTNode] = set()
-        self._averaged: set[Binding] = set()
+        self.files = files
+        self.locality = Locality(tree, resolver, training, sharding)
 
     @cached_property
     def local_numbers(self) -> list[LocalNumber]:
-        """The local numbers by which conditions of `if` and `while` steer training, in source order."""
+        """The local numbers that steer training, in source order."""
         if not self.sharding.consumptions:
             return []
-        found = []
-        for node in self._steering:
-            for expression in self._atoms(node.test):
-                locality = self.locality(expression)
-                binding = self._bound_nearby(expression)
-                if locality == COUNT:
-                    found.append(LocalNumber(expression, is_count=True))
-                elif locality == VALUE:  # an earlier one of this condition may have settled it
-                    found.append(LocalNumber(expression, binding))
-                    if binding is not None:
-                        self._averaged.add(binding)
-                        self._known.clear()
-        return found
+        found: dict[cst.CSTNode, LocalNumber] = {}
+        places = [*(n.test for n in self._steering), *self._settings, *self._update_arguments]
+        for place in sorted(places, key=self.tree.order.__getitem__):
+            for expression in self._atoms(place, set()):
+                locality = self.locality.of(expression)
+                if locality and expression not in found:
+                    found[expression] = self._number(expression, locality)
+        return list(found.values())
+
+    def _number(self, expression: cst.BaseExpression, locality: str) -> LocalNumber:
+        if locality == COUNT:
+            return LocalNumber(expression, is_count=True)
+        binding = self._bound_nearby(expression)
+        if binding is not None:
+            self.locality.settle(binding)
+        return LocalNumber(expression, binding)
 
     def _bound_nearby(self, expression: cst.BaseExpression) -> Binding | None:
         """The one assignment of a plain name, where each of its turns comes to the condition: averaged there, what is
@@ -85,53 +83,86 @@ class Decisions:
         node = bindings[0].node
         alike = list(self.tree.loops_around(node)) == list(self.tree.loops_around(expression))
         same = self.tree.function_of(node) is self.tree.function_of(expression)
-        if not (alike and same and isinstance(node, cst.Assign)) or self._is_differentiated(expression):
+        if not (alike and same and isinstance(node, cst.Assign)) or self._is_differentiated(bindings[0]):
             return None
         return bindings[0]
 
-    def _is_differentiated(self, name: cst.Name) -> bool:
+    def _is_differentiated(self, binding: Binding) -> bool:
         """Whether a tape goes back through the name: the loss itself must stay this worker's until then."""
         return any(
-            other.value == name.value and self.tree.order[other] > self.tree.order[name]
+            name.value == binding.name and self.tree.order[name] > self.tree.order[binding.node]
             for call in self.tree.calls
-            if self.training.flow.is_tape_call(call) and call.args
-            for other in self.tree.names_in(call.args[0].value)
+            if self.training.flow.is_tape_call(call)
+            for arg in call.args
+            for name in self.tree.names_in(arg.value)
         )
 
-    # -- what is steered -----------------------------------------------------------------------------------------
+    # -- conditions ----------------------------------------------------------------------------------------------
 
     @cached_property
     def _steering(self) -> list[cst.If | cst.While]:
-        """Conditions that decide how training goes on, by themselves or through names that such a condition reads."""
-        conditions = [n for n in self.tree.order if isinstance(n, (cst.If, cst.While))]
+        """Conditions that decide how training goes on, by themselves or through names that such a place reads."""
+        conditions = [n for n in self.tree.order if isinstance(n, _CONDITIONS) and not self.files.is_chief_only(n)]
         chosen = {n for n in conditions if self._steers(n)}
         while True:
-            read = {name.value for n in chosen for name in self.tree.names_in(n.test)}
+            places = [*(n.test for n in chosen), *self._settings, *self._update_arguments]
+            read = {name for place in places for name in self._reads(place, set())}
             more = {n for n in conditions if n not in chosen and self._binds(n, read)}
             if not more:
                 return [n for n in conditions if n in chosen]
             chosen |= more
 
+    def _reads(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[str]:
+        """The names and attributes that the expression depends on, through assignments and functions of the script."""
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, cst.Name):
+            yield node.value
+            for binding in self.resolver.reaching(node):
+                if binding.kind in ("assign", "augmented") and binding.value is not None:
+                    yield from self._reads(binding.value, seen)
+        elif isinstance(node, cst.Attribute):
+            yield node.attr.value
+        if isinstance(node, cst.Call):
+            for function in self.locality.functions_run_by(node):
+                for returned in self.resolver.returned(function):
+                    yield from self._reads(returned, seen)
+        for child in semantic_children(node):
+            yield from self._reads(child, seen)
+
     def _binds(self, node: cst.If | cst.While, names: set[str]) -> bool:
-        scope = self.tree.scope_of(node)
-        return isinstance(node, cst.If) and any(
-            self.tree.contains(node, b.node) and not isinstance(b.node, cst.NamedExpr)
+        if not isinstance(node, cst.If):
+            return False
+        return any(
+            self.tree.contains(node, binding.node)
             for name in names
-            for b in scope.bindings.get(name, ())
+            for binding in (*self._bindings_by_name.get(name, ()), *self.tree.attributes.get(name, ()))
         )
+
+    @cached_property
+    def _bindings_by_name(self) -> dict[str, list[Binding]]:
+        found: dict[str, list[Binding]] = {}
+        for scope in self.tree.scopes.values():
+            for name, bindings in scope.bindings.items():
+                found.setdefault(name, []).extend(b for b in bindings if b.kind in ("assign", "augmented"))
+        return found
 
     def _steers(self, node: cst.If | cst.While) -> bool:
         if isinstance(node, cst.While):
             return self._runs_training(node)
         branches: list[cst.CSTNode] = [node.body, *([node.orelse] if node.orelse is not None else [])]
-        return any(self._leaves_loop(b) or self._runs_training(b) or self._sets_optimizer(b) for b in branches)
+        return any(
+            self._leaves_loop(b) or self._runs_training(b) or self._sets_optimizer(b) or self._writes(b)
+            for b in branches
+        )
 
     def _leaves_loop(self, branch: cst.CSTNode) -> bool:
         for child in semantic_children(branch):
             if isinstance(child, (cst.Break, cst.Continue, cst.Return)):
                 return True
-            if isinstance(child, (cst.FunctionDef, cst.ClassDef, cst.For, cst.While)):
-                continue  # what is left there is not this loop
+            if isinstance(child, (cst.FunctionDef, cst.ClassDef)):
+                continue
             if isinstance(child, (cst.BaseStatement, cst.BaseSuite)) and self._leaves_loop(child):
                 return True
         return False
@@ -144,159 +175,97 @@ class Decisions:
     def _sites(self) -> list[cst.Call]:
         return [*(f.call for f in self.training.fits), *(u.call for u in self.training.updates)]
 
+    def _writes(self, branch: cst.CSTNode) -> bool:
+        return any(self.tree.contains(branch, w.node) for w in self.files.writes) or any(
+            self.tree.contains(branch, call) for call in self.files.restores
+        )
+
     def _sets_optimizer(self, branch: cst.CSTNode) -> bool:
+        return any(self.tree.contains(branch, setting) for setting in self._settings)
+
+    # -- expressions ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _settings(self) -> list[cst.BaseExpression]:
+        """What an optimizer's settings get: `opt.learning_rate = …`, `….assign(…)`, `K.set_value(opt.lr, …)`."""
+        found: list[cst.BaseExpression] = []
         for name in _SETTINGS:
             for binding in self.tree.attributes.get(name, ()):
-                if self.tree.contains(branch, binding.node):
-                    return True
-        setting = m.Attribute(value=m.Attribute(attr=m.Name()), attr=m.Name("assign"))
-        return any(
-            m.matches(call.func, setting)
-            and cst.ensure_type(cst.ensure_type(call.func, cst.Attribute).value, cst.Attribute).attr.value in _SETTINGS
-            for call in self.tree.calls
-            if self.tree.contains(branch, call)
-        )
-
-    # -- what is local -------------------------------------------------------------------------------------------
-
-    def locality(self, node: cst.CSTNode | None) -> str:
-        """COUNT or VALUE where the expression depends on this worker's samples; empty where all workers agree."""
-        if node is None or node in self._busy:
-            return ""
-        known = self._known.get(node)
-        if known is None:
-            self._busy.add(node)
-            known = self._locality(node)
-            self._busy.discard(node)
-            if not self._busy:
-                self._known[node] = known
-        return known
-
-    def _locality(self, node: cst.CSTNode) -> str:
-        if isinstance(node, cst.Name):
-            return self._strongest([*map(self._of_binding, self.resolver.reaching(node)), self._collected(node)])
-        if isinstance(node, cst.Call):
-            return self._of_call(node)
-        if isinstance(node, cst.Attribute):
-            inner = self.locality(node.value)
-            return COUNT if inner and node.attr.value in _COUNTING_ATTRIBUTES else inner
-        if isinstance(node, (cst.Lambda, cst.BaseString)):
-            return ""
-        return self._strongest(
-            self.locality(child)
-            for child in semantic_children(node)
-            if not isinstance(child, (cst.BaseCompOp, cst.BaseBinaryOp, cst.BaseUnaryOp, cst.BaseBooleanOp))
-        )
-
-    @staticmethod
-    def _strongest(kinds: Iterator[str] | list[str]) -> str:
-        present = set(kinds)
-        return VALUE if VALUE in present else COUNT if COUNT in present else ""
-
-    def _of_binding(self, binding: Binding) -> str:
-        if binding in self._averaged:
-            return ""
-        if binding.kind == "for":
-            return self._of_loop_target(binding)
-        if binding.kind == "param":
-            return self._strongest([self.locality(a) for a in self.resolver.given(cast(cst.Param, binding.node))])
-        if binding.kind in ("assign", "augmented") and binding.value is not None:
-            kinds = [self.locality(binding.value)]
-            if binding.kind == "augmented" and isinstance(binding.target, cst.Name):
-                kinds += [self._of_binding(b) for b in self.resolver.reaching(binding.target) if b is not binding]
-            return self._strongest(kinds)
-        return ""
-
-    def _of_loop_target(self, binding: Binding) -> str:
-        if any(c.reader is binding.node for c in self.sharding.consumptions):
-            loop = cast(cst.For, binding.node)
-            counts = isinstance(loop.iter, cst.Call) and any(
-                v == External("builtins.enumerate") for v in self.resolver.values(loop.iter.func)
-            )
-            return "" if counts and binding.path[:1] == (0,) else VALUE
-        return self.locality(binding.value)
-
-    def _of_call(self, call: cst.Call) -> str:
-        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
-        if paths & _AGREED:
-            return ""
-        given = self._strongest([self.locality(a.value) for a in call.args])
-        if given and paths & _COUNTING_CALLS:
-            return COUNT
-        if isinstance(call.func, cst.Attribute):
-            given = self._strongest([given, self.locality(call.func.value)])
-            if call.func.attr.value == "result" and self._is_fed_locally(call.func.value):
-                return VALUE
-        return given or self._of_training_function(call)
-
-    def _of_training_function(self, call: cst.Call) -> str:
-        """A function that trains an epoch by itself returns what its own batches gave."""
-        for function in self.tree.functions:
-            if call in self.resolver.callers(function):
-                return self._strongest([self.locality(r) for r in self.resolver.returned(function)])
-        return ""
-
-    def _collected(self, name: cst.Name) -> str:
-        """`losses.append(loss)`: the list holds what is put into it."""
-        return self._strongest([self.locality(a.value) for c in self._fed.get(name.value, ()) for a in c.args])
-
-    @cached_property
-    def _fed(self) -> dict[str, list[cst.Call]]:
-        """Calls that put something into a named object, by that name."""
-        found: dict[str, list[cst.Call]] = {}
+                if isinstance(binding.value, cst.BaseExpression):
+                    found.append(binding.value)
         for call in self.tree.calls:
             func = call.func
-            if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.attr.value in _COLLECTING:
-                found.setdefault(func.value.value, []).append(call)
+            if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign") and _is_setting(func.value):
+                found.extend(arg.value for arg in call.args)
+            elif len(call.args) > 1 and _is_setting(call.args[0].value) and self._sets_value(call):
+                found.append(call.args[1].value)
         return found
 
-    def _is_fed_locally(self, metric: cst.BaseExpression) -> bool:
-        """Whether a Keras metric was updated with local values: `m(loss)` or `m.update_state(loss)`."""
-        metrics = {v for v in self.resolver.values(metric) if self._is_metric(v)}
-        for call in self._metric_updates:
-            target = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-            if metrics & set(self.resolver.values(target)) and any(self.locality(a.value) for a in call.args):
-                return True
-        return False
+    def _sets_value(self, call: cst.Call) -> bool:
+        return any(v == External("keras.backend.set_value") for v in self.resolver.values(call.func))
 
     @cached_property
-    def _metric_updates(self) -> list[cst.Call]:
-        found = []
-        for call in self.tree.calls:
-            func = call.func
-            updates = isinstance(func, cst.Attribute) and func.attr.value == "update_state"
-            if updates or (call.args and any(self._is_metric(v) for v in self.resolver.values(func))):
-                found.append(call)
-        return found
-
-    @staticmethod
-    def _is_metric(value: Value) -> bool:
-        return isinstance(value, Result) and calls(value).startswith("keras.metrics.")
+    def _update_arguments(self) -> list[cst.BaseExpression]:
+        return [arg.value for update in self.training.updates for arg in update.call.args]
 
     # -- what to average -----------------------------------------------------------------------------------------
 
-    def _atoms(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """The largest local numbers in a condition: the operands of its comparisons."""
-        if not self.locality(node):
+    def _atoms(self, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression]:
+        """The local numbers in an expression: names, attributes and results, not the arithmetic around them."""
+        if node in seen or not self.locality.of(node):
             return
-        if isinstance(node, cst.BooleanOperation):
-            yield from self._atoms(node.left)
-            yield from self._atoms(node.right)
-        elif isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
-            yield from self._atoms(node.expression)
-        elif isinstance(node, cst.Comparison):
-            yield from self._atoms(node.left)
-            for target in node.comparisons:
-                yield from self._atoms(target.comparator)
-        elif isinstance(node, cst.Call) and self._tests(node):
-            for arg in node.args:
-                yield from self._atoms(arg.value)
-        else:
+        seen.add(node)
+        inner = self._inside(node)
+        if inner is None:
             yield node
+            return
+        for part in inner:
+            yield from self._atoms(part, seen)
 
-    def _tests(self, call: cst.Call) -> bool:
-        """`np.isnan(loss)` and the like: the number inside is averaged, not the truth value."""
+    def _inside(self, node: cst.BaseExpression) -> Iterable[cst.BaseExpression] | None:
+        """The operands of an operation, condition or outside function; None for what is to be averaged as a whole."""
+        if isinstance(node, cst.Call):
+            if any(isinstance(v, External) for v in self.resolver.values(node.func)) and not self._is_sample_result(
+                node
+            ):
+                return [arg.value for arg in node.args]
+            functions = self.locality.functions_run_by(node)
+            returned = [r for f in functions for r in self.resolver.returned(f)]
+            return returned if returned and all(map(_is_truth, returned)) else None
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+            values = [b.value for b in bindings if b.kind == "assign" and not b.path]
+            truths = [v for v in values if isinstance(v, cst.BaseExpression) and _is_truth(v)]
+            return truths if truths and len(truths) == len(bindings) else None
+        if isinstance(node, (cst.Attribute, cst.Subscript)):
+            return None
+        return [child for child in _operands(node) if isinstance(child, cst.BaseExpression)]
+
+    def _is_sample_result(self, call: cst.Call) -> bool:
+        """A mean over a list (`np.mean(losses[-10:])`) is averaged as a whole: its argument is no number."""
         return any(
-            isinstance(v, External) and v.path.rpartition(".")[2].startswith(("is", "less", "greater", "equal"))
-            for v in self.resolver.values(call.func)
+            calls(v).rpartition(".")[2] in ("mean", "reduce_mean", "average", "sum", "min", "max", "median")
+            for v in self.resolver.values(call)
         )
+
+
+def _is_setting(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value in _SETTINGS
+
+
+def _is_truth(node: cst.CSTNode) -> bool:
+    """Whether an expression is a truth value: what decides in it can be averaged, it itself cannot."""
+    if isinstance(node, cst.Name):
+        return node.value in ("True", "False")
+    return isinstance(node, (cst.Comparison, cst.BooleanOperation)) or (
+        isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
+    )
+
+
+def _operands(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The expressions directly below, through the nodes that only hold them."""
+    for child in semantic_children(node):
+        if isinstance(child, (cst.ComparisonTarget, cst.BaseElement, cst.BaseDictElement, cst.CompFor)):
+            yield from _operands(child)
+        else:
+            yield child

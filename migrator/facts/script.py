@@ -53,7 +53,7 @@ class Facts:
 
     @cached_property
     def decisions(self) -> Decisions:
-        return Decisions(self.tree, self.resolver, self.kinds, self.training, self.sharding)
+        return Decisions(self.tree, self.resolver, self.training, self.sharding, self.files)
 
     @cached_property
     def files(self) -> Files:

@@ -149,6 +149,7 @@ class Tree:
         self.calls: list[cst.Call] = []
         self.names: dict[str, list[cst.Name]] = defaultdict(list)
         self.attributes: dict[str, list[Binding]] = defaultdict(list)
+        self.item_assignments: list[tuple[cst.Subscript, cst.BaseExpression]] = []
         self.functions: list[cst.FunctionDef] = []
         self.classes: list[cst.ClassDef] = []
         self.returns: dict[cst.CSTNode, list[cst.Return]] = defaultdict(list)
@@ -224,6 +225,8 @@ class Tree:
         elif isinstance(target, cst.Attribute):
             name = target.attr.value
             self.attributes[name].append(Binding(name, kind, node, value, path, target))
+        elif isinstance(target, cst.Subscript) and isinstance(value, cst.BaseExpression):
+            self.item_assignments.append((target, value))
         elif isinstance(target, (cst.Tuple, cst.List)):
             elements = target.elements
             starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)
