@@ -16,15 +16,25 @@ EPOCHS = {
 
 
 @pytest.mark.parametrize(
-    ("original", "migrated", "epochs"),
+    ("original", "unshuffled", "migrated", "epochs"),
     [
-        pytest.param(Run(name, samples=True), Run(name, migrated=True, workers=2, samples=True), epochs, id=name)
+        pytest.param(
+            Run(name, samples=True),
+            Run(name, samples=True, without_randomness=True),
+            Run(name, samples=True, migrated=True, workers=2),
+            epochs,
+            id=name,
+        )
         for name, epochs in EPOCHS.items()
     ],
 )
-def test_each_sample_once_an_epoch(original: Run, migrated: Run, epochs: int, campaign: Campaign) -> None:
-    (expected,), ranks = campaign.result(original), campaign.result(migrated)
+def test_each_sample_once_an_epoch(
+    original: Run, unshuffled: Run, migrated: Run, epochs: int, campaign: Campaign
+) -> None:
+    (expected,), (in_order,) = campaign.result(original), campaign.result(unshuffled)
+    ranks = campaign.result(migrated)
     check_samples(expected, ranks, epochs)
     check_ranks_agree(ranks)
-    for trained in (expected, *ranks):  # or else the order has not been shuffled, and little is shown
-        assert rows_of_epoch(trained, 0, epochs) != rows_of_epoch(trained, 1, epochs)
+    for epoch in range(epochs):
+        shuffled = rows_of_epoch(expected, epoch, epochs)
+        assert shuffled != rows_of_epoch(in_order, epoch, epochs), "nothing was shuffled, so little is shown"
