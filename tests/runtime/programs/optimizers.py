@@ -150,7 +150,8 @@ def check_custom_loops() -> None:
 def check_minimize_of_keras_2() -> None:
     if not LEGACY:
         return
-    for cls in (keras.optimizers.SGD, keras.optimizers.legacy.SGD, keras.optimizers.legacy.Adam):
+    legacy = getattr(keras.optimizers, "legacy", keras.optimizers)
+    for cls in (keras.optimizers.SGD, legacy.SGD, legacy.Adam):
         variable = tf.Variable([1.0, 2.0])
         optimizer = lockstep.distributed_optimizer(cls(0.1))
         for _ in range(3):

@@ -62,7 +62,7 @@ def check_models_optimizers_modules_and_variables_together() -> None:
     start_differently()
     model = keras.Sequential([layers.Input((3,)), layers.Dense(4)])
     optimizer = keras.optimizers.Adam(0.1 + RANK)
-    optimizer.build(model.trainable_variables)
+    optimizer.apply_gradients([(tf.zeros_like(v), v) for v in model.trainable_variables])
     module = tf.Module()
     module.weight = tf.Variable(tf.random.normal([3]))
     lockstep.broadcast({"models": [model], "rest": (optimizer, module)})
