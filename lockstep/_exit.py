@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import sys
+import threading
 import time
 from types import TracebackType
 from typing import Any
@@ -21,6 +22,8 @@ from lockstep._world import backend
 
 # The chief may still evaluate and save for minutes; it does not need the others for that.
 _WAIT_SECONDS = 30.0
+# How long a failed process may take for its own cleaning up.
+_FAILED_SECONDS = 5.0
 # The chief hosts the service that the others talk to until their process is gone.
 _LINGER_SECONDS = 0.5
 # By this the launcher knows that another worker failed first.
@@ -38,6 +41,10 @@ def install() -> None:
         _failed = True
         previous(kind, error, trace)
         _report(error)
+        # Threads of the script that nobody ends would keep the process, and with it the peers, waiting.
+        timer = threading.Timer(_FAILED_SECONDS, _end_failed)
+        timer.daemon = True
+        timer.start()
 
     sys.excepthook = excepthook
     # Registered before anything of the script's own, hence run after it.
@@ -64,13 +71,17 @@ def _leave(process: int) -> None:
     if _failed:
         backend().abandon()
         logging.shutdown()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        # The interpreter's own way out would wait for threads and servers that wait for the peers.
-        os._exit(1)
+        _end_failed()
     # The work is done; a peer that failed, or that has waited long enough, is none of this rank's business.
     with contextlib.suppress(Exception), backend().patience(_WAIT_SECONDS):
         exchange(b"leaving")
     backend().abandon()
     if backend().rank == 0:
         time.sleep(_LINGER_SECONDS)
+
+
+def _end_failed() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # The interpreter's own way out would wait for servers that wait for the peers.
+    os._exit(1)

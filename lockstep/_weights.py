@@ -69,7 +69,7 @@ def _owners(values: Any) -> list[Any]:
     """The models, optimizers, modules and variables in nested lists, tuples and dicts."""
     if isinstance(values, dict):
         return [owner for value in values.values() for owner in _owners(value)]
-    if isinstance(values, (list, tuple)) or type(values).__name__ in ("ListWrapper", "_TupleWrapper"):
+    if isinstance(values, (list, tuple)):
         return [owner for value in values for owner in _owners(value)]
     return [] if values is None else [values]
 

@@ -97,7 +97,8 @@ class Watchdog:
         self._cluster = cluster
         self._stall_seconds = stall_seconds
         self._stopped = threading.Event()
-        threading.Thread(target=self._watch, name="lockstep-watchdog", daemon=True).start()
+        self._thread = threading.Thread(target=self._watch, name="lockstep-watchdog", daemon=True)
+        self._thread.start()
 
     @contextlib.contextmanager
     def limit(self, seconds: float) -> Iterator[None]:
@@ -109,7 +110,9 @@ class Watchdog:
             self._stall_seconds = previous
 
     def stop(self) -> None:
+        """End the thread: it must not be inside TensorFlow when the interpreter goes down."""
         self._stopped.set()
+        self._thread.join(timeout=2.0)
 
     def _watch(self) -> None:
         last: Any = None

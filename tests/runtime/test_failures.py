@@ -58,6 +58,21 @@ def test_an_exception_on_one_worker_ends_all(script: Script) -> None:
     assert "lockstep: rank 1 of 2 ended by ValueError" in tail
 
 
+def test_a_failed_worker_does_not_wait_for_its_threads(script: Script) -> None:
+    path = script(
+        """
+        import threading
+        threading.Thread(target=time.sleep, args=[300]).start()
+        if rank == 1:
+            raise ValueError("bad sample")
+        step(tf.constant(1.0))
+        """
+    )
+    survivor, failed = run_without_launcher(path)
+    assert failed.returncode == 1
+    assert survivor.returncode == 1
+
+
 def run_without_launcher(path: str, **environment: str) -> list[subprocess.CompletedProcess[str]]:
     """Two workers that TF_CONFIG alone connects, as other schedulers start them."""
     import socket

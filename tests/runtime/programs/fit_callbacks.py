@@ -152,9 +152,14 @@ class Interrupts(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
             raise KeyboardInterrupt
 
 
+def backup_into(folder: str) -> Any:
+    callbacks = keras.callbacks if hasattr(keras.callbacks, "BackupAndRestore") else keras.callbacks.experimental
+    return callbacks.BackupAndRestore(os.path.join(folder, "backup"))
+
+
 def check_backup_and_restore() -> None:
     folder = same_temporary_folder()
-    backup = keras.callbacks.BackupAndRestore(os.path.join(folder, "backup"))
+    backup = backup_into(folder)
     if LEGACY:
         assert "BackupAndRestore" in raised(ValueError, lockstep.callbacks, [backup])
         return
@@ -163,7 +168,7 @@ def check_backup_and_restore() -> None:
     raised(KeyboardInterrupt, fit, compiled_model(), lockstep.callbacks([backup, Interrupts()]), 5, shuffle=False)
     again = compiled_model()
     again.set_weights([w + RANK for w in again.get_weights()])
-    backup = keras.callbacks.BackupAndRestore(os.path.join(folder, "backup"))
+    backup = backup_into(folder)
     history = fit(again, lockstep.callbacks([backup]), epochs=5, shuffle=False)
     assert of_all_ranks(history.epoch) == [[3, 4]] * SIZE or of_all_ranks(history.epoch) == [[2, 3, 4]] * SIZE
     assert_equal_on_all_ranks(again.get_weights())
