@@ -80,7 +80,7 @@ def _is_distributed(facts: Facts, update: Update) -> bool:
 def _reduce(facts: Facts, update: Update, gradients: Gradients) -> InsertAfter | Wrap | Refusal:
     arguments: tuple[str, ...] = ()
     for call in gradients.tape_calls:
-        kind = facts.losses.kind(call.args[0].value) if call.args else DATA
+        kind = facts.losses.of_tape(call)
         if kind in (SUM, SAMPLES):
             if facts.training.step_class(update) is not None:
                 return _refuse(call, "a sum over the batch inside of train_step is not migrated yet", "return the mean")

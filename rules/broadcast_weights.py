@@ -61,7 +61,7 @@ def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAf
         block = facts.tree.block_of(holder.statement)
         if _broadcasts(facts, facts.source(holder.target), block) or _is_repeated(facts, holder, restored):
             continue
-        if any(facts.kinds.is_variable(v) for v in facts.resolver.values(holder.value)):
+        if facts.kinds.is_variable_or_list(holder.value):
             variables[block].append(holder)
         else:
             yield InsertAfter(_built(facts, holder), (_call(facts, [holder.target]),))

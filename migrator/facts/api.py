@@ -27,7 +27,7 @@ def canonical(path: str) -> str:
 
 # Calls that give back the function they are given, with another way to run it.
 TRANSPARENT_WRAPPERS = frozenset({
-    "tensorflow.function", "tensorflow.autograph.experimental.do_not_convert", "functools.partial", "functools.wraps",
+    "tensorflow.function", "tensorflow.autograph.experimental.do_not_convert", "functools.wraps",
     "tensorflow.recompute_grad", "tensorflow.py_function",
     # iterators that show progress
     "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.tqdm_notebook", "tqdm.trange",

@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrator.facts import api
 from migrator.facts.kinds import Kinds, is_call_of
-from migrator.facts.resolve import Resolver
+from migrator.facts.resolve import Resolver, argument
 from migrator.facts.tree import Binding, Tree, semantic_children
 from migrator.facts.values import External, Function, Member, Result, Value
 
@@ -31,6 +31,18 @@ class Gradients:
     holder: Binding | None
     tape_calls: tuple[cst.Call, ...]
     is_reduced: bool = False
+
+
+def differentiated(call: cst.Call) -> cst.BaseExpression | None:
+    """The loss of `tape.gradient(loss, variables)`."""
+    arg = argument(call, "target", 0)
+    return arg.value if arg is not None else None
+
+
+def sources_of(call: cst.Call) -> cst.BaseExpression | None:
+    """The variables of `tape.gradient(loss, variables)`."""
+    arg = argument(call, "sources", 1)
+    return arg.value if arg is not None else None
 
 
 class GradientFlow:

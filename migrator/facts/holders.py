@@ -102,6 +102,8 @@ class Holders:
             else:
                 value = None
                 break
+        if isinstance(value, cst.Name) and value.value == "None":
+            return  # `model = None` until it is built
         target = cast(cst.BaseExpression, binding.target)
         if isinstance(value, (cst.Name, cst.Attribute)):
             yield from self._trace(value, seen)

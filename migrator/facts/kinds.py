@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from migrator.facts import api
 from migrator.facts.resolve import Resolver
 from migrator.facts.values import Class, Element, External, Literal, Member, Object, Result, Value
@@ -45,6 +47,16 @@ class Kinds:
             and isinstance(value.function, External)
             and value.function.path in ("tensorflow.Variable", "keras.Variable", "keras.backend.variable")
         ) or (isinstance(value, Result) and isinstance(value.function, Member) and value.function.name == "add_weight")
+
+    def is_variable_or_list(self, node: cst.CSTNode) -> bool:
+        """Whether the expression is a variable, or a display of variables (`{"w1": tf.Variable(…)}`)."""
+        if isinstance(node, cst.Dict):
+            parts: list[cst.BaseExpression] = [e.value for e in node.elements]
+        elif isinstance(node, (cst.List, cst.Tuple)):
+            parts = [e.value for e in node.elements]
+        else:
+            return any(self.is_variable(v) for v in self._resolver.values(node))
+        return bool(parts) and all(self.is_variable_or_list(p) for p in parts)
 
     def is_optimizer(self, value: Value) -> bool:
         if isinstance(value, Result) and isinstance(value.function, External):

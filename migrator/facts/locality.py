@@ -123,7 +123,7 @@ class Locality:
             func = call.func
             if isinstance(func, cst.Attribute) and func.attr.value in _COLLECTING:
                 name = _container(func.value)
-                if name:
+                if name and not any(isinstance(v, External) for v in self.resolver.values(func)):
                     found.setdefault(name, []).extend(arg.value for arg in call.args)
         for target, value in self.tree.item_assignments:
             name = _container(target)

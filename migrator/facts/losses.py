@@ -14,8 +14,10 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts import api
+from migrator.facts.gradients import differentiated
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver, argument
+from migrator.facts.training import Training
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import External, Function, Literal, Member, Object, Result, Value
 
@@ -37,7 +39,7 @@ _SUM_FUNCTIONS = re.compile(
     r"^(?:tensorflow\.(?:math\.)?reduce_sum|keras\.(?:backend|ops)\.sum|numpy\.sum|tensorflow\.nn\.l2_loss)$"
 )
 _LINEAR = re.compile(
-    r"^(?:tensorflow\.(?:math\.)?(?:cast|identity|reshape|squeeze|negative|stop_gradient|expand_dims|multiply|add|subtract)"
+    r"^(?:tensorflow\.(?:math\.)?(?:cast|identity|reshape|squeeze|negative|stop_gradient|expand_dims|multiply)"
     r"|tensorflow\.convert_to_tensor|tensorflow\.debugging\.\w+|keras\.(?:backend|ops)\.(?:cast|squeeze|reshape))$"
 )
 _COUNTS = re.compile(r"^(?:tensorflow\.shape|tensorflow\.size|builtins\.len|keras\.(?:backend|ops)\.shape)$")
@@ -48,6 +50,12 @@ _SHAPED = re.compile(
 _PRODUCTS = re.compile(
     r"^(?:tensorflow\.(?:linalg\.)?(?:matmul|tensordot)|keras\.ops\.(?:matmul|dot|tensordot)|keras\.backend\.dot)$"
 )
+_SELECTIONS = re.compile(
+    r"^tensorflow\.(?:math\.)?(?:reduce_(?:max|min|prod|std|variance|logsumexp|euclidean_norm|any|all)|top_k|sort|argsort"
+    r"|norm|boolean_mask|gather|gather_nd|dynamic_partition|unique\w*|segment_\w+|unsorted_segment_\w+|where|cumsum"
+    r"|nn\.(?:moments|weighted_moments|top_k)|linalg\.norm|reverse|roll|random\.shuffle)$"
+    r"|^keras\.ops\.(?:max|min|std|var|top_k|sort|argsort|norm|take|segment_\w+)$"
+)
 _PENALTIES = ("losses",)
 _WEIGHT_ATTRIBUTES = ("trainable_variables", "trainable_weights", "variables", "weights", "kernel", "bias")
 _MODEL_LOSSES = ("compiled_loss", "compute_loss", "compute_loss_and_updates")
@@ -57,11 +65,26 @@ _SCALING = ("get_scaled_loss", "scale_loss")
 class Losses:
     """Classifies the loss expressions of one script."""
 
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
+        self._training = training
         self._busy: set[tuple[cst.CSTNode, tuple[int, ...]]] = set()
+        self._bodies: list[cst.CSTNode] = []
+
+    def of_tape(self, call: cst.Call) -> str:
+        """The kind of the loss that `tape.gradient(loss, …)` differentiates, as the code under the tape computes it."""
+        loss = differentiated(call)
+        if loss is None:
+            return DATA
+        tapes = [v.call for v in self.resolver.values(cast(cst.Attribute, call.func).value) if isinstance(v, Result)]
+        blocks = [o.body for t in tapes for o in self.tree.ancestors(t) if isinstance(o, cst.With)]
+        self._bodies = [body for block in blocks[:1] for body in self._training.reached_from(block)]
+        try:
+            return self.kind(loss)
+        finally:
+            self._bodies = []
 
     def kind(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> str:
         """FREE, PENALTY, SAMPLES, DATA, MEAN, SUM, COUNT, MIXED or UNSPLIT."""
@@ -97,9 +120,34 @@ class Losses:
         if isinstance(node, cst.Attribute):
             return self._attribute(node)
         if isinstance(node, cst.Subscript):
-            inner = self.kind(node.value)
-            return inner if inner in (FREE, PENALTY, COUNT, SAMPLES) else DATA
+            return self._subscript(node)
+        if isinstance(node, cst.Comparison):
+            return self._curved([node.left, *(c.comparator for c in node.comparisons)])
         return DATA
+
+    def _subscript(self, node: cst.Subscript) -> str:
+        values = self.resolver.values(node)
+        if values and all(self.kinds.is_variable(v) for v in values):
+            return PENALTY
+        inner = self.kind(node.value)
+        if inner not in (SAMPLES, DATA):
+            return inner if inner in (FREE, PENALTY, COUNT, UNSPLIT) else DATA
+        first = node.slice[0].slice
+        if isinstance(first, cst.Slice):
+            return inner if first.lower is None and first.upper is None and first.step is None else UNSPLIT
+        index = first.value if isinstance(first, cst.Index) else None
+        if isinstance(index, cst.Ellipsis):
+            return inner
+        if isinstance(index, cst.Integer):
+            return DATA if inner == DATA else UNSPLIT  # a part of a tuple of tensors, or one sample of many
+        return UNSPLIT if index is not None and self._is_mask(index) else DATA
+
+    def _is_mask(self, index: cst.BaseExpression) -> bool:
+        """Whether an index selects samples by what they are."""
+        if isinstance(index, cst.Name):
+            bindings = self.resolver.reaching(index)
+            return any(isinstance(b.value, (cst.Comparison, cst.Call)) and b.kind == "assign" for b in bindings)
+        return isinstance(index, (cst.Comparison, cst.UnaryOperation, cst.BinaryOperation, cst.Call))
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -147,7 +195,9 @@ class Losses:
         return _alternatives(kinds) if kinds else DATA
 
     def _parameter(self, param: cst.Param, path: tuple[int, ...]) -> str:
-        arguments = self.resolver.given(param)
+        given = self.resolver.given(param)
+        # A function that both training and testing call is here what training makes of it.
+        arguments = [a for a in given if any(self.tree.contains(b, a) for b in self._bodies)] or given
         return _alternatives([self.kind(a, path) for a in arguments]) if arguments else DATA
 
     def _attribute(self, node: cst.Attribute) -> str:
@@ -223,10 +273,14 @@ class Losses:
             "builtins.sum",
             "tensorflow.math.add",
             "tensorflow.add",
+            "tensorflow.math.subtract",
+            "tensorflow.subtract",
         ):
             return _sum_of(self.kind(a) for a in args)
         if api.is_loss_function(path):
             return self._loss_of(SAMPLES if api.is_split_loss(path) else UNSPLIT, call)
+        if _SELECTIONS.match(path):
+            return self._selected(path, call, args)
         if _SHAPED.match(path):
             return SAMPLES
         if _PRODUCTS.match(path):
@@ -242,6 +296,18 @@ class Losses:
             curved = self._curved([a.value for a in call.args])
             return curved if curved == UNSPLIT else SAMPLES
         return self._curved(args)
+
+    def _selected(self, path: str, call: cst.Call, args: list[cst.BaseExpression]) -> str:
+        """What picks, orders or compares samples does so within the batch, unless it works along another axis."""
+        kinds = [self.kind(a) for a in args]
+        if kinds and kinds[0] in (FREE, PENALTY):
+            return kinds[0]
+        if path.endswith(".where") and len(args) > 1:
+            return self._curved(args)
+        axis = argument(call, "axis", 1) or argument(call, "batch_dims")
+        axes = _integers(axis.value) if axis is not None else None
+        along_another = axes is not None and 0 not in axes and UNSPLIT not in kinds
+        return SAMPLES if along_another else UNSPLIT
 
     @staticmethod
     def _matrix_product(kinds: list[str]) -> str:
@@ -317,7 +383,9 @@ def _sum_of(kinds: Iterable[str]) -> str:
         return FREE
     if SAMPLES in present and not present & {UNSPLIT, SUM}:
         return MIXED if present & {MEAN, MIXED} else SAMPLES
-    if present == {DATA, MEAN} or present == {COUNT}:
+    if present == {DATA, MEAN}:
+        return MIXED
+    if present == {COUNT}:
         return DATA
     return present.pop() if len(present) == 1 else UNSPLIT
 

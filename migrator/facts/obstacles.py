@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import cast
+
 import libcst as cst
+import libcst.matchers as m
 
 from migrator.edits import Refusal
 from migrator.facts import api
@@ -10,8 +14,13 @@ from migrator.facts.pipelines import Pipeline, batch_argument
 from migrator.facts.resolve import Resolver, argument
 from migrator.facts.training import Consumption, Training
 from migrator.facts.tree import Tree
+from migrator.facts.values import External
 
 _AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {"take", "skip", "filter", "enumerate", "apply"}
+_REPORTING = (
+    *(f"builtins.{name}" for name in ("print", "len", "int", "float", "str", "range", "round", "min", "max")),
+    "math.", "numpy.ceil", "logging.", "absl.logging.", "tensorflow.print", "time.",
+)  # fmt: skip
 _SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
 
 
@@ -38,6 +47,7 @@ class Obstacles:
         self.tree = tree
         self.resolver = resolver
         self.training = training
+        self.kinds = training.kinds
 
     def to(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         """Why the batches of this dataset cannot be split; None where they can."""
@@ -54,6 +64,14 @@ class Obstacles:
 
         `prefix` is the dataset that is cut; None where its batches are.
         """
+        for step in pipeline.steps:
+            if step.method in ("cache", "snapshot") and step.call.args:
+                return Refusal(
+                    step.call,
+                    "all workers would write this dataset's cache to one file",
+                    "cache in memory, or prepare the file beforehand",
+                    breaks_training=True,
+                )
         for step in pipeline.steps:
             if prefix is not None and step.base is prefix:
                 break
@@ -103,38 +121,89 @@ class Obstacles:
     def _step(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         """A training step that counts on the global batch size would meet the local one."""
         batch = batch_argument(pipeline.batch_steps[0]) if pipeline.batch_steps else None
-        if batch is None or not isinstance(batch.value, cst.Name) or isinstance(consumption.reader, cst.Call):
+        if batch is None or not isinstance(batch.value, (cst.Name, cst.Attribute)):
             return None
-        reader = consumption.reader
-        bodies = self.training.reached_from(reader.body if isinstance(reader, cst.For) else self.tree.parent[reader])
-        size = batch.value
-        home = self.tree.scope_of(size).lookup(size.value)
-        for name in self.tree.names[size.value]:
-            if self.tree.scope_of(name).lookup(name.value) is not home or not self._is_load(name):
+        bodies = self._step_bodies(consumption)
+        for use in self._uses_of(batch.value):
+            if self._is_divisor(use) or not self._shapes_something(use) or self._is_own(use, batch):
                 continue
-            if self._is_divisor(name) or self._is_printed(name) or self._is_own(name, batch):
-                continue
-            if any(self.tree.contains(body, name) for body in bodies):
+            if self._builds_model(use) or any(self.tree.contains(body, use) for body in bodies):
                 return Refusal(
-                    name,
-                    f"the training step uses the global batch size `{name.value}`, but each worker has only its part "
-                    "of a batch",
+                    use,
+                    f"the training step uses the global batch size `{self.tree.module.code_for_node(use)}`, but each "
+                    "worker has only its part of a batch",
                     "take the size from the batch itself, for instance tf.shape(x)[0]",
                 )
         return None
+
+    def _step_bodies(self, consumption: Consumption) -> list[cst.CSTNode]:
+        """The code that runs for each batch."""
+        reader = consumption.reader
+        if isinstance(reader, cst.Call):
+            loop = next(iter(self.tree.loops_around(reader)), None)
+            return self.training.reached_from(loop.body) if loop is not None else []
+        return self.training.reached_from(reader.body if isinstance(reader, cst.For) else self.tree.parent[reader])
+
+    def _uses_of(self, size: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """The other places that read the same name or attribute."""
+        if isinstance(size, cst.Name):
+            home = self.tree.scope_of(size).lookup(size.value)
+            for name in self.tree.names[size.value]:
+                if self.tree.scope_of(name).lookup(name.value) is home and self._is_load(name):
+                    yield name
+        elif isinstance(size, cst.Attribute):
+            for name in self.tree.names[size.attr.value]:
+                owner = self.tree.parent.get(name)
+                is_other = isinstance(owner, cst.Attribute) and owner.attr is name and owner is not size
+                if is_other and not isinstance(self.tree.parent.get(owner), cst.AssignTarget):
+                    yield cast(cst.Attribute, owner)
+
+    def _builds_model(self, use: cst.BaseExpression) -> bool:
+        """Whether the size is given to a model or layer, which may keep it for its steps."""
+        arg = self.tree.parent.get(use)
+        call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
+        return isinstance(call, cst.Call) and any(self.kinds.has_weights(v) for v in self.resolver.values(call))
+
+    def _shapes_something(self, use: cst.BaseExpression) -> bool:
+        """Whether the size goes into a shape, a list or a call; in plain arithmetic it counts global samples."""
+        child: cst.CSTNode = use
+        for owner in self.tree.ancestors(use):
+            if isinstance(owner, (cst.List, cst.Tuple)):
+                return True
+            if isinstance(owner, cst.BinaryOperation) and isinstance(owner.operator, cst.Multiply):
+                other = owner.left if owner.right is child else owner.right
+                if isinstance(other, (cst.List, cst.Tuple)):
+                    return True
+            if isinstance(owner, cst.Call):
+                return child is not owner.func and not self._only_reports(owner)
+            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return False
+            child = owner
+        return False
+
+    def _only_reports(self, call: cst.Call) -> bool:
+        """Calls that print, log or count."""
+        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("format", "set_postfix", "update"):
+            return True
+        return bool(paths) and all(p.startswith(_REPORTING) for p in paths)
 
     def _is_load(self, name: cst.Name) -> bool:
         """Whether the node reads the name: attributes and keywords only look alike."""
         parent = self.tree.parent.get(name)
         if isinstance(parent, cst.Attribute):
             return parent.value is name
+        if isinstance(parent, (cst.AssignTarget, cst.Param, cst.AnnAssign)):
+            return False
         return not (isinstance(parent, cst.Arg) and parent.keyword is name)
 
-    def _is_own(self, name: cst.Name, batch: cst.Arg) -> bool:
-        """The pipeline itself, built anew in each epoch."""
-        return self.tree.contains(self.tree.statement_of(batch), name)
+    def _is_own(self, use: cst.BaseExpression, batch: cst.Arg) -> bool:
+        """The pipelines themselves: this one, and those of other data."""
+        call = self.tree.parent.get(self.tree.parent[use])
+        is_batching = isinstance(call, cst.Call) and m.matches(call.func, m.Attribute(attr=m.Name(value="batch")))
+        return is_batching or self.tree.contains(self.tree.statement_of(batch), use)
 
-    def _is_divisor(self, name: cst.Name) -> bool:
+    def _is_divisor(self, name: cst.BaseExpression) -> bool:
         """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`): it means the global batch and stays."""
         child: cst.CSTNode = name
         for owner in self.tree.ancestors(name):
@@ -148,9 +217,3 @@ class Obstacles:
                 return False
             child = owner
         return False
-
-    def _is_printed(self, name: cst.Name) -> bool:
-        return any(
-            isinstance(owner, cst.Call) and isinstance(owner.func, cst.Name) and owner.func.value == "print"
-            for owner in self.tree.ancestors(name)
-        )

@@ -62,6 +62,7 @@ class Pipeline:
     bindings: list[Binding] = field(default_factory=list)
     functions: list[cst.FunctionDef] = field(default_factory=list)
     is_sharded: bool = False
+    is_zip_of_batches: bool = False
 
     @property
     def batch_steps(self) -> list[Step]:
@@ -69,7 +70,7 @@ class Pipeline:
 
     @property
     def is_batched(self) -> bool:
-        return bool(self.batch_steps) or self.source_path in api.BATCHED_SOURCES
+        return bool(self.batch_steps) or self.source_path in api.BATCHED_SOURCES or self.is_zip_of_batches
 
 
 class Pipelines:
@@ -140,6 +141,7 @@ class Pipelines:
                     return
                 if api.is_dataset_source(callee.path):
                     pipeline.source, pipeline.source_path = call, callee.path
+                    pipeline.is_zip_of_batches = callee.path.endswith(".zip") and self._zips_batches(call)
                     return
             if isinstance(callee, Function) and isinstance(callee.node, cst.FunctionDef):
                 self._follow_function(callee.node, path, pipeline, seen)
@@ -153,6 +155,13 @@ class Pipelines:
             self._follow(call.func.value, (), pipeline, seen)
             return
         pipeline.unseen = "its source cannot be seen"
+
+    def _zips_batches(self, call: cst.Call) -> bool:
+        """Whether every dataset that is zipped holds batches already."""
+        parts = [a.value for a in call.args]
+        if len(parts) == 1 and isinstance(parts[0], (cst.Tuple, cst.List)):
+            parts = [e.value for e in parts[0].elements]
+        return bool(parts) and all(self.history(p).is_batched for p in parts)
 
     def _applies_shard(self, call: cst.Call) -> bool:
         return bool(call.args) and any(

@@ -45,7 +45,7 @@ class Facts:
 
     @cached_property
     def losses(self) -> Losses:
-        return Losses(self.tree, self.resolver, self.kinds)
+        return Losses(self.tree, self.resolver, self.kinds, self.training)
 
     @cached_property
     def sharding(self) -> Sharding:

@@ -134,6 +134,7 @@ class Sharding:
                     "of them",
                     "iterate over a tf.data.Dataset in this file, or give each worker its share by hand with "
                     "lockstep.shard_arrays and lockstep.local_batch_size",
+                    breaks_training=True,  # its loop may depend on what each worker meets by itself
                 )
 
     def _plan(self, consumption: Consumption) -> Plan | None:

@@ -7,6 +7,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.facts.gradients import sources_of
 from migrator.facts.holders import Holder, Holders, Origin, Unheld
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
@@ -54,8 +55,7 @@ class Trained:
         for update in self.training.updates:
             for gradients in update.gradients:
                 for call in gradients.tape_calls:
-                    sources = call.args[1].value if len(call.args) > 1 else None
-                    sources = next((a.value for a in call.args if a.keyword and a.keyword.value == "sources"), sources)
+                    sources = sources_of(call)
                     if sources is not None:
                         yield from self._behind(sources, set())
 
@@ -86,6 +86,9 @@ class Trained:
     def _behind_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression | Unheld]:
         if isinstance(call.func, cst.Name) and call.func.value in _SEQUENCE_CALLS and call.args:
             yield from self._behind(call.args[0].value, seen)
+            return
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "values" and not call.args:
+            yield call.func.value  # `weights.values()` of a dictionary of variables
             return
         functions = [
             v.node

@@ -10,12 +10,12 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts.gradients import GradientFlow, Gradients
+from migrator.facts.gradients import GradientFlow, Gradients, sources_of
 from migrator.facts.kinds import Kinds, is_call_of
 from migrator.facts.pipelines import Pipelines
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import Tree, semantic_children
-from migrator.facts.values import Class, External, Function, Member, Object, Result, Value
+from migrator.facts.values import Class, External, Function, Literal, Member, Object, Result, Value
 
 # Only Keras's `fit` takes these: scikit-learn's and others' do not.
 _FIT_KEYWORDS = frozenset(
@@ -152,15 +152,25 @@ class Training:
         """Gradients of weights whose way to an update cannot be seen."""
         followed = {c for update in self.updates for g in update.gradients for c in g.tape_calls}
         for call in self.tree.calls:
-            if call in followed or not self.flow.is_tape_call(call) or len(call.args) < 2:
+            sources = sources_of(call)
+            if call in followed or sources is None or not self.flow.is_tape_call(call):
                 continue
-            sources = call.args[1].value
-            if any(self._is_weights(v) for v in self.resolver.values(sources)) and not self._only_measured(call):
+            if self._lists_weights(sources) and not self._only_measured(call):
                 yield UnknownTraining(
                     call,
                     "these gradients of weights reach no update that can be seen here",
                     "apply them in this file with optimizer.apply_gradients",
                 )
+
+    def _lists_weights(self, sources: cst.BaseExpression) -> bool:
+        if isinstance(sources, (cst.List, cst.Tuple)):
+            return any(self._lists_weights(e.value) for e in sources.elements)
+        values = self.resolver.values(sources)
+        listed = [v.node for v in values if isinstance(v, Literal) and isinstance(v.node, (cst.List, cst.Tuple))]
+        if any(self._lists_weights(node) for node in listed if node is not sources):
+            return True
+        is_variable = any(self.kinds.is_variable(v) for v in values) and not self._is_input(sources)
+        return is_variable or any(self._is_weights(v) for v in values)
 
     def _is_weights(self, value: Value) -> bool:
         return isinstance(value, Member) and value.name in _WEIGHT_LISTS
@@ -172,7 +182,16 @@ class Training:
                 continue
             if any(call in g.tape_calls for a in other.args for g in self.flow.sources(a.value)):
                 return False
-        return True
+        sources = sources_of(call)
+        names = {n.value for n in self.tree.names_in(sources)} if sources is not None else set()
+        return not any(
+            call in g.tape_calls  # `w = w - rate * gradient`
+            for name in names
+            for scope in self.tree.scopes.values()
+            for binding in scope.bindings.get(name, ())
+            if binding.kind in ("assign", "augmented") and binding.value is not None
+            for g in self.flow.sources(binding.value)
+        )
 
     # -- updates -------------------------------------------------------------------------------------------------
 
@@ -200,10 +219,8 @@ class Training:
 
     def _optimises_input(self, update: Update) -> bool:
         """Style transfer, adversarial examples: the gradients move an image, not a model."""
-        calls = [c for g in update.gradients for c in g.tape_calls if len(c.args) > 1]
-        if not calls:
-            return False
-        return all(self._is_input(c.args[1].value) for c in calls)
+        sources = [s for g in update.gradients for c in g.tape_calls if (s := sources_of(c)) is not None]
+        return bool(sources) and all(self._is_input(s) for s in sources)
 
     def _is_input(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, (cst.List, cst.Tuple)):
@@ -279,14 +296,21 @@ class Training:
 
     def _next_calls(self, loop: cst.CSTNode) -> Iterator[Consumption]:
         for call in self.tree.calls:
-            if not call.args or not self.tree.contains(loop, call):
-                continue
-            if any(isinstance(v, External) and v.path == "builtins.next" for v in self.resolver.values(call.func)):
-                for value in self.resolver.values(call.args[0].value):
+            iterator = self._advanced(call)
+            if iterator is not None and self.tree.contains(loop, call):
+                for value in self.resolver.values(iterator):
                     if is_call_of(value, "builtins.iter"):
                         source = self.pipelines.core(cast(Result, value).call)
                         if self.pipelines.is_dataset(source):
                             yield Consumption(source, call)
+
+    def _advanced(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The iterator of `next(iterator)` or `iterator.get_next()`."""
+        if call.args and External("builtins.next") in self.resolver.values(call.func):
+            return call.args[0].value
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "get_next":
+            return call.func.value
+        return None
 
     def reached_from(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The node and the bodies of all functions of the script that run when it runs."""
