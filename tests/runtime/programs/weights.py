@@ -225,7 +225,7 @@ def check_copies_clones_and_files_of_a_followed_model() -> None:
     copied = copy.deepcopy(model)
     np.testing.assert_array_equal(copied(BATCH), model(BATCH))
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "model.keras")
+        path = os.path.join(folder, "model.h5" if LEGACY else "model.keras")
         model.save(path)
         restored = keras.models.load_model(path)
         np.testing.assert_array_equal(restored(BATCH), model(BATCH))
