@@ -61,7 +61,6 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
     metavar="PATH",
     help="Write the migrated copy there (a folder for several files); leave the original alone.",
 )
@@ -97,7 +96,7 @@ def main(
     paths: tuple[Path, ...],
     dry_run: bool,
     check: bool,
-    output: Path | None,
+    output: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
     quiet: bool,
@@ -145,14 +144,16 @@ class _Run:
         writes: bool,
         shows_diff: bool,
         lists_edits: bool,
-        output: Path | None,
+        output: str | None,
         quiet: bool,
     ) -> None:
         self.rules = rules
         self.writes = writes
         self.shows_diff = shows_diff
         self.lists_edits = lists_edits
-        self.output = output
+        self.output = Path(output) if output is not None else None
+        self.output_is_folder = output is not None and (output.endswith(os.sep) or Path(output).is_dir())
+        self.destinations: dict[Path, Path] = {}
         self.quiet = quiet
         self.changed = self.refused = self.unchanged = self.failed = 0
 
@@ -183,14 +184,17 @@ class _Run:
     def _destination(self, script: Path, root: Path, *, is_single: bool) -> Path:
         if self.output is None:
             return script
-        names_a_folder = self.output.is_dir() or str(self.output).endswith(os.sep)
-        if is_single and not names_a_folder:
+        if is_single and not self.output_is_folder:
             return self.output
         return self.output / (script.relative_to(root) if root.is_dir() else script.name)
 
     def _file(self, script: Path, destination: Path) -> None:
         from migrator.project import write_atomically
 
+        other = self.destinations.setdefault(destination, script)
+        if other != script:
+            self._fail(f"{script}: not written, since {other} goes to {destination} already: migrate them one by one")
+            return
         try:
             data = script.read_bytes()
         except OSError as error:
@@ -208,10 +212,17 @@ class _Run:
         self._report(str(script), outcome)
 
     def _stdin(self) -> None:
+        from migrator.project import write_atomically
+
         outcome = self._migrate("<stdin>", sys.stdin.buffer.read())
         if outcome is not None:
             if self.writes and self.output is not None:
-                self.output.write_bytes(outcome.data)
+                destination = self.output / "stdin.py" if self.output_is_folder else self.output
+                try:
+                    write_atomically(destination, outcome.data, like=destination)
+                except OSError as error:
+                    self._fail(f"{destination}: cannot be written: {error.strerror}")
+                    return
             elif self.writes:
                 sys.stdout.buffer.write(outcome.data)
             self._report("<stdin>", outcome)

@@ -23,7 +23,7 @@ import libcst as cst
 from migrator.edits import AddArgument, Refusal, Replace, Wrap
 from migrator.facts import api
 from migrator.facts.kinds import calls, is_call_of
-from migrator.facts.obstacles import built_in_size
+from migrator.facts.obstacles import built_in_size, own_randomness
 from migrator.facts.resolve import argument, has_unpacked_keywords
 from migrator.facts.script import Facts
 from migrator.facts.training import Fit
@@ -86,7 +86,7 @@ def _obstacle(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg | None) -> Re
             "whether these data are arrays or a dataset cannot be seen",
             "make the data in this file, or shard them by hand with lockstep.shard_arrays or lockstep.shard_batches",
         )
-    return built_in_size(facts.tree)
+    return own_randomness(facts.tree, facts.resolver) or built_in_size(facts.tree)
 
 
 def _hands_out_batches(facts: Facts, value: Value) -> bool:

@@ -12,10 +12,13 @@ after:
     model.fit(dataset, epochs=5, callbacks=lockstep.callbacks([keras.callbacks.EarlyStopping()]))
 
 Leaves alone: `evaluate` and `predict`, which run on whole data everywhere; callbacks that are synchronised already.
-Refuses: `fit(**config)`, where callbacks may hide.
+Refuses: `fit(**config)`, where callbacks may hide; a callback of the script's own that reads the logs of single
+batches.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -24,8 +27,10 @@ from migrator.facts import api
 from migrator.facts.kinds import is_call_of
 from migrator.facts.resolve import argument, has_unpacked_keywords
 from migrator.facts.script import Facts
+from migrator.facts.values import External, Literal, Object, Value
 from migrator.rule import Findings, rule
 
+_BATCH_HOOKS = ("on_train_batch_end", "on_train_batch_begin", "on_batch_end", "on_batch_begin")
 _POSITION = 5  # fit(x, y, batch_size, epochs, verbose, callbacks)
 
 
@@ -46,8 +51,47 @@ def synchronise_callbacks(facts: Facts) -> Findings:
         elif callbacks is None:
             yield AddArgument(call, (f"callbacks={facts.call('callbacks')}",))
         else:
+            hook = _batch_hook(facts, callbacks.value)
+            if hook is not None:
+                yield Refusal(
+                    hook,
+                    "this callback reads the logs of single batches, which differ from worker to worker",
+                    "read them at the end of the epoch, or average them in the callback with lockstep.all_reduce",
+                    breaks_training=True,
+                )
+                continue
             yield Wrap(callbacks.value, f"{facts.runtime}.callbacks(", ")")
 
 
 def _is_synchronised(facts: Facts, node: cst.BaseExpression) -> bool:
     return any(is_call_of(v, f"{api.RUNTIME}.callbacks") for v in facts.resolver.values(node))
+
+
+def _batch_hook(facts: Facts, callbacks: cst.BaseExpression) -> cst.CSTNode | None:
+    """A method for single batches that reads its logs, of a callback class of the script's own."""
+    for value in _each(facts, callbacks):
+        if not isinstance(value, Object):
+            continue
+        for name in _BATCH_HOOKS:
+            method = facts.resolver.method(value.of, name)
+            params = method.params.params if method is not None else ()
+            if method is None or len(params) < 3:
+                continue
+            reads = [n for n in facts.tree.names_in(method.body) if n.value == params[2].name.value]
+            averages = any(
+                External(f"{api.RUNTIME}.all_reduce") in facts.resolver.values(call.func)
+                for call in facts.tree.calls
+                if facts.tree.contains(method, call)
+            )
+            if reads and not averages:
+                return method
+    return None
+
+
+def _each(facts: Facts, callbacks: cst.BaseExpression) -> Iterator[Value]:
+    for value in facts.resolver.values(callbacks):
+        if isinstance(value, Literal) and isinstance(value.node, (cst.List, cst.Tuple)):
+            for element in value.node.elements:
+                yield from _each(facts, element.value)
+        else:
+            yield value

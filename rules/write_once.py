@@ -32,6 +32,7 @@ from migrator.facts.tree import Statement
 from migrator.facts.values import External
 from migrator.rule import Findings, rule
 
+_RANDOM = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 _ADVICE = "write the file under `if lockstep.is_chief():` by hand"
 
 
@@ -41,6 +42,9 @@ def write_once(facts: Facts) -> Findings:
         return
     yield from _folders(facts)
     yield from _summary_writers(facts)
+    for call in facts.files.opened:
+        if not facts.files.is_chief_only(call):
+            yield Refusal(call, "every worker would write this file", "open it on the chief alone, by hand")
     guards: list[Guard] = []
     for write in facts.files.writes:
         if facts.files.is_chief_only(write.node) or any(_holds(facts, g, write.statement) for g in guards):
@@ -69,6 +73,13 @@ def _guard(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
             write.node,
             "training goes on inside of this statement, so it cannot run on the chief alone",
             _ADVICE,
+        )
+    if _draws(facts, statement):
+        return Refusal(
+            write.node,
+            "random numbers are drawn inside of this statement: drawn by the chief alone, its generator would run "
+            "ahead of the others'",
+            "draw them before the write, which can then run on the chief alone",
         )
     if write.is_with:
         lost = _names_read_after(facts, statement)
@@ -136,6 +147,17 @@ def _trains(facts: Facts, statement: cst.CSTNode) -> bool:
     return any(facts.tree.contains(body, site) for body in bodies for site in sites)
 
 
+def _draws(facts: Facts, statement: cst.CSTNode) -> bool:
+    bodies = facts.training.reached_from(statement)
+    return any(
+        isinstance(v, External)
+        and v.path.startswith(("numpy.random.", "tensorflow.random.", "random.", "keras.random."))
+        for call in facts.tree.calls
+        for v in facts.resolver.values(call.func)
+        if any(facts.tree.contains(body, call) for body in bodies)
+    )
+
+
 def _names_read_after(facts: Facts, statement: Statement) -> str:
     scope = facts.tree.scope_of(statement)
     for name, bindings in scope.bindings.items():
@@ -197,12 +219,13 @@ def _paths(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
 def _folders(facts: Facts) -> Iterator[AddArgument | Guard | InsertAfter | Refusal]:
     for call in facts.tree.calls:
         paths = {v.path for v in facts.resolver.values(call.func) if isinstance(v, External)}
-        if facts.files.is_chief_only(call) or not paths & {"os.makedirs", "os.mkdir"}:
+        is_path = isinstance(call.func, cst.Attribute) and call.func.attr.value == "mkdir" and facts.files.is_path(call)
+        if facts.files.is_chief_only(call) or not (is_path or paths & {"os.makedirs", "os.mkdir"}):
             continue
         if argument(call, "exist_ok", 2) is not None:
             continue
         statement = facts.tree.statement_of(call)
-        if "os.makedirs" in paths and _is_in_existence_test(facts, call):
+        if (is_path or "os.makedirs" in paths) and _is_in_existence_test(facts, call):
             yield AddArgument(call, ("exist_ok=True",))
         elif (
             isinstance(statement, cst.SimpleStatementLine)

@@ -141,6 +141,11 @@ DISTRIBUTION_LIBRARIES = {
     "smdistributed": "SageMaker's smdistributed",
 }
 STRATEGIES = re.compile(r"^tensorflow\.distribute\.(?:experimental\.)?\w*(?:Strategy|Coordinator|Cluster\w*Resolver)$")
+# Settings that TensorFlow takes only before it starts up, as joining a cluster makes it do.
+DEVICE_SETTINGS = re.compile(
+    r"^tensorflow\.config\.(?:threading\.set_\w+|(?:experimental\.)?set_(?:memory_growth|visible_devices"
+    r"|virtual_device_configuration|logical_device_configuration)|optimizer\.set_jit)$"
+)
 GRAPH_MODE = frozenset({
     "tensorflow.compat.v1.disable_eager_execution", "tensorflow.compat.v1.disable_v2_behavior",
     "tensorflow.compat.v1.Session", "tensorflow.Session", "tensorflow.placeholder", "tensorflow.compat.v1.placeholder",

@@ -10,7 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts import api
-from migrator.facts.kinds import Kinds, calls, is_call_of
+from migrator.facts.kinds import Kinds, calls, is_call_of, origin
 from migrator.facts.resolve import Resolver, argument
 from migrator.facts.training import Training
 from migrator.facts.tree import Statement, Tree
@@ -32,6 +32,9 @@ _READING_FUNCTIONS = re.compile(
     r"|tensorflow\.train\.load_checkpoint|tensorflow\.lite\.TFLiteConverter\.from_saved_model)$"
 )
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
+_PATH_WRITERS = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename"})
+_TABLE_WRITERS = frozenset({"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_hdf"})
+_LOG_FILES = frozenset({"logging.FileHandler", "logging.handlers.RotatingFileHandler"})
 _FIGURES = re.compile(r"^matplotlib\.pyplot\.(?:figure|gcf|subplots)$")
 
 
@@ -60,9 +63,27 @@ class Files:
                 with_ = self._with_around(call)
                 if with_ is not None:
                     found.setdefault(with_, Write(call, with_, is_with=True))
+                elif isinstance(self.tree.parent.get(call), cst.Arg):
+                    found.setdefault(call, Write(call, self.tree.statement_of(call)))
             elif self._is_write(call):
                 found.setdefault(call, Write(call, self.tree.statement_of(call)))
         return sorted(found.values(), key=lambda w: self.tree.order[w.node])
+
+    @cached_property
+    def opened(self) -> list[cst.Call]:
+        """Files that are opened for writing outside of a `with`, and log files: they stay open, and no one statement
+        writes them."""
+        found = []
+        for call in self.tree.calls:
+            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            logs = paths & _LOG_FILES or ("logging.basicConfig" in paths and argument(call, "filename") is not None)
+            if logs or (self._is_opening(call) and self._with_around(call) is None and not self._is_in_write(call)):
+                found.append(call)
+        return found
+
+    def _is_in_write(self, call: cst.Call) -> bool:
+        """`pickle.dump(history, open(path, "wb"))`: the statement as a whole is guarded."""
+        return any(self.tree.contains(w.statement, call) for w in self.writes)
 
     @cached_property
     def summary_writers(self) -> list[cst.Call]:
@@ -147,6 +168,10 @@ class Files:
                     return True
                 if name == "savefig" and self._is_figure(owner):
                     return True
+                if name in _PATH_WRITERS and origin(owner).startswith("pathlib."):
+                    return True
+                if name in _TABLE_WRITERS and origin(owner).startswith("pandas."):
+                    return True
         return any(
             isinstance(v, External) and _WRITING_FUNCTIONS.match(v.path) for v in self.resolver.values(call.func)
         )
@@ -161,6 +186,11 @@ class Files:
         return isinstance(value, Object) and self.resolver.derives_from(
             value.of, lambda path: path.startswith("keras.callbacks.")
         )
+
+    def is_path(self, call: cst.Call) -> bool:
+        """Whether the call is a method of a pathlib.Path."""
+        func = cst.ensure_type(call.func, cst.Attribute)
+        return any(origin(v).startswith("pathlib.") for v in self.resolver.values(func.value))
 
     def _is_own_method(self, call: cst.Call) -> bool:
         return any(isinstance(v, Function) for v in self.resolver.values(call.func))

@@ -130,3 +130,20 @@ def is_call_of(value: Value, *paths: str) -> bool:
 def calls(value: Value) -> str:
     """The dotted name of the outside function that returned the value; empty for others."""
     return value.function.path if isinstance(value, Result) and isinstance(value.function, External) else ""
+
+
+def origin(value: Value) -> str:
+    """The dotted name of the outside function or class that a value comes from; empty where there is none.
+
+    `pathlib.Path` for `Path("a") / "b"`, `sklearn.svm.SVC` for the fitted estimator.
+    """
+    while not isinstance(value, External):
+        if isinstance(value, Result):
+            value = value.function
+        elif isinstance(value, Member):
+            value = value.owner
+        elif isinstance(value, Element):
+            value = value.of
+        else:
+            return ""
+    return value.path

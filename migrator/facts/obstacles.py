@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
 
 import libcst as cst
 import libcst.matchers as m
@@ -21,7 +20,46 @@ _REPORTING = (
     *(f"builtins.{name}" for name in ("print", "len", "int", "float", "str", "range", "round", "min", "max")),
     "math.", "numpy.ceil", "logging.", "absl.logging.", "tensorflow.print", "time.",
 )  # fmt: skip
+_GENERATORS = frozenset({
+    "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random",
+    "random.SystemRandom", "tensorflow.random.Generator.from_non_deterministic_state",
+})  # fmt: skip
+_ENTROPY = ("time.", "datetime.", "os.getpid", "os.urandom", "secrets.")
+_SEEDING = frozenset({
+    "numpy.random.seed", "random.seed", "tensorflow.random.set_seed", "keras.utils.set_random_seed",
+    "numpy.random.default_rng", "numpy.random.RandomState",
+})  # fmt: skip
 _SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
+
+
+def own_randomness(tree: Tree, resolver: Resolver) -> Refusal | None:
+    """A refusal where the script draws numbers that no common seed makes equal on all workers."""
+    for call in tree.calls:
+        for value in resolver.values(call.func):
+            path = value.path if isinstance(value, External) else ""
+            unseeded = path in _GENERATORS and (not call.args or _is_none(call.args[0].value))
+            if unseeded or (path in _SEEDING and _takes_clock(tree, resolver, call)):
+                return Refusal(
+                    call,
+                    "these random numbers differ from worker to worker, and with them what the workers train on",
+                    "give it a fixed seed",
+                    breaks_training=True,
+                )
+    return None
+
+
+def _is_none(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def _takes_clock(tree: Tree, resolver: Resolver, call: cst.Call) -> bool:
+    """Whether a seed is made of the time, the process or the system's entropy."""
+    return any(
+        isinstance(value, External) and value.path.startswith(_ENTROPY)
+        for inner in tree.calls
+        if tree.contains(call, inner) and inner is not call
+        for value in resolver.values(inner.func)
+    )
 
 
 def built_in_size(tree: Tree) -> Refusal | None:
@@ -57,7 +95,12 @@ class Obstacles:
                 "this dataset is cut by Dataset.shard already",
                 "remove the shard, then migrate again",
             )
-        return self._batching(pipeline, consumption) or built_in_size(self.tree) or self._step(pipeline, consumption)
+        return (
+            own_randomness(self.tree, self.resolver)
+            or self._batching(pipeline, consumption)
+            or built_in_size(self.tree)
+            or self._step(pipeline, consumption)
+        )
 
     def order(self, pipeline: Pipeline, prefix: cst.BaseExpression | None) -> Refusal | None:
         """Elements that come in another order on each worker cannot be dealt out: some would train twice, some never.
@@ -154,9 +197,10 @@ class Obstacles:
         elif isinstance(size, cst.Attribute):
             for name in self.tree.names[size.attr.value]:
                 owner = self.tree.parent.get(name)
-                is_other = isinstance(owner, cst.Attribute) and owner.attr is name and owner is not size
-                if is_other and not isinstance(self.tree.parent.get(owner), cst.AssignTarget):
-                    yield cast(cst.Attribute, owner)
+                if not isinstance(owner, cst.Attribute) or owner.attr is not name or owner is size:
+                    continue
+                if not isinstance(self.tree.parent.get(owner), cst.AssignTarget):
+                    yield owner
 
     def _builds_model(self, use: cst.BaseExpression) -> bool:
         """Whether the size is given to a model or layer, which may keep it for its steps."""
@@ -199,7 +243,8 @@ class Obstacles:
 
     def _is_own(self, use: cst.BaseExpression, batch: cst.Arg) -> bool:
         """The pipelines themselves: this one, and those of other data."""
-        call = self.tree.parent.get(self.tree.parent[use])
+        arg = self.tree.parent.get(use)
+        call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
         is_batching = isinstance(call, cst.Call) and m.matches(call.func, m.Attribute(attr=m.Name(value="batch")))
         return is_batching or self.tree.contains(self.tree.statement_of(batch), use)
 

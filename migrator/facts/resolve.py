@@ -115,6 +115,9 @@ class Resolver:
             return (*self.values(node.body), *self.values(node.orelse))
         if isinstance(node, cst.BooleanOperation):
             return (*self.values(node.left), *self.values(node.right))
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
+            paths = [v for v in self.values(node.left) if _is_path(v)]  # pathlib: folder / name
+            return paths or (Unknown(node),)
         if isinstance(node, (cst.NamedExpr, cst.Await)):
             return self.values(node.value if isinstance(node, cst.NamedExpr) else node.expression)
         if isinstance(node, cst.Subscript):
@@ -442,6 +445,17 @@ def dotted(node: cst.CSTNode) -> str:
         parts.append(node.attr.value)
         node = node.value
     return ".".join([node.value, *reversed(parts)]) if isinstance(node, cst.Name) else ""
+
+
+def imported_modules(node: cst.Import | cst.ImportFrom) -> list[str]:
+    """The dotted names of the modules that an import statement names."""
+    if isinstance(node, cst.ImportFrom):
+        return [dotted(node.module)] if node.module is not None and not node.relative else []
+    return [dotted(alias.name) for alias in node.names]
+
+
+def _is_path(value: Value) -> bool:
+    return isinstance(value, Result) and isinstance(value.function, External) and value.function.path == "pathlib.Path"
 
 
 def _depends_on_parameter(value: Value) -> bool:

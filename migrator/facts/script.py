@@ -11,7 +11,7 @@ from migrator.facts.decisions import Decisions
 from migrator.facts.files import Files
 from migrator.facts.kinds import Kinds
 from migrator.facts.losses import Losses
-from migrator.facts.resolve import Resolver, dotted
+from migrator.facts.resolve import Resolver, imported_modules
 from migrator.facts.sharding import Sharding
 from migrator.facts.trained import Trained
 from migrator.facts.training import Training
@@ -103,15 +103,27 @@ class Facts:
             if any(_is_framework(name) for name in imported_modules(node)):
                 statement = self.tree.lift(node, self.tree.module)
                 if statement is not None and self.tree.function_of(node) is None:
-                    return statement
+                    return self._after_settings(statement)
         return None
 
+    def _after_settings(self, statement: Statement) -> Statement:
+        """The last top-level statement that sets devices up, if any: they must be set before the workers join."""
+        for call in self.device_settings:
+            later = self.tree.lift(call, self.tree.module)
+            if self.tree.function_of(call) is None and later is not None:
+                statement = max(statement, later, key=self.tree.order.__getitem__)
+        return statement
 
-def imported_modules(node: cst.Import | cst.ImportFrom) -> list[str]:
-    """The dotted names of the modules that an import statement names."""
-    if isinstance(node, cst.ImportFrom):
-        return [dotted(node.module)] if node.module is not None and not node.relative else []
-    return [dotted(alias.name) for alias in node.names]
+    @cached_property
+    def device_settings(self) -> list[cst.Call]:
+        """Calls that configure devices or threads before TensorFlow starts up."""
+        return [
+            call
+            for call in self.tree.calls
+            if any(
+                isinstance(v, External) and api.DEVICE_SETTINGS.match(v.path) for v in self.resolver.values(call.func)
+            )
+        ]
 
 
 def _is_framework(module: str) -> bool:

@@ -11,9 +11,9 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.gradients import GradientFlow, Gradients, sources_of
-from migrator.facts.kinds import Kinds, is_call_of
+from migrator.facts.kinds import Kinds, is_call_of, origin
 from migrator.facts.pipelines import Pipelines
-from migrator.facts.resolve import Resolver
+from migrator.facts.resolve import Resolver, argument, imported_modules
 from migrator.facts.tree import Tree, semantic_children
 from migrator.facts.values import Class, External, Function, Literal, Member, Object, Result, Value
 
@@ -30,6 +30,20 @@ _FIT_KEYWORDS = frozenset(
     }
 )
 _OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
+# They call `fit` themselves.
+_DRIVERS = (
+    "scikeras",
+    "keras.wrappers",
+    "tensorflow.keras.wrappers",
+    "keras_tuner",
+    "kerastuner",
+    "autokeras",
+    "talos",
+)
+_SEQUENCE_ENDS = frozenset(
+    {"GlobalAveragePooling1D", "GlobalMaxPooling1D", "Flatten", "GlobalAvgPool1D", "GlobalMaxPool1D"}
+)
+_RECURRENT = frozenset({"LSTM", "GRU", "SimpleRNN", "RNN"})
 _ASSIGNMENTS = frozenset({"assign", "assign_sub", "assign_add", "scatter_sub", "scatter_add"})
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
@@ -47,7 +61,7 @@ class Fit:
 class UnknownTraining:
     """A call that trains, of something that the script does not show."""
 
-    call: cst.Call
+    call: cst.CSTNode
     reason: str
     advice: str
 
@@ -107,7 +121,68 @@ class Training:
 
     @cached_property
     def unknown(self) -> list[UnknownTraining]:
-        return [*self._unknown_fits(), *self._unsupported_calls(), *self._lost_gradients()]
+        return [
+            *self._foreign_drivers(),
+            *self._unknown_fits(),
+            *self._unsupported_calls(),
+            *self._lost_gradients(),
+            *self._compiled_steps(),
+            *self._masked_losses(),
+        ]
+
+    def _foreign_drivers(self) -> Iterator[UnknownTraining]:
+        """Libraries that call `fit` themselves, where no argument of it can be reached."""
+        for node in self.tree.imports:
+            for module in imported_modules(node):
+                if module.startswith(_DRIVERS):
+                    yield UnknownTraining(
+                        node,
+                        f"models that `{module}` trains are fitted out of sight of this file",
+                        "train the model with fit or a loop of your own",
+                    )
+
+    def _compiled_steps(self) -> Iterator[UnknownTraining]:
+        """`tf.function(jit_compile=True)` around an update."""
+        for call in self.tree.calls:
+            jit = argument(call, "jit_compile") or argument(call, "experimental_compile")
+            if jit is None or not isinstance(jit.value, cst.Name) or jit.value.value != "True":
+                continue
+            if External("tensorflow.function") in self.resolver.values(call.func) and self._compiles_update(call):
+                yield UnknownTraining(
+                    call, "a step compiled by XLA cannot hold the collectives", "leave jit_compile out of this step"
+                )
+
+    def _compiles_update(self, call: cst.Call) -> bool:
+        owner = self.tree.parent.get(call)
+        if isinstance(owner, cst.Decorator):
+            functions: list[cst.CSTNode] = [self.tree.parent[owner]]
+        else:
+            functions = [v.node for v in self.resolver.values(call) if isinstance(v, Function)]
+        bodies = [body for f in functions for body in self.reached_from(f)]
+        return any(self.tree.contains(body, u.call) for body in bodies for u in self.updates)
+
+    def _masked_losses(self) -> Iterator[UnknownTraining]:
+        """A mask that reaches the loss makes it a mean over unmasked steps, of which each worker has another number."""
+        paths = {v.path for call in self.tree.calls for v in self.resolver.values(call.func) if isinstance(v, External)}
+        if not self.fits or any(p.rpartition(".")[2] in _SEQUENCE_ENDS for p in paths) or self._ends_recurrence():
+            return
+        for call in self.tree.calls:
+            masks = argument(call, "mask_zero")
+            is_masking = External("keras.layers.Masking") in self.resolver.values(call.func)
+            if is_masking or (masks is not None and isinstance(masks.value, cst.Name) and masks.value.value == "True"):
+                yield UnknownTraining(
+                    call,
+                    "the loss may be a mean over unmasked steps, of which each worker has another number",
+                    "train without the mask, or weight the samples by yourself",
+                )
+
+    def _ends_recurrence(self) -> bool:
+        """Whether a recurrent layer gives its last step only: no mask goes further."""
+        for call in self.tree.calls:
+            names = {v.path.rpartition(".")[2] for v in self.resolver.values(call.func) if isinstance(v, External)}
+            if names & _RECURRENT and argument(call, "return_sequences") is None:
+                return True
+        return False
 
     def _unknown_fits(self) -> Iterator[UnknownTraining]:
         known = {fit.call for fit in self.fits}
@@ -332,7 +407,7 @@ def _is_super(node: cst.CSTNode) -> bool:
 
 def _is_of_other_library(value: Value) -> bool:
     """Whether an object is surely none of Keras's: scikit-learn's estimators have a `fit`, too."""
-    return _origin(value).startswith(_OTHER_LIBRARIES)
+    return origin(value).startswith(_OTHER_LIBRARIES)
 
 
 _INITIALISERS = re.compile(
@@ -349,24 +424,12 @@ def _starts_from_data(variable: Result, resolver: Resolver) -> bool:
         return False
     values = resolver.values(initial)
     return (
-        bool(values) and not any(_INITIALISERS.search(_origin(v)) for v in values) and not _has_call(initial, resolver)
+        bool(values) and not any(_INITIALISERS.search(origin(v)) for v in values) and not _has_call(initial, resolver)
     )
-
-
-def _origin(value: Value) -> str:
-    """The dotted name of the outermost outside function that a value comes from."""
-    while not isinstance(value, External):
-        if isinstance(value, Result):
-            value = value.function
-        elif isinstance(value, Member):
-            value = value.owner
-        else:
-            return ""
-    return value.path
 
 
 def _has_call(node: cst.CSTNode, resolver: Resolver) -> bool:
     """Whether an initialiser is called anywhere in the expression (`0.1 * np.random.randn(3)`)."""
-    if isinstance(node, cst.Call) and any(_INITIALISERS.search(_origin(v)) for v in resolver.values(node)):
+    if isinstance(node, cst.Call) and any(_INITIALISERS.search(origin(v)) for v in resolver.values(node)):
         return True
     return any(_has_call(child, resolver) for child in semantic_children(node))
