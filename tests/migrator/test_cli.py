@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import shutil
@@ -10,68 +9,26 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
+from command import (
+    ERROR,
+    HALF_REFUSED,
+    MIGRATED,
+    NOTHING_LEFT,
+    PLAIN,
+    PROJECT,
+    REFUSED,
+    SOMETHING_LEFT,
+    TRAINING,
+    UNMIXED,
+    migrate,
+)
 
 from lockstep._version import __version__
 from migrator.cli import main
 from migrator.registry import all_rules
-
-PROJECT = Path(__file__).resolve().parents[2]
-NOTHING_LEFT, SOMETHING_LEFT, ERROR = 0, 1, 2
-
-TRAINING = """import numpy as np
-from tensorflow import keras
-
-x, y = np.load("x.npy"), np.load("y.npy")
-model = keras.Sequential([keras.layers.Dense(1)])
-model.compile(optimizer="adam", loss="mse")
-model.fit(x, y, batch_size=32)
-"""
-MIGRATED = """import numpy as np
-from tensorflow import keras
-import lockstep
-
-x, y = np.load("x.npy"), np.load("y.npy")
-model = keras.Sequential([keras.layers.Dense(1)])
-lockstep.broadcast(model)
-model.compile(optimizer=lockstep.distributed_optimizer("adam"), loss="mse")
-model.fit(*lockstep.shard_arrays(x, y), batch_size=lockstep.local_batch_size(32),
-          callbacks=lockstep.callbacks())
-"""
-REFUSED = TRAINING.replace('optimizer="adam", loss="mse"', "**config")
-HALF_REFUSED = TRAINING + 'model.save("m.keras"); print("saved")\n'
-PLAIN = "print('nothing to train')\n"
-_UNMIXED: dict[str, Any] = (
-    {"mix_stderr": False} if "mix_stderr" in inspect.signature(CliRunner).parameters else {}  # click before 8.2
-)
-
-
-def migrate(*arguments: object, stdin: bytes | str = b"") -> Result:
-    return CliRunner(**_UNMIXED).invoke(main, [str(a) for a in arguments], input=stdin)
-
-
-def in_process(*arguments: object, cwd: Path | None = None, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    """The command as a process of its own."""
-    path = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-m", "migrator", *map(str, arguments)]
-    return subprocess.run(
-        command, cwd=cwd, input=stdin, env={**os.environ, "PYTHONPATH": path}, capture_output=True, timeout=60
-    )
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Path:
-    path = tmp_path / "train.py"
-    path.write_text(TRAINING)
-    return path
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
 
 # -- in place --------------------------------------------------------------------------------------------------------
 
@@ -205,153 +162,6 @@ def test_quiet_prints_refusals_and_errors_only(script: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
-# -- somewhere else --------------------------------------------------------------------------------------------------
-
-
-def test_output_file_leaves_the_original(script: Path, tmp_path: Path) -> None:
-    script.chmod(0o755)
-    target = tmp_path / "new" / "train_many.py"
-    assert migrate(script, "-o", target).exit_code == NOTHING_LEFT
-    assert target.read_text() == MIGRATED
-    assert stat.S_IMODE(target.stat().st_mode) == 0o755
-    assert script.read_text() == TRAINING
-
-
-def test_output_folder_for_one_file(script: Path, tmp_path: Path) -> None:
-    (tmp_path / "out").mkdir()
-    assert migrate(script, "--output", tmp_path / "out").exit_code == NOTHING_LEFT
-    assert (tmp_path / "out" / "train.py").read_text() == MIGRATED
-
-
-def test_output_folder_for_a_folder_is_a_whole_copy(tmp_path: Path) -> None:
-    source, out = tmp_path / "src", tmp_path / "out"
-    (source / "models").mkdir(parents=True)
-    (source / "train.py").write_text(TRAINING)
-    (source / "models" / "net.py").write_text(PLAIN)
-    assert migrate(source, "-o", out).exit_code == NOTHING_LEFT
-    assert contents(out) == {"train.py": MIGRATED.encode(), "models/net.py": PLAIN.encode()}
-    assert (source / "train.py").read_text() == TRAINING
-
-
-def test_output_folder_for_several_files(tmp_path: Path) -> None:
-    for name in ("a.py", "b.py"):
-        (tmp_path / name).write_text(TRAINING)
-    assert migrate(tmp_path / "a.py", tmp_path / "b.py", "-o", tmp_path / "out").exit_code == NOTHING_LEFT
-    assert contents(tmp_path / "out") == {"a.py": MIGRATED.encode(), "b.py": MIGRATED.encode()}
-
-
-def test_output_of_a_refused_file_is_its_copy(script: Path, tmp_path: Path) -> None:
-    script.write_text(REFUSED)
-    assert migrate(script, "-o", tmp_path / "out.py").exit_code == SOMETHING_LEFT
-    assert (tmp_path / "out.py").read_text() == REFUSED
-
-
-def test_output_that_cannot_be_written_is_an_error(script: Path, tmp_path: Path) -> None:
-    (tmp_path / "occupied").write_text("")
-    result = migrate(script, "-o", tmp_path / "occupied" / "train.py")
-    assert result.exit_code == ERROR
-    assert "cannot be written" in result.stderr
-
-
-def test_standard_input_to_standard_output() -> None:
-    result = in_process("-", stdin=TRAINING.replace("\n", "\r\n").encode())
-    assert result.returncode == NOTHING_LEFT
-    assert result.stdout == MIGRATED.replace("\n", "\r\n").encode()
-
-
-def test_standard_input_keeps_the_output_clean_of_reports() -> None:
-    result = migrate("-", stdin=HALF_REFUSED)
-    assert result.exit_code == SOMETHING_LEFT
-    assert "lockstep.broadcast(model)" in result.stdout
-    assert "refused" not in result.stdout
-    assert "<stdin>:8:1: write-once: refused: " in result.stderr
-
-
-def test_standard_input_without_training_comes_out_as_it_is() -> None:
-    result = migrate("-", stdin=PLAIN)
-    assert (result.exit_code, result.stdout) == (NOTHING_LEFT, PLAIN)
-
-
-def test_standard_input_to_a_file(tmp_path: Path) -> None:
-    result = migrate("-", "-o", tmp_path / "out.py", stdin=TRAINING)
-    assert (result.exit_code, result.stdout) == (NOTHING_LEFT, "")
-    assert (tmp_path / "out.py").read_text() == MIGRATED
-
-
-def test_standard_input_as_a_diff() -> None:
-    result = migrate("--dry-run", "-", stdin=TRAINING)
-    assert result.exit_code == SOMETHING_LEFT
-    assert "+import lockstep\n" in result.stdout
-
-
-# -- bad files -------------------------------------------------------------------------------------------------------
-
-BAD = {
-    "syntax.py": (b"import tensorflow\nmodel.fit(\nx = = 1\n", r"syntax\.py:\d+:\d+: not valid Python"),
-    "python2.py": (b'import keras\nmodel.fit(x)\nprint "done"\n', r"python2\.py:3:\d+: this is Python 2"),
-    "latin.py": (b"import keras\nmodel.fit(x)  # \xe9\n", r"latin\.py: line 2 is not UTF-8"),
-    "cookie.py": (b"# coding: klingon\nimport keras\nmodel.fit(x)\n", r"cookie\.py: unknown encoding"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_bad_file_is_one_line_and_does_not_stop_the_others(tmp_path: Path, name: str) -> None:
-    data, message = BAD[name]
-    (tmp_path / name).write_bytes(data)
-    for good in ("a.py", "z.py"):
-        (tmp_path / good).write_text(TRAINING)
-    result = migrate(tmp_path)
-    assert result.exit_code == ERROR
-    error, summary = result.stderr.splitlines()
-    assert error.startswith("error: ")
-    assert re.search(message, error)
-    assert summary == "2 files migrated, 1 file failed"
-    assert (tmp_path / name).read_bytes() == data
-    assert (tmp_path / "a.py").read_text() == (tmp_path / "z.py").read_text() == MIGRATED
-
-
-def test_missing_path_is_one_line_and_does_not_stop_the_others(script: Path, tmp_path: Path) -> None:
-    result = migrate(tmp_path / "missing.py", script)
-    assert result.exit_code == ERROR
-    assert result.stderr.splitlines()[0] == f"error: {tmp_path / 'missing.py'}: no such file or folder"
-    assert script.read_text() == MIGRATED
-
-
-def test_folder_without_python_files_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("x")
-    result = migrate(tmp_path)
-    assert result.exit_code == ERROR
-    assert f"{tmp_path}: no Python files in this folder" in result.stderr
-
-
-def test_file_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / "dangling.py").symlink_to("nowhere.py")
-    (tmp_path / "train.py").write_text(TRAINING)
-    result = migrate(tmp_path)
-    assert result.exit_code == ERROR
-    assert re.match(r"error: .*dangling\.py: cannot be read: .+\n", result.stderr)
-    assert (tmp_path / "train.py").read_text() == MIGRATED
-
-
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read every file")
-def test_file_without_permission_is_one_line(script: Path) -> None:
-    script.chmod(0)
-    result = migrate(script)
-    assert result.exit_code == ERROR
-    assert "cannot be read: Permission denied" in result.stderr
-
-
-def test_bad_standard_input_is_an_error() -> None:
-    result = migrate("-", stdin=BAD["syntax.py"][0])
-    assert (result.exit_code, result.stdout) == (ERROR, "")
-    assert "<stdin>:" in result.stderr
-
-
-def test_broken_file_that_does_not_train_is_nobodys_business(tmp_path: Path) -> None:
-    (tmp_path / "old.py").write_text('print "hello"\n')
-    assert migrate(tmp_path / "old.py").exit_code == NOTHING_LEFT
-
-
 # -- rules -----------------------------------------------------------------------------------------------------------
 
 
@@ -449,5 +259,5 @@ def test_tensorflow_is_never_imported(script: Path, arguments: list[str]) -> Non
 
 
 def test_diff_is_coloured_where_colour_is_shown(script: Path) -> None:
-    result = CliRunner(**_UNMIXED).invoke(main, ["--dry-run", str(script)], color=True)
+    result = CliRunner(**UNMIXED).invoke(main, ["--dry-run", str(script)], color=True)
     assert "\x1b[32m+import lockstep\x1b[0m" in result.stdout
