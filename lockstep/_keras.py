@@ -17,7 +17,7 @@ def in_use(*witnesses: Any) -> Any:
     roots = {cls.__module__.split(".")[0] for witness in witnesses for cls in type(witness).__mro__}
     if "tf_keras" in roots:
         return sys.modules["tf_keras"]
-    if "keras" in roots and "keras" in sys.modules and not _legacy():
+    if "keras" in roots and str(getattr(sys.modules.get("keras"), "__version__", "")).startswith("3"):
         return sys.modules["keras"]
     if "tf_keras" in sys.modules and not _legacy() and "keras" not in sys.modules:
         return sys.modules["tf_keras"]
