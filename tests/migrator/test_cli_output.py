@@ -94,3 +94,23 @@ def test_standard_input_as_a_diff() -> None:
     result = migrate("--dry-run", "-", stdin=TRAINING)
     assert result.exit_code == SOMETHING_LEFT
     assert "+import lockstep\n" in result.stdout
+
+
+def test_output_folder_that_is_not_there_yet(script: Path, tmp_path: Path) -> None:
+    assert migrate(script, "--output", f"{tmp_path}/other/").exit_code == NOTHING_LEFT
+    assert (tmp_path / "other" / "train.py").read_text() == MIGRATED
+
+
+def test_two_files_never_go_to_one_path(tmp_path: Path) -> None:
+    for folder, size in (("a", 32), ("b", 64)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "train.py").write_text(TRAINING.replace("32", str(size)))
+    result = migrate(tmp_path / "a" / "train.py", tmp_path / "b" / "train.py", "-o", tmp_path / "out")
+    assert result.exit_code == ERROR
+    assert str(tmp_path / "b" / "train.py") in result.stderr
+    assert contents(tmp_path / "out") == {"train.py": MIGRATED.encode()}
+
+
+def test_standard_input_to_a_file_in_a_new_folder(tmp_path: Path) -> None:
+    assert migrate("-", "-o", tmp_path / "new" / "out.py", stdin=TRAINING).exit_code == NOTHING_LEFT
+    assert (tmp_path / "new" / "out.py").read_text() == MIGRATED
