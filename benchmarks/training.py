@@ -24,7 +24,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "training.md"
 WORKERS = 2
 SIZES = {"small": "about 1 M parameters", "large": "about 27 M parameters"}
-TURNS = {"small": 5, "large": 3}
+TURNS = {"small": 3, "large": 2}
 STEPS = {"small": 60, "large": 8}
 
 

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import types
 from typing import Any
 
 import tensorflow as tf
+
+# The Keras that the models come from which this process has broadcast.
+_of_models: list[str] = []
+
+
+def note_model(model: Any) -> None:
+    """Remember which Keras this script builds its models with."""
+    _of_models[:] = [root for root in _roots(model) if root in ("keras", "tf_keras")]
 
 
 def in_use(*witnesses: Any) -> Any:
     """The Keras module that these objects come from; without a telling one, the script's likely one.
 
-    A script that imports tf_keras by its name uses that; any other uses tf.keras, which is what keras is.
+    That is the one of the models broadcast before, else tf_keras if the script names it, else tf.keras.
     """
-    roots = {cls.__module__.split(".")[0] for witness in witnesses for cls in type(witness).__mro__}
-    if "tf_keras" in roots:
+    roots = [root for witness in witnesses for root in _roots(witness)] or _of_models
+    if "tf_keras" in roots or (not roots and _is_named_by_script("tf_keras")):
         return sys.modules["tf_keras"]
     if "keras" in roots and str(getattr(sys.modules.get("keras"), "__version__", "")).startswith("3"):
         return sys.modules["keras"]
-    if "tf_keras" in sys.modules and not _legacy() and "keras" not in sys.modules:
-        return sys.modules["tf_keras"]
     return tf.keras
 
 
-def _legacy() -> bool:
-    return os.environ.get("TF_USE_LEGACY_KERAS", "").strip().lower() in ("1", "true")
+def _roots(value: Any) -> list[str]:
+    return [cls.__module__.split(".")[0] for cls in type(value).__mro__ if cls is not object]
+
+
+def _is_named_by_script(package: str) -> bool:
+    """Whether the script that was started has imported the package, or something from it, by that name."""
+    if package not in sys.modules:
+        return False
+    for value in list(vars(sys.modules["__main__"]).values()):
+        name = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+        if isinstance(name, str) and name.split(".")[0] == package:
+            return True
+    return False
 
 
 def loss_scalers(optimizer: Any) -> list[Any]:

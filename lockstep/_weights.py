@@ -15,6 +15,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from lockstep import _keras
 from lockstep._agreement import agree, describe
 from lockstep._errors import LockstepError
 from lockstep._variables import has_value, layer_class, storage, variables_of
@@ -91,6 +92,7 @@ def _send(variables: list[Any], root_rank: int) -> None:
 
 
 def _follow(layer: Any, root_rank: int) -> None:
+    _keras.note_model(layer)
     _followed[layer] = _Followed(root_rank)
     # XLA cannot hold collectives between workers, and Keras would choose it by itself on some devices.
     if getattr(layer, "supports_jit", False):
