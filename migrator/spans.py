@@ -60,9 +60,10 @@ class _Recorder:
         start = len(self.tokens)
         yield
         end = len(self.tokens)
-        if start_node is not None:
+        # Some nodes (the star of an import) are named as ends without having a place of their own recorded.
+        if start_node in self.ranges:
             start = self.ranges[start_node][0]
-        if end_node is not None:
+        if end_node in self.ranges:
             end = self.ranges[end_node][1]
         self.ranges[node] = (start, end)
 

@@ -29,7 +29,7 @@ from migrator.facts import api
 from migrator.facts.holders import Holder, Unheld
 from migrator.facts.script import Facts
 from migrator.facts.tree import Statement
-from migrator.facts.values import External
+from migrator.facts.values import External, Object
 from migrator.rule import Findings, rule
 
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
@@ -55,11 +55,15 @@ def broadcast_weights(facts: Facts) -> Findings:
     yield from restored
 
 
-def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAfter]) -> Iterator[InsertAfter]:
+def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAfter]) -> Findings:
     variables: dict[cst.CSTNode, list[Holder]] = defaultdict(list)
     for holder in holders:
         block = facts.tree.block_of(holder.statement)
-        if _broadcasts(facts, facts.source(holder.target), block) or _is_repeated(facts, holder, restored):
+        if _is_broadcast(facts, holder, block) or _is_repeated(facts, holder, restored):
+            continue
+        lazy = _made_late(facts, holder)
+        if lazy is not None:
+            yield lazy
             continue
         if facts.kinds.is_variable_or_list(holder.value):
             variables[block].append(holder)
@@ -69,6 +73,44 @@ def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAf
         yield InsertAfter(group[-1].statement, (_call(facts, [h.target for h in group]),))
 
 
+def _is_broadcast(facts: Facts, holder: Holder, block: cst.CSTNode) -> bool:
+    """Whether the script broadcasts this very object, not another that had the name before."""
+    for part in _broadcast_values(facts, block):
+        if facts.source(part) != facts.source(holder.target) and not facts.source(part).startswith(
+            f"{facts.source(holder.target)}."
+        ):
+            continue
+        names = list(facts.tree.names_in(part))
+        if not isinstance(holder.target, cst.Name) or not names:
+            return True
+        if any(facts.tree.statement_of(b.node) is holder.statement for b in facts.resolver.reaching(names[0])):
+            return True
+    return False
+
+
+def _made_late(facts: Facts, holder: Holder) -> Refusal | None:
+    """A refusal for a tf.Module that makes its variables in its first call: there is nothing to broadcast before."""
+    for value in facts.resolver.values(holder.value):
+        if not isinstance(value, Object) or not facts.kinds.is_plain_module(value):
+            continue
+        for cls in facts.resolver.lineage(value.of):
+            for call in facts.tree.calls:
+                function = facts.tree.function_of(call)
+                late = function is not None and function.name.value in ("__call__", "call", "build")
+                if (
+                    late
+                    and facts.tree.contains(cls.node, call)
+                    and any(map(facts.kinds.is_variable, facts.resolver.values(call)))
+                ):
+                    return Refusal(
+                        call,
+                        "this module makes its variables in its first call, so there is nothing to broadcast before",
+                        "make them in __init__, or use a Keras layer",
+                        breaks_training=True,
+                    )
+    return None
+
+
 def _is_repeated(facts: Facts, holder: Holder, restored: list[InsertAfter]) -> bool:
     """Whether the block goes on to restore the model, and broadcasts it then, before anything trains."""
     block, order = facts.tree.block_of(holder.statement), facts.tree.order
@@ -76,7 +118,9 @@ def _is_repeated(facts: Facts, holder: Holder, restored: list[InsertAfter]) -> b
     for edit in restored:
         if facts.tree.block_of(edit.node) is block and edit.code == (_call(facts, [holder.target]),):
             first, last = order[holder.statement], order[edit.node]
-            return not any(first < order[s] < last and facts.tree.function_of(s) is None for s in sites)
+            return first < last and not any(
+                first < order[s] < last and facts.tree.function_of(s) is None for s in sites
+            )
     return False
 
 
@@ -151,12 +195,18 @@ def _is_before_training(facts: Facts, call: cst.Call) -> bool:
 def _broadcasts(facts: Facts, name: str, block: cst.CSTNode, since: Statement | None = None) -> bool:
     """Whether the block broadcasts that name already, after the given statement."""
     start = facts.tree.order[since] if since is not None else -1
+    return any(
+        facts.source(part) == name or facts.source(part).startswith(f"{name}.")
+        for part in _broadcast_values(facts, block)
+        if facts.tree.order[part] > start
+    )
+
+
+def _broadcast_values(facts: Facts, block: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What the calls of lockstep.broadcast in the block are given."""
     for call in facts.tree.calls:
-        if facts.tree.order[call] < start or not call.args or facts.tree.lift(call, block) is None:
+        if not call.args or facts.tree.lift(call, block) is None:
             continue
         if External(f"{api.RUNTIME}.broadcast") in facts.resolver.values(call.func):
             given = call.args[0].value
-            parts = [e.value for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else [given]
-            if any(facts.source(p) == name or facts.source(p).startswith(f"{name}.") for p in parts):
-                return True
-    return False
+            yield from [e.value for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else [given]

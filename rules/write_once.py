@@ -81,6 +81,9 @@ def _guard(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
             "ahead of the others'",
             "draw them before the write, which can then run on the chief alone",
         )
+    if _calls_model_early(facts, statement):
+        reason = "a model that is not built yet would be built here by the chief alone"
+        return Refusal(write.node, reason, "call the model before the write, on every worker")
     if write.is_with:
         lost = _names_read_after(facts, statement)
         if lost:
@@ -155,6 +158,23 @@ def _draws(facts: Facts, statement: cst.CSTNode) -> bool:
         for call in facts.tree.calls
         for v in facts.resolver.values(call.func)
         if any(facts.tree.contains(body, call) for body in bodies)
+    )
+
+
+def _calls_model_early(facts: Facts, statement: Statement) -> bool:
+    """Whether the chief alone would call a model before training has built it on all workers."""
+    sites = [*(f.call for f in facts.training.fits), *(u.call for u in facts.training.updates)]
+    if facts.tree.function_of(statement) is not None or any(
+        facts.tree.order[s] < facts.tree.order[statement] for s in sites if facts.tree.function_of(s) is None
+    ):
+        return False
+    loops = [c.reader for c in facts.sharding.consumptions]
+    if any(facts.tree.order[loop] < facts.tree.order[statement] for loop in loops):
+        return False
+    return any(
+        facts.tree.contains(statement, call)
+        and any(facts.kinds.has_weights(v) for v in facts.resolver.values(call.func))
+        for call in facts.tree.calls
     )
 
 

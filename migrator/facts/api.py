@@ -13,14 +13,22 @@ _KERAS_ROOTS = re.compile(
 _TENSORFLOW_KERAS_ALIASES = re.compile(r"^tensorflow\.(?=(?:optimizers|losses|metrics|initializers)(?:\.|$))")
 
 
+_ONLY_IN_V1 = re.compile(
+    r"^tensorflow\.compat\.v1\.(?:train\.\w*Optimizer|Session|InteractiveSession|placeholder|disable_\w+|set_random_seed"
+    r"|global_variables_initializer|get_variable|variable_scope)$"
+)
+
+
 def canonical(path: str) -> str:
     """One name for each thing, whichever of its public spellings a script uses.
 
     `tf_keras`, `tensorflow.keras`, `tensorflow.python.keras` become `keras`; `tf.optimizers` `keras.optimizers`;
-    `tensorflow.compat.v2` `tensorflow`.
+    `tensorflow.compat.v2`, and all of `compat.v1` that has not changed since, `tensorflow`.
     """
     if path.startswith("tensorflow.compat.v2"):
         path = "tensorflow" + path[len("tensorflow.compat.v2") :]
+    if path.startswith("tensorflow.compat.v1.") and not _ONLY_IN_V1.match(path):
+        path = "tensorflow" + path[len("tensorflow.compat.v1") :]
     path = _KERAS_ROOTS.sub("keras", path)
     return _TENSORFLOW_KERAS_ALIASES.sub("keras.", path)
 

@@ -29,7 +29,9 @@ _WRITING_FUNCTIONS = re.compile(
 )
 _READING_FUNCTIONS = re.compile(
     r"^(?:numpy\.(?:load|loadtxt)|keras\.(?:models|saving)\.load_model|tensorflow\.saved_model\.load|joblib\.load"
-    r"|tensorflow\.train\.load_checkpoint|tensorflow\.lite\.TFLiteConverter\.from_saved_model)$"
+    r"|tensorflow\.train\.load_checkpoint|tensorflow\.lite\.TFLiteConverter\.from_saved_model"
+    r"|keras\.(?:utils|preprocessing)\.\w+_dataset_from_directory|tensorflow\.data\.(?:Dataset\.list_files|\w+Dataset)"
+    r"|glob\.i?glob|os\.(?:listdir|walk|scandir)|pandas\.read_\w+)$"
 )
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
 _PATH_WRITERS = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename"})

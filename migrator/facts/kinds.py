@@ -41,6 +41,10 @@ class Kinds:
             value.of, lambda path: api.is_layer_class(path) or api.is_module_class(path)
         )
 
+    def is_plain_module(self, value: Object) -> bool:
+        """A tf.Module that is no Keras layer: nothing tells when it makes its variables."""
+        return not self.is_model(value) and self._resolver.derives_from(value.of, api.is_module_class)
+
     def is_variable(self, value: Value) -> bool:
         return (
             isinstance(value, Result)

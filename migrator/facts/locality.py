@@ -23,6 +23,7 @@ _AGREED = frozenset({f"{api.RUNTIME}.all_reduce", f"{api.RUNTIME}.is_chief", f"{
 _COUNTING_ATTRIBUTES = frozenset({"shape", "size"})
 _COUNTING_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
 _COLLECTING = frozenset({"append", "extend", "add", "update_state", "insert"})
+_MANY = 100_000  # evaluations after which every result is kept, so that time stays bounded
 _OPERATORS = (cst.BaseCompOp, cst.BaseBinaryOp, cst.BaseUnaryOp, cst.BaseBooleanOp, cst.BaseAugOp)
 
 
@@ -36,6 +37,8 @@ class Locality:
         self.sharding = sharding
         self._known: dict[cst.CSTNode, str] = {}
         self._busy: set[object] = set()
+        self._cycles = 0
+        self._evaluations = 0
         # Gradients are reduced before anything reads them.
         self._settled = {g.holder for u in training.updates for g in u.gradients if g.holder is not None}
 
@@ -46,15 +49,21 @@ class Locality:
 
     def of(self, node: cst.CSTNode | None) -> str:
         """COUNT or VALUE where the expression depends on this worker's samples; empty where all workers agree."""
-        if node is None or node in self._busy:
+        if node is None:
             return ""
         known = self._known.get(node)
-        if known is None:
-            self._busy.add(node)
-            known = self._of(node)
-            self._busy.discard(node)
-            if not self._busy:
-                self._known[node] = known
+        if known is not None:
+            return known
+        if node in self._busy:
+            self._cycles += 1
+            return ""
+        cycles = self._cycles
+        self._busy.add(node)
+        known = self._of(node)
+        self._busy.discard(node)
+        self._evaluations += 1
+        if not self._busy or cycles == self._cycles or self._evaluations > _MANY:
+            self._known[node] = known
         return known
 
     def _of(self, node: cst.CSTNode) -> str:
@@ -82,7 +91,10 @@ class Locality:
     # -- bindings ------------------------------------------------------------------------------------------------
 
     def _of_binding(self, binding: Binding) -> str:
-        if binding in self._settled or binding in self._busy:
+        if binding in self._settled:
+            return ""
+        if binding in self._busy:
+            self._cycles += 1
             return ""
         self._busy.add(binding)
         try:

@@ -52,10 +52,11 @@ _PRODUCTS = re.compile(
 )
 _SELECTIONS = re.compile(
     r"^tensorflow\.(?:math\.)?(?:reduce_(?:max|min|prod|std|variance|logsumexp|euclidean_norm|any|all)|top_k|sort|argsort"
-    r"|norm|boolean_mask|gather|gather_nd|dynamic_partition|unique\w*|segment_\w+|unsorted_segment_\w+|where|cumsum"
+    r"|norm|count_nonzero|boolean_mask|gather|gather_nd|dynamic_partition|unique\w*|segment_\w+|unsorted_segment_\w+|where|cumsum"
     r"|nn\.(?:moments|weighted_moments|top_k)|linalg\.norm|reverse|roll|random\.shuffle)$"
     r"|^keras\.ops\.(?:max|min|std|var|top_k|sort|argsort|norm|take|segment_\w+)$"
 )
+_MANY = 100_000  # evaluations after which every kind is kept, so that time stays bounded
 _PENALTIES = ("losses",)
 _WEIGHT_ATTRIBUTES = ("trainable_variables", "trainable_weights", "variables", "weights", "kernel", "bias")
 _MODEL_LOSSES = ("compiled_loss", "compute_loss", "compute_loss_and_updates")
@@ -71,6 +72,9 @@ class Losses:
         self.kinds = kinds
         self._training = training
         self._busy: set[tuple[cst.CSTNode, tuple[int, ...]]] = set()
+        self._known: dict[tuple[cst.CSTNode, tuple[int, ...]], str] = {}
+        self._cycles = 0
+        self._evaluations = 0
         self._bodies: list[cst.CSTNode] = []
 
     def of_tape(self, call: cst.Call) -> str:
@@ -80,22 +84,32 @@ class Losses:
             return DATA
         tapes = [v.call for v in self.resolver.values(cast(cst.Attribute, call.func).value) if isinstance(v, Result)]
         blocks = [o.body for t in tapes for o in self.tree.ancestors(t) if isinstance(o, cst.With)]
+        self._known.clear()
         self._bodies = [body for block in blocks[:1] for body in self._training.reached_from(block)]
         try:
             return self.kind(loss)
         finally:
             self._bodies = []
+            self._known.clear()
 
     def kind(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> str:
         """FREE, PENALTY, SAMPLES, DATA, MEAN, SUM, COUNT, MIXED or UNSPLIT."""
         key = (node, path)
+        if key in self._known:
+            return self._known[key]
         if key in self._busy:
+            self._cycles += 1
             return FREE  # `loss = loss + x` in a loop: the other term tells
+        cycles = self._cycles
         self._busy.add(key)
         try:
-            return self._kind(node, path)
+            kind = self._kind(node, path)
         finally:
             self._busy.discard(key)
+        self._evaluations += 1
+        if cycles == self._cycles or self._evaluations > _MANY:
+            self._known[key] = kind
+        return kind
 
     def _kind(self, node: cst.CSTNode, path: tuple[int, ...]) -> str:
         if path and isinstance(node, (cst.Tuple, cst.List)):
@@ -207,6 +221,8 @@ class Losses:
         if name in ("shape", "size"):
             return COUNT
         values = self.resolver.values(node)
+        if values and all(isinstance(v, External) for v in values):
+            return FREE  # tf.float32, np.pi
         if values and all(self.kinds.is_variable(v) or isinstance(v, Literal) for v in values):
             return PENALTY if any(self.kinds.is_variable(v) for v in values) else FREE
         kinds = []
@@ -290,9 +306,13 @@ class Losses:
         if path in ("builtins.float", "builtins.int", "tensorflow.constant"):
             return _alternatives([self.kind(a) for a in args[:1]]) if args else FREE
         if _LINEAR.match(path):
-            return _product(*(self.kind(a) for a in args)) if args else DATA
+            factors = args if path.endswith("multiply") else args[:1]  # the others are types, shapes and axes
+            return _product(*(self.kind(a) for a in factors)) if args else DATA
         if path.startswith(("tensorflow.nn.", "keras.activations.")):
             # These take keywords; the losses among them give a value for each sample.
+            axis = argument(call, "axis")
+            if axis is not None and 0 in (_integers(axis.value) or ()):
+                return UNSPLIT  # a softmax over the batch
             curved = self._curved([a.value for a in call.args])
             return curved if curved == UNSPLIT else SAMPLES
         return self._curved(args)
@@ -350,8 +370,8 @@ class Losses:
         if axis is None or (isinstance(axis.value, cst.Name) and axis.value.value == "None"):
             return reduction
         axes = _integers(axis.value)
-        if axes is None:
-            return DATA
+        if axes is None or (inner == SAMPLES and min(axes) < 0):
+            return DATA  # whether the last axis of such a tensor is that of the samples is not seen
         return reduction if 0 in axes else SAMPLES
 
     # -- arithmetic ----------------------------------------------------------------------------------------------
@@ -418,6 +438,8 @@ def _alternatives(kinds: list[str]) -> str:
     if len(present) == 1:
         return present[0]
     informative = [k for k in present if k != FREE]
+    if set(informative) == {DATA, SAMPLES}:
+        return DATA
     return informative[0] if len(informative) == 1 else UNSPLIT if informative else FREE
 
 

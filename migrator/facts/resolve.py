@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Callable, cast
 
 import libcst as cst
@@ -46,6 +47,8 @@ _LITERALS = (
 )
 # Nested calls deeper than this are generated code, not a training script; Python's own stack must not decide.
 _MAX_DEPTH = 120
+# After so many evaluations every result is kept, even one that a cycle left incomplete: time must stay bounded.
+_MANY = 200_000
 
 
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
@@ -75,6 +78,7 @@ class Resolver:
         self._busy: set[cst.CSTNode] = set()
         self._depth = 0
         self._cycles = 0
+        self._evaluations = 0
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
         self._build_call_graph()
 
@@ -100,7 +104,8 @@ class Resolver:
         finally:
             self._depth -= 1
             self._busy.discard(node)
-        if not self._busy or cycles == self._cycles:
+        self._evaluations += 1
+        if not self._busy or cycles == self._cycles or self._evaluations > _MANY:
             self._memo[node] = found  # what met a node still being worked out is complete only seen from there
         return found
 
@@ -131,8 +136,21 @@ class Resolver:
     def _name_values(self, node: cst.Name) -> Iterable[Value]:
         scope = self.tree.scope_of(node).lookup(node.value)
         if scope is None:
-            return (External(f"builtins.{node.value}"),) if node.value in _BUILTINS else (Unknown(node),)
+            if node.value in _BUILTINS:
+                return (External(f"builtins.{node.value}"),)
+            starred = [External(api.canonical(f"{module}.{node.value}")) for module in self._starred_modules]
+            return starred or (Unknown(node),)
         return [v for binding in self.reaching(node) for v in self.binding_values(binding)]
+
+    @cached_property
+    def _starred_modules(self) -> list[str]:
+        """TensorFlow's and Keras's modules of which the script imports all names."""
+        modules = [
+            dotted(node.module)
+            for node in self.tree.imports
+            if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar) and node.module is not None
+        ]
+        return [m for m in modules if m.split(".")[0] in ("tensorflow", "keras", "tf_keras")]
 
     def _item_values(self, base: Value, node: cst.Subscript) -> Iterable[Value]:
         if isinstance(base, Literal) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):

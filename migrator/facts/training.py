@@ -331,7 +331,7 @@ class Training:
     def _consumptions(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Consumption]:
         found = list(self._around(node))
         if found:
-            yield found[0]
+            yield from (c for c in found if c.reader is found[0].reader)  # the nearest; `zip` reads several at once
             return
         function = self.tree.function_of(node)
         if function is None or function in seen:

@@ -61,6 +61,8 @@ MEANS = [
     "mse(y, p) + 1e-4 * tf.nn.l2_loss(w)",
     "mse(y, p) + 1e-4 * tf.add_n([tf.nn.l2_loss(v) for v in model.trainable_variables])",
     "tf.add_n([mse(y, p), mse(y, 2 * p)])",
+    "tf.reduce_sum(tf.square(y - p)) / n",
+    "tf.reduce_sum(each(y, p)) / tf.cast(tf.shape(y)[0], tf.float32)",
     "tf.reduce_sum(each(y, p)) / len(y)",
     "tf.reduce_sum(each(y, p)) / y.shape[0]",
     "tf.nn.compute_average_loss(each(y, p))",
@@ -150,6 +152,7 @@ def test_kind_does_not_change_by_a_factor(expression: str, expected: str) -> Non
         ("mse(y, p)", "loss = loss + 0.1 * tf.reduce_mean(p)", MEAN),
         ("0.0", "loss += mse(y, p)", MEAN),
         ("tf.reduce_sum(p)", "loss /= BATCH", SUM),
+        ("tf.reduce_sum(p)", "loss /= n", MEAN),
         ("tf.reduce_sum(p)", "loss += 1e-4 * tf.nn.l2_loss(w)", UNSPLIT),
         ("mse(y, p)", "loss *= 0.5", MEAN),
         ("mse(y, p)", "loss += tf.reduce_sum(p)", UNSPLIT),
@@ -164,11 +167,26 @@ def test_kind_of_a_loss_that_is_built_up(first: str, later: str, expected: str) 
 @pytest.mark.parametrize(
     "expression",
     [
+        "tf.reduce_sum(each(y, p)) / tf.cast(tf.math.count_nonzero(y), tf.float32)",
+        "tf.reduce_mean(tf.boolean_mask(each(y, p), y > 0))",
+        "tf.reduce_mean(each(y, p)[y > 0])",
+        "tf.reduce_mean(tf.gather(each(y, p), tf.where(y > 0)))",
         "tf.math.reduce_std(p)",
+        "tf.reduce_max(each(y, p))",
         "tf.reduce_logsumexp(p)",
         "tf.norm(y - p)",
+        "tf.reduce_mean(tf.math.top_k(each(y, p), 8)[0])",
+        "tf.reduce_mean(tf.sort(each(y, p))[:8])",
         "tf.reduce_prod(p)",
+        "tf.reduce_mean(tf.nn.softmax(p, axis=0))",
     ],
 )
 def test_what_looks_at_the_batch_as_a_whole_is_neither_mean_nor_sum(expression: str) -> None:
     assert kind(expression) in (UNSPLIT, DATA)
+
+
+@pytest.mark.parametrize(
+    "expression", ["tf.reduce_mean(each(y, p), axis=-1)", "tf.reduce_mean(keras.losses.mse(y, p), axis=-1)"]
+)
+def test_last_axis_of_a_vector_of_samples_is_the_batch(expression: str) -> None:
+    assert kind(expression) in (MEAN, DATA, UNSPLIT)
