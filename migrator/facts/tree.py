@@ -146,6 +146,7 @@ class Tree:
         self.parent: dict[cst.CSTNode, cst.CSTNode] = {}
         self.order: dict[cst.CSTNode, int] = {}
         self.scopes: dict[cst.CSTNode, Scope] = {}
+        self._name_scopes: dict[cst.CSTNode, Scope] = {}
         self.calls: list[cst.Call] = []
         self.names: dict[str, list[cst.Name]] = defaultdict(list)
         self.attributes: dict[str, list[Binding]] = defaultdict(list)
@@ -187,6 +188,7 @@ class Tree:
         kind = type(node)
         if kind is cst.Name:
             self.names[cast(cst.Name, node).value].append(cast(cst.Name, node))
+            self._name_scopes[node] = scope
         elif kind is cst.Call:
             self.calls.append(cast(cst.Call, node))
         elif kind in _SCOPE_NODES:
@@ -305,6 +307,9 @@ class Tree:
 
     def scope_of(self, node: cst.CSTNode) -> Scope:
         """The scope in which the node is evaluated."""
+        known = self._name_scopes.get(node)
+        if known is not None:
+            return known
         child = node
         for owner in self.ancestors(node):
             scope = self.scopes.get(owner)
