@@ -6,6 +6,7 @@ since each is an insertion or a replacement at its own offsets.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -40,6 +41,7 @@ class _Patch:
 
 
 _LONG_LINE = 100
+_COMMENT = re.compile(r"[ \t]*(,?)[ \t]*#")
 
 
 def _length(code: Code) -> int:
@@ -158,17 +160,33 @@ class _Printer:
         if isinstance(call.args[-1].value, cst.GeneratorExp) and not call.args[-1].value.lpar:
             yield _Patch(start, start, (_OPENING, 0), ("(",))  # `f(x for x in y)` takes no second argument as it is
             yield _Patch(at, at, (_CLOSING, 0), (")",))
+        trailing = _COMMENT.match(self.spans.text, at)
+        if trailing is not None and self._is_alone(call):
+            # The comment belongs to the argument before it: the new one goes below.
+            if not trailing.group(1):
+                yield _Patch(at, at, rank, (",",))
+            line = self.spans.line_start(start)
+            below = self.spans.line_end(at)
+            yield _Patch(
+                below, below, (_LINE_AFTER, number), (self.spans.text[line:start], *edit.code, ",", self.newline)
+            )
+            return
         separator = self._separator(call, at, edit.code, others)
         yield _Patch(at, at, rank, (separator, *edit.code))
+
+    def _is_alone(self, call: cst.Call) -> bool:
+        """Whether the last argument stands on a line of its own."""
+        start = self.spans.span(call.args[-1])[0]
+        line = self.spans.line_start(start)
+        before = self.spans.span(call.args[-2])[0] if len(call.args) > 1 else start
+        return self.spans.text[line:start].strip() == "" and self.spans.line_start(before) != line
 
     def _separator(self, call: cst.Call, at: int, code: Code, others: Sequence[_Patch]) -> str:
         """Before a new last argument: a new line where the arguments stand one to a line, or the line would be long."""
         text = self.spans.text
         starts = [self.spans.span(arg)[0] for arg in call.args]
         last_line = self.spans.line_start(starts[-1])
-        alone = text[last_line : starts[-1]].strip() == "" and len(starts) > 1
-        alone = alone and self.spans.line_start(starts[-2]) != last_line
-        if alone:
+        if self._is_alone(call):
             return f",{self.newline}{text[last_line : starts[-1]]}"
         first_line = self.spans.line_start(starts[0])
         line = self.spans.line_start(at)

@@ -2,8 +2,8 @@
 
 Workers that start from different random weights apply equal updates to unequal models and never agree. All weights
 are sent, the statistics of BatchNormalization among them, and a model that gets its variables only with its first
-batch is synchronised at that moment. After a checkpoint is restored the weights are sent once more, so that a file
-which only the chief can read is enough.
+batch is synchronised at that moment. After weights are restored they are sent once more, with all else that the
+checkpoint holds, so that a file which only the chief can read, or has heard of, is enough.
 
 before:
     model = keras.Sequential([keras.layers.Dense(10)])
@@ -115,12 +115,13 @@ def _is_repeated(facts: Facts, holder: Holder, restored: list[InsertAfter]) -> b
     """Whether the block goes on to restore the model, and broadcasts it then, before anything trains."""
     block, order = facts.tree.block_of(holder.statement), facts.tree.order
     sites = [*(f.call for f in facts.training.fits), *(u.call for u in facts.training.updates)]
+    body = getattr(block, "body", ())
     for edit in restored:
-        if facts.tree.block_of(edit.node) is block and edit.code == (_call(facts, [holder.target]),):
-            first, last = order[holder.statement], order[edit.node]
-            return first < last and not any(
-                first < order[s] < last and facts.tree.function_of(s) is None for s in sites
-            )
+        first, last = order[holder.statement], order[edit.node]
+        same = facts.tree.block_of(edit.node) is block and edit.code == (_call(facts, [holder.target]),)
+        if same and first < last:
+            between = [b for s in body if first < order[s] < last for b in facts.training.reached_from(s)]
+            return not any(facts.tree.contains(b, site) for b in between for site in sites)
     return False
 
 
@@ -157,12 +158,12 @@ def _is_rebound(facts: Facts, holder: Holder, later: Statement) -> bool:
 def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter]:
     trained = {facts.source(h.target) for h in holders}
     for call in facts.files.restores:
-        models = [m for m in facts.files.restored(call) if _names_one_of(facts, m, trained)]
+        parts = list(facts.files.restored(call))
+        models = parts if any(_names_one_of(facts, part, trained) for part in parts) else []
         statement = _outside_of_conditions(facts, facts.tree.statement_of(call))
         if not models or _broadcasts(facts, facts.source(models[0]), facts.tree.block_of(statement), statement):
             continue
-        if _is_before_training(facts, call):
-            yield InsertAfter(statement, (_call(facts, models),))
+        yield InsertAfter(statement, (_call(facts, models),))
 
 
 def _outside_of_conditions(facts: Facts, statement: Statement) -> Statement:
@@ -182,14 +183,6 @@ def _leaves(statement: cst.If | cst.Try) -> bool:
 
 def _names_one_of(facts: Facts, model: cst.BaseExpression, names: set[str]) -> bool:
     return any(isinstance(o, Holder) and facts.source(o.target) in names for o in facts.trained.of(model))
-
-
-def _is_before_training(facts: Facts, call: cst.Call) -> bool:
-    """Weights that are loaded after the last step only serve a test; all workers load them alike."""
-    sites = [*(f.call for f in facts.training.fits), *(u.call for u in facts.training.updates)]
-    if facts.tree.function_of(call) is not None or any(facts.tree.function_of(s) is not None for s in sites):
-        return True
-    return any(facts.tree.order[site] > facts.tree.order[call] for site in sites)
 
 
 def _broadcasts(facts: Facts, name: str, block: cst.CSTNode, since: Statement | None = None) -> bool:

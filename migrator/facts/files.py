@@ -136,7 +136,8 @@ class Files:
                     yield from self._checkpointed(inner)
         elif is_call_of(owner, "tensorflow.train.Checkpoint"):
             for arg in owner.call.args:
-                if any(self.kinds.has_weights(v) or self.kinds.is_variable(v) for v in self.resolver.values(arg.value)):
+                values = self.resolver.values(arg.value)
+                if any(self.kinds.has_weights(v) or self.kinds.is_optimizer(v) for v in values):
                     yield arg.value
 
     def is_chief_only(self, node: cst.CSTNode) -> bool:
@@ -201,7 +202,9 @@ class Files:
         return bool(_FIGURES.match(calls(owner.of if isinstance(owner, Element) else owner)))
 
     def _is_opening(self, call: cst.Call) -> bool:
-        """`open(path, "w")` and TensorFlow's own file objects."""
+        """`open(path, "w")`, `path.open("w")` and TensorFlow's own file objects."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "open" and self.is_path(call):
+            return self._is_writing_mode(argument(call, "mode", 0))
         for value in self.resolver.values(call.func):
             if isinstance(value, External) and value.path in (
                 "builtins.open",
@@ -210,13 +213,13 @@ class Files:
             ):
                 if value.path == "tensorflow.io.TFRecordWriter":
                     return True
-                mode = argument(call, "mode", 1)
-                return (
-                    mode is not None
-                    and isinstance(mode.value, cst.SimpleString)
-                    and any(letter in str(mode.value.evaluated_value) for letter in "wax")
-                )
+                return self._is_writing_mode(argument(call, "mode", 1))
         return False
+
+    @staticmethod
+    def _is_writing_mode(mode: cst.Arg | None) -> bool:
+        text = mode.value.evaluated_value if mode is not None and isinstance(mode.value, cst.SimpleString) else ""
+        return any(letter in str(text) for letter in "wax")
 
     def _with_around(self, call: cst.Call) -> cst.With | None:
         item = self.tree.parent.get(call)

@@ -66,13 +66,22 @@ def built_in_size(tree: Tree) -> Refusal | None:
     """A refusal where a layer has the size of the global batch in its input shape."""
     for call in tree.calls:
         for arg in call.args:
-            if arg.keyword is not None and arg.keyword.value in _SHAPES_WITH_BATCH and _is_fixed(arg.value):
+            if arg.keyword is not None and _fixes_batch(arg.keyword.value, arg.value, call):
                 return Refusal(
                     arg.value,
                     "the model's input has the global batch size built in, so its batches cannot be split",
                     "leave the batch dimension open (None)",
                 )
     return None
+
+
+def _fixes_batch(keyword: str, value: cst.BaseExpression, call: cst.Call) -> bool:
+    if keyword == "batch_size":
+        name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+        return m.matches(name, m.Name("Input") | m.Name("InputLayer")) and not _is_none(value)
+    if keyword == "stateful":
+        return isinstance(value, cst.Name) and value.value == "True"
+    return keyword in _SHAPES_WITH_BATCH and _is_fixed(value)
 
 
 def _is_fixed(shape: cst.BaseExpression) -> bool:

@@ -129,8 +129,22 @@ class Pipelines:
             self._follow_attribute(node, path, pipeline, seen)
         elif path and isinstance(node, (cst.Tuple, cst.List)) and -len(node.elements) <= path[0] < len(node.elements):
             self._follow(node.elements[path[0]].value, path[1:], pipeline, seen)
+        elif isinstance(node, cst.Subscript) and (value := self._named_item(node)) is not None:
+            self._follow(value, path, pipeline, seen)
         else:
             pipeline.unseen = "its source cannot be seen"
+
+    def _named_item(self, node: cst.Subscript) -> cst.BaseExpression | None:
+        """The value under a literal key of a dictionary display (`data["train"]`)."""
+        index = node.slice[0].slice.value if isinstance(node.slice[0].slice, cst.Index) else None
+        bindings = self.resolver.reaching(node.value) if isinstance(node.value, cst.Name) else []
+        display = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+        if not isinstance(display, cst.Dict) or not isinstance(index, cst.SimpleString):
+            return None
+        for pair in display.elements:
+            if isinstance(pair, cst.DictElement) and pair.key.deep_equals(index):
+                return pair.value
+        return None
 
     def _follow_call(self, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]) -> None:
         callees = self.resolver.values(call.func)

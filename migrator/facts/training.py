@@ -331,7 +331,10 @@ class Training:
     def _consumptions(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Consumption]:
         found = list(self._around(node))
         if found:
-            yield from (c for c in found if c.reader is found[0].reader)  # the nearest; `zip` reads several at once
+            nearest = found[0].reader
+            yield from (c for c in found if c.reader is nearest)  # `zip` reads several at once
+            if isinstance(nearest, cst.For):
+                yield from (c for c in self._next_calls(nearest) if self._feeds_training(cast(cst.Call, c.reader)))
             return
         function = self.tree.function_of(node)
         if function is None or function in seen:
@@ -378,6 +381,33 @@ class Training:
                         source = self.pipelines.core(cast(Result, value).call)
                         if self.pipelines.is_dataset(source):
                             yield Consumption(source, call)
+
+    def _feeds_training(self, call: cst.Call) -> bool:
+        """Whether what `next` gives is read under a tape or handed to a function that updates."""
+        names = [b for bs in self.tree.scope_of(call).bindings.values() for b in bs if b.value is call]
+        for binding in names:
+            for name in self.tree.names[binding.name]:
+                if binding in self.resolver.reaching(name) and (self._is_under_tape(name) or self._is_trained_on(name)):
+                    return True
+        return not names
+
+    def _is_under_tape(self, node: cst.CSTNode) -> bool:
+        return any(
+            isinstance(owner, cst.With) and any(map(self.kinds.is_tape, self.resolver.values(item.item)))
+            for owner in self.tree.ancestors(node)
+            if isinstance(owner, cst.With)
+            for item in owner.items
+        )
+
+    def _is_trained_on(self, node: cst.CSTNode) -> bool:
+        for owner in self.tree.ancestors(node):
+            if isinstance(owner, cst.Call):
+                bodies = self.reached_from(owner)
+                if any(self.tree.contains(body, update.call) for body in bodies for update in self.updates):
+                    return True
+            if isinstance(owner, cst.BaseStatement):
+                return False
+        return False
 
     def _advanced(self, call: cst.Call) -> cst.BaseExpression | None:
         """The iterator of `next(iterator)` or `iterator.get_next()`."""
