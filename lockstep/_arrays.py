@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep._agreement import agree
+from lockstep._random_state import let_fit_shuffle_anew
 from lockstep._world import backend
 
 _CHECKED_ROWS = 64
@@ -35,6 +36,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float) -> Any:
         agree("shard_arrays", _fingerprint(leaves, lengths[0]), _ADVICE)
         indices = share_of(lengths[0], backend().rank, backend().size, validation_split)
         arrays = tuple(_take(array, indices) for array in arrays)
+        let_fit_shuffle_anew()
     return arrays[0] if len(arrays) == 1 else list(arrays)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from lockstep import _keras
 from lockstep._agreement import agree
+from lockstep._random_state import seed_again
 from lockstep._reduction import all_reduce
 from lockstep._variables import variables_of
 from lockstep._weights import broadcast, check_all_sent
@@ -141,6 +142,9 @@ class _StopTogether:
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._agree_to_stop()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        seed_again()
 
     def _agree_to_stop(self) -> None:
         model: Any = self.model  # type: ignore[attr-defined]

@@ -85,6 +85,8 @@ def _environments(workers: int) -> list[dict[str, str]]:
             # One thread could not run anything while another op of the step waits.
             environment.setdefault("TF_NUM_INTEROP_THREADS", str(max(2, int(threads))))
             environment.setdefault("OMP_NUM_THREADS", threads)
+            # Strings hash alike everywhere: `list(set(words))` has one order, and a vocabulary one numbering.
+            environment.setdefault("PYTHONHASHSEED", "0")
         environment["LOCKSTEP_LOCAL_RANK"] = str(rank)
         environment["PYTHONUNBUFFERED"] = "1"
         environments.append(environment)

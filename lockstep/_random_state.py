@@ -21,15 +21,39 @@ _ADVICE = (
 )
 
 
+# The seed that TensorFlow was given here, and not by the script or the user: the only one that may be taken back.
+_drawn_seed: int | None = None
+
+
 def seed_all_alike() -> None:
     """Seed Python, NumPy and TensorFlow on every rank with one seed: LOCKSTEP_SEED, else drawn by rank 0.
 
     Raises JoinError when LOCKSTEP_SEED is no integer from 0 to 2**32 - 1.
     """
-    seed = struct.unpack("<I", exchange(struct.pack("<I", _own_seed()))[0])[0]
+    global _drawn_seed
+    own = _own_seed()
+    seed = struct.unpack("<I", exchange(struct.pack("<I", own))[0])[0]
     random.seed(seed)
     np.random.seed(seed)
     tf.random.set_seed(seed)
+    if not os.environ.get("LOCKSTEP_SEED", "").strip():
+        _drawn_seed = seed
+
+
+def let_fit_shuffle_anew() -> None:
+    """Take the drawn seed back from TensorFlow while `fit` trains on arrays, where every rank shuffles its own share.
+
+    Under any global seed, Keras's shuffle of arrays gives the same order in every epoch: a script that sets no seed
+    must not come to train like that. `seed_again` ends it.
+    """
+    if _drawn_seed is not None and context.context()._seed == _drawn_seed:
+        tf.random.set_seed(None)
+
+
+def seed_again() -> None:
+    """Give TensorFlow the drawn seed back that `let_fit_shuffle_anew` took."""
+    if _drawn_seed is not None and context.context()._seed is None:
+        tf.random.set_seed(_drawn_seed)
 
 
 def _own_seed() -> int:

@@ -86,6 +86,20 @@ def test_shares_the_cores_but_keeps_what_the_user_set(script: Script) -> None:
     assert done.stdout == "[0] ['5', '6', '7']\n"
 
 
+def test_sets_of_strings_have_one_order(script: Script) -> None:
+    path = script("print(list({f'word{i}' for i in range(50)}))")
+    unset = {name: value for name, value in os.environ.items() if name != "PYTHONHASHSEED"}
+    done = subprocess.run(
+        [sys.executable, "-m", "lockstep", "run", "-n", "2", "--all-output", path],
+        env={**unset, "PYTHONPATH": worker_environment()["PYTHONPATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    first, second = sorted(done.stdout.splitlines())
+    assert first[len("[0] ") :] == second[len("[1] ") :]
+
+
 def test_progress_bars_and_unfinished_lines(script: Script) -> None:
     done = launch("-n", "2", script("sys.stdout.write('1/2\\r2/2\\nno end')"))
     assert done.stdout.replace("\r", "|") == "[0] 1/2|[0] 2/2\n[0] no end\n" or done.stdout == (

@@ -48,6 +48,34 @@ class Record(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
         self.logs.append({name: float(value) for name, value in logs.items()})
 
 
+class Rows(layers.Layer):  # type: ignore[misc, name-defined]
+    """Notes the rows of every batch that it sees."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[float] = []
+
+    def call(self, inputs: Any) -> Any:
+        if tf.executing_eagerly():
+            self.seen += inputs.numpy()[:, 0].tolist()
+        return inputs
+
+
+def check_fit_shuffles_anew_in_each_epoch_of_an_unseeded_script() -> None:
+    rows = Rows()
+    model = keras.Sequential([layers.Input((1,)), rows, layers.Dense(1)])
+    model.compile(lockstep.distributed_optimizer("sgd"), "mse", run_eagerly=True)
+    numbers = np.arange(64, dtype="float32").reshape(-1, 1)
+    rows.seen.clear()
+    shared = lockstep.shard_arrays(numbers)
+    model.fit(shared, shared, batch_size=8, epochs=2, verbose=0, callbacks=lockstep.callbacks())
+    first, second = rows.seen[: 64 // SIZE], rows.seen[64 // SIZE : 128 // SIZE]
+    assert sorted(first) == sorted(second) == numbers[RANK::SIZE, 0].tolist()
+    assert first != second, "every epoch had the same order"
+    after = of_all_ranks(float(tf.random.uniform([])))
+    assert after[0] == after[1], "the common seed did not come back"
+
+
 def check_logs_are_averaged_for_later_callbacks_and_the_history() -> None:
     raw, record = Record(), Record()
     average, *rest = lockstep.callbacks([record])
