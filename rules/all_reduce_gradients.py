@@ -27,7 +27,7 @@ import libcst as cst
 
 from migrator.edits import InsertAfter, Refusal, Wrap
 from migrator.facts.gradients import Gradients
-from migrator.facts.losses import DATA, FREE, MEAN, PENALTY, SAMPLES, SUM
+from migrator.facts.loss_kinds import DATA, FREE, MEAN, PENALTY, SAMPLES, SUM
 from migrator.facts.script import Facts
 from migrator.facts.training import Update
 from migrator.rule import Findings, rule
@@ -35,8 +35,8 @@ from migrator.rule import Findings, rule
 
 @rule
 def all_reduce_gradients(facts: Facts) -> Findings:
-    for unknown in facts.training.unknown:
-        yield Refusal(unknown.call, unknown.reason, unknown.advice, breaks_training=True)
+    for site in facts.unsupported.found:
+        yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
     yield from _added_losses(facts)
     done: set[tuple[cst.CSTNode, object]] = set()
     for update in facts.training.updates:

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from migrator.edits import Refusal
 from migrator.facts import api
-from migrator.facts.resolve import imported_modules
 from migrator.facts.script import Facts
+from migrator.facts.syntax import imported_modules
 from migrator.facts.values import External
 from migrator.rule import Findings, rule
 

@@ -24,8 +24,8 @@ from migrator.edits import AddArgument, Refusal, Replace, Wrap
 from migrator.facts import api
 from migrator.facts.kinds import calls, is_call_of
 from migrator.facts.obstacles import built_in_size, own_randomness
-from migrator.facts.resolve import argument, has_unpacked_keywords
 from migrator.facts.script import Facts
+from migrator.facts.syntax import argument, has_unpacked_keywords
 from migrator.facts.training import Fit
 from migrator.facts.values import Element, External, Member, Object, Result, Value
 from migrator.rule import Findings, rule
@@ -48,7 +48,7 @@ def _shard(facts: Facts, fit: Fit) -> Findings:
     if x is None:
         yield Refusal(call, "what this `fit` trains on cannot be seen", "pass the data as x=... and y=... in the call")
         return
-    if facts.training.pipelines.is_dataset(x.value):
+    if facts.pipelines.is_dataset(x.value):
         return
     obstacle = _obstacle(facts, call, x, y)
     if obstacle is not None:

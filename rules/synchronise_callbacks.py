@@ -25,8 +25,8 @@ import libcst as cst
 from migrator.edits import AddArgument, Refusal, Wrap
 from migrator.facts import api
 from migrator.facts.kinds import is_call_of
-from migrator.facts.resolve import argument, has_unpacked_keywords
 from migrator.facts.script import Facts
+from migrator.facts.syntax import argument, has_unpacked_keywords
 from migrator.facts.values import External, Literal, Object, Value
 from migrator.rule import Findings, rule
 

@@ -25,9 +25,9 @@ from migrator.edits import AddArgument, InsertAfter, Refusal, Wrap
 from migrator.facts import api
 from migrator.facts.holders import Holder
 from migrator.facts.kinds import calls
-from migrator.facts.losses import DATA, FREE, MEAN, MIXED, PENALTY, SAMPLES
-from migrator.facts.resolve import argument, has_unpacked_keywords
+from migrator.facts.loss_kinds import DATA, FREE, MEAN, MIXED, PENALTY, SAMPLES
 from migrator.facts.script import Facts
+from migrator.facts.syntax import argument, has_unpacked_keywords
 from migrator.facts.training import Fit
 from migrator.facts.values import External, Function, Literal, Object, Unknown, Value
 from migrator.rule import Findings, rule

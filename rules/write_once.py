@@ -26,8 +26,8 @@ import libcst as cst
 
 from migrator.edits import AddArgument, Guard, InsertAfter, Refusal, Wrap
 from migrator.facts.files import Write
-from migrator.facts.resolve import argument
 from migrator.facts.script import Facts
+from migrator.facts.syntax import argument
 from migrator.facts.tree import Statement
 from migrator.facts.values import External
 from migrator.rule import Findings, rule

@@ -11,7 +11,8 @@ import libcst as cst
 
 from migrator.facts import api
 from migrator.facts.kinds import Kinds, calls, is_call_of, origin
-from migrator.facts.resolve import Resolver, argument
+from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import argument
 from migrator.facts.training import Training
 from migrator.facts.tree import Statement, Tree
 from migrator.facts.values import Element, External, Function, Member, Object, Result, Value

@@ -10,7 +10,8 @@ import libcst as cst
 
 from migrator.facts import api
 from migrator.facts.kinds import Kinds, is_call_of
-from migrator.facts.resolve import Resolver, argument
+from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import argument
 from migrator.facts.tree import Binding, Tree, semantic_children
 from migrator.facts.values import External, Function, Member, Result, Value
 

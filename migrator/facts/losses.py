@@ -8,7 +8,7 @@ function of a mean is the average of nothing: such a loss is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import cast
 
 import libcst as cst
@@ -16,21 +16,26 @@ import libcst as cst
 from migrator.facts import api
 from migrator.facts.gradients import differentiated
 from migrator.facts.kinds import Kinds
-from migrator.facts.resolve import Resolver, argument
+from migrator.facts.loss_kinds import (
+    COUNT,
+    DATA,
+    FREE,
+    MEAN,
+    MIXED,
+    PENALTY,
+    SAMPLES,
+    SUM,
+    UNSPLIT,
+    alternatives,
+    product,
+    quotient,
+    sum_of,
+)
+from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import argument
 from migrator.facts.training import Training
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import External, Function, Literal, Member, Object, Result, Value
-
-# What an expression is, seen over the batch.
-FREE = "free"  # a constant
-PENALTY = "penalty"  # depends on the weights alone, as regularisers do
-SAMPLES = "samples"  # a value for each sample
-DATA = "data"  # some tensor, of which the text does not tell more
-MEAN = "mean"
-SUM = "sum"
-COUNT = "count"  # the number of samples in the batch at hand
-MIXED = "mixed"  # a value for each sample plus a mean over the batch: fine while nothing curved is done to it
-UNSPLIT = "unsplit"  # depends on the whole batch in a way that no mean or sum over workers gives back
 
 _MEAN_FUNCTIONS = re.compile(
     r"^(?:tensorflow\.(?:math\.)?reduce_mean|keras\.(?:backend|ops)\.mean|numpy\.mean|tensorflow\.experimental\.numpy\.mean)$"
@@ -126,9 +131,9 @@ class Losses:
         if isinstance(node, cst.UnaryOperation):
             return self.kind(node.expression)
         if isinstance(node, cst.IfExp):
-            return _alternatives([self.kind(node.body, path), self.kind(node.orelse, path)])
+            return alternatives([self.kind(node.body, path), self.kind(node.orelse, path)])
         if isinstance(node, (cst.Tuple, cst.List)):
-            return _sum_of(self.kind(e.value) for e in node.elements)
+            return sum_of(self.kind(e.value) for e in node.elements)
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
             return self.kind(node.elt)
         if isinstance(node, cst.Attribute):
@@ -175,7 +180,7 @@ class Losses:
                 kinds.append(self._augmented(binding))
             else:
                 kinds.append(self._binding(binding, path))
-        return _alternatives(kinds)
+        return alternatives(kinds)
 
     def _binding(self, binding: Binding, path: tuple[int, ...]) -> str:
         if binding.kind == "assign" and binding.value is not None:
@@ -192,10 +197,10 @@ class Losses:
         before = self._before(binding)
         added = self.kind(node.value)
         if isinstance(node.operator, (cst.AddAssign, cst.SubtractAssign)):
-            return _sum_of([before, added])
+            return sum_of([before, added])
         if isinstance(node.operator, cst.MultiplyAssign):
-            return _product(before, added)
-        return _quotient(before, added) if isinstance(node.operator, cst.DivideAssign) else DATA
+            return product(before, added)
+        return quotient(before, added) if isinstance(node.operator, cst.DivideAssign) else DATA
 
     def _before(self, binding: Binding) -> str:
         """What the name was before an augmented assignment."""
@@ -206,13 +211,13 @@ class Losses:
             for b in self.resolver.reaching(binding.target)
             if b is not binding
         ]
-        return _alternatives(kinds) if kinds else DATA
+        return alternatives(kinds) if kinds else DATA
 
     def _parameter(self, param: cst.Param, path: tuple[int, ...]) -> str:
         given = self.resolver.given(param)
         # A function that both training and testing call is here what training makes of it.
         arguments = [a for a in given if any(self.tree.contains(b, a) for b in self._bodies)] or given
-        return _alternatives([self.kind(a, path) for a in arguments]) if arguments else DATA
+        return alternatives([self.kind(a, path) for a in arguments]) if arguments else DATA
 
     def _attribute(self, node: cst.Attribute) -> str:
         name = node.attr.value
@@ -230,7 +235,7 @@ class Losses:
             if isinstance(owner, Object):
                 for binding in self.resolver.attribute_bindings(owner.of, name):
                     kinds.append(self._binding(binding, ()))
-        return _alternatives(kinds) if kinds else DATA
+        return alternatives(kinds) if kinds else DATA
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -239,7 +244,7 @@ class Losses:
         kinds = [self._call_of(function, call, path) for function in functions]
         if not kinds and isinstance(call.func, cst.Attribute):
             return self._method(call.func.attr.value, call)
-        return _alternatives(kinds) if kinds else DATA
+        return alternatives(kinds) if kinds else DATA
 
     def _call_of(self, function: Value, call: cst.Call, path: tuple[int, ...]) -> str:
         if isinstance(function, External):
@@ -247,7 +252,7 @@ class Losses:
         if isinstance(function, Function):
             if isinstance(function.node, cst.Lambda):
                 return self.kind(function.node.body, path)
-            return _alternatives([self.kind(r, path) for r in self.resolver.returned(function.node)])
+            return alternatives([self.kind(r, path) for r in self.resolver.returned(function.node)])
         if isinstance(function, Result) and isinstance(function.function, External):
             if api.is_loss_class(function.function.path):
                 return self._loss_of(_loss_object(function.function.path, function.call), call)
@@ -255,7 +260,7 @@ class Losses:
                 return self._loss_of(SAMPLES, call)
         if isinstance(function, Object) and self.resolver.derives_from(function.of, api.is_loss_class):
             method = self.resolver.method(function.of, "call")
-            inner = _alternatives([self.kind(r) for r in self.resolver.returned(method)]) if method else MEAN
+            inner = alternatives([self.kind(r) for r in self.resolver.returned(method)]) if method else MEAN
             return self._loss_of(inner if inner in (SUM, MIXED, UNSPLIT) else MEAN, call)
         if isinstance(function, Member):
             return self._method(function.name, call)
@@ -292,7 +297,7 @@ class Losses:
             "tensorflow.math.subtract",
             "tensorflow.subtract",
         ):
-            return _sum_of(self.kind(a) for a in args)
+            return sum_of(self.kind(a) for a in args)
         if api.is_loss_function(path):
             return self._loss_of(SAMPLES if api.is_split_loss(path) else UNSPLIT, call)
         if _SELECTIONS.match(path):
@@ -304,10 +309,10 @@ class Losses:
         if path in ("tensorflow.transpose", "tensorflow.einsum", "keras.ops.transpose", "keras.ops.einsum"):
             return self._rearranged(call, args)
         if path in ("builtins.float", "builtins.int", "tensorflow.constant"):
-            return _alternatives([self.kind(a) for a in args[:1]]) if args else FREE
+            return alternatives([self.kind(a) for a in args[:1]]) if args else FREE
         if _LINEAR.match(path):
             factors = args if path.endswith("multiply") else args[:1]  # the others are types, shapes and axes
-            return _product(*(self.kind(a) for a in factors)) if args else DATA
+            return product(*(self.kind(a) for a in factors)) if args else DATA
         if path.startswith(("tensorflow.nn.", "keras.activations.")):
             # These take keywords; the losses among them give a value for each sample.
             axis = argument(call, "axis")
@@ -379,11 +384,11 @@ class Losses:
     def _operation(self, node: cst.BinaryOperation) -> str:
         left, right = self.kind(node.left), self.kind(node.right)
         if isinstance(node.operator, (cst.Add, cst.Subtract)):
-            return _sum_of([left, right])
+            return sum_of([left, right])
         if isinstance(node.operator, cst.Multiply):
-            return _product(left, right)
+            return product(left, right)
         if isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
-            return _quotient(left, right)
+            return quotient(left, right)
         if isinstance(node.operator, cst.MatrixMultiply):
             return self._matrix_product([left, right])
         if {left, right} & {MEAN, SUM, MIXED, UNSPLIT}:
@@ -391,56 +396,6 @@ class Losses:
         if {left, right} <= {FREE, PENALTY}:
             return PENALTY if PENALTY in (left, right) else FREE
         return SAMPLES if SAMPLES in (left, right) else DATA
-
-
-def _sum_of(kinds: Iterable[str]) -> str:
-    present = set(kinds) - {FREE}
-    if SUM in present and PENALTY in present:
-        return UNSPLIT  # summed over N workers, the penalty would count N times
-    if len(present) > 1:
-        present.discard(PENALTY)
-    if not present:
-        return FREE
-    if SAMPLES in present and not present & {UNSPLIT, SUM}:
-        return MIXED if present & {MEAN, MIXED} else SAMPLES
-    if present == {DATA, MEAN}:
-        return MIXED
-    if present == {COUNT}:
-        return DATA
-    return present.pop() if len(present) == 1 else UNSPLIT
-
-
-def _product(*kinds: str) -> str:
-    present = [k for k in kinds if k != FREE]
-    reduced = [k for k in present if k in (MEAN, SUM, MIXED, UNSPLIT)]
-    if not present:
-        return FREE
-    if len(reduced) > 1:
-        return UNSPLIT
-    if reduced:
-        return UNSPLIT if COUNT in present or SAMPLES in present else reduced[0]
-    return next((k for k in (SAMPLES, DATA, COUNT) if k in present), present[0])
-
-
-def _quotient(over: str, under: str) -> str:
-    if under in (FREE, PENALTY):
-        return under if over == FREE else over
-    if under == COUNT:
-        return MEAN if over == SUM else UNSPLIT if over in (MEAN, MIXED, UNSPLIT) else over
-    if over in (MEAN, SUM, MIXED, UNSPLIT):
-        # `/ args.batch_size` and the like: a number that the text does not show, but no tensor of the batch.
-        return over if under == DATA and over == MEAN else SUM if under == DATA else UNSPLIT
-    return UNSPLIT if under in (MEAN, SUM, MIXED, UNSPLIT) else SAMPLES if over == SAMPLES else DATA
-
-
-def _alternatives(kinds: list[str]) -> str:
-    present = list(dict.fromkeys(kinds))
-    if len(present) == 1:
-        return present[0]
-    informative = [k for k in present if k != FREE]
-    if set(informative) == {DATA, SAMPLES}:
-        return DATA
-    return informative[0] if len(informative) == 1 else UNSPLIT if informative else FREE
 
 
 def _loss_object(path: str, call: cst.Call) -> str:

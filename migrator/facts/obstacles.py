@@ -10,8 +10,10 @@ import libcst.matchers as m
 from migrator.edits import Refusal
 from migrator.facts import api
 from migrator.facts.pipelines import Pipeline, batch_argument
-from migrator.facts.resolve import Resolver, argument
-from migrator.facts.training import Consumption, Training
+from migrator.facts.reading import Consumption
+from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import argument
+from migrator.facts.training import Training
 from migrator.facts.tree import Tree
 from migrator.facts.values import External
 

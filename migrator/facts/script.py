@@ -11,11 +11,15 @@ from migrator.facts.decisions import Decisions
 from migrator.facts.files import Files
 from migrator.facts.kinds import Kinds
 from migrator.facts.losses import Losses
-from migrator.facts.resolve import Resolver, imported_modules
+from migrator.facts.pipelines import Pipelines
+from migrator.facts.reading import Reading
+from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
+from migrator.facts.syntax import imported_modules
 from migrator.facts.trained import Trained
 from migrator.facts.training import Training
 from migrator.facts.tree import Statement, Tree
+from migrator.facts.unsupported import Unsupported
 from migrator.facts.values import External
 from migrator.spans import Spans
 from migrator.targets import lockstep as target
@@ -40,6 +44,18 @@ class Facts:
         return Training(self.tree, self.resolver, self.kinds)
 
     @cached_property
+    def pipelines(self) -> Pipelines:
+        return Pipelines(self.tree, self.resolver, self.kinds)
+
+    @cached_property
+    def reading(self) -> Reading:
+        return Reading(self.tree, self.resolver, self.kinds, self.training, self.pipelines)
+
+    @cached_property
+    def unsupported(self) -> Unsupported:
+        return Unsupported(self.tree, self.resolver, self.kinds, self.training)
+
+    @cached_property
     def trained(self) -> Trained:
         return Trained(self.tree, self.resolver, self.kinds, self.training)
 
@@ -49,7 +65,7 @@ class Facts:
 
     @cached_property
     def sharding(self) -> Sharding:
-        return Sharding(self.tree, self.resolver, self.training)
+        return Sharding(self.tree, self.resolver, self.training, self.reading)
 
     @cached_property
     def decisions(self) -> Decisions:

@@ -22,8 +22,10 @@ from migrator.edits import Refusal
 from migrator.facts import api
 from migrator.facts.obstacles import Obstacles
 from migrator.facts.pipelines import Pipeline, Step, batch_argument
-from migrator.facts.resolve import Resolver, argument
-from migrator.facts.training import Consumption, Training
+from migrator.facts.reading import Consumption, Reading
+from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import argument
+from migrator.facts.training import Training
 from migrator.facts.tree import Binding, Scope, Statement, Tree
 from migrator.facts.values import External
 
@@ -76,11 +78,12 @@ Plan = Union[CutPipeline, CutBatches, Refusal]
 
 
 class Sharding:
-    def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, reading: Reading) -> None:
         self.tree = tree
         self.resolver = resolver
         self.training = training
-        self.pipelines = training.pipelines
+        self.reading = reading
+        self.pipelines = reading.pipelines
         self._obstacles = Obstacles(tree, resolver, training)
 
     # -- plans ---------------------------------------------------------------------------------------------------
@@ -90,7 +93,7 @@ class Sharding:
         """Each place where training reads a dataset, once."""
         found: dict[cst.CSTNode, Consumption] = {}
         for update in self.training.updates:
-            for consumption in self.training.consumptions(update):
+            for consumption in self.reading.consumptions(update):
                 found.setdefault(consumption.dataset, consumption)
         for fit in self.training.fits:
             arg = argument(fit.call, "x", 0)
@@ -126,7 +129,7 @@ class Sharding:
             function = self.tree.function_of(update.call)
             if function in seen or self.training.step_class(update) is not None:
                 continue
-            if not self.training.consumptions(update):
+            if not self.reading.consumptions(update):
                 seen.add(function)
                 yield Refusal(
                     update.call,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from script_nodes import Script
 
-from migrator.facts.losses import DATA, FREE, MEAN, PENALTY, SAMPLES, SUM, UNSPLIT
+from migrator.facts.loss_kinds import DATA, FREE, MEAN, PENALTY, SAMPLES, SUM, UNSPLIT
 
 SETTING = """
 import argparse

@@ -1,0 +1,219 @@
+"""Training that the rules cannot migrate: calls of which too little is seen, and styles that are not covered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.gradients import sources_of
+from migrator.facts.kinds import Kinds, origin
+from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import argument, imported_modules
+from migrator.facts.training import Training, is_super
+from migrator.facts.tree import Tree
+from migrator.facts.values import External, Function, Literal, Member, Value
+
+# Only Keras's `fit` takes these: scikit-learn's and others' do not.
+_FIT_KEYWORDS = frozenset(
+    {
+        "epochs",
+        "batch_size",
+        "validation_data",
+        "validation_split",
+        "steps_per_epoch",
+        "callbacks",
+        "initial_epoch",
+    }
+)
+_OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
+# They call `fit` themselves.
+_DRIVERS = (
+    "scikeras",
+    "keras.wrappers",
+    "tensorflow.keras.wrappers",
+    "keras_tuner",
+    "kerastuner",
+    "autokeras",
+    "talos",
+)
+_SEQUENCE_ENDS = frozenset(
+    {"GlobalAveragePooling1D", "GlobalMaxPooling1D", "Flatten", "GlobalAvgPool1D", "GlobalMaxPool1D"}
+)
+_RECURRENT = frozenset({"LSTM", "GRU", "SimpleRNN", "RNN"})
+_WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
+
+
+@dataclass(frozen=True, eq=False)
+class UnsupportedTraining:
+    """A call that trains, of something that the script does not show."""
+
+    node: cst.CSTNode
+    reason: str
+    advice: str
+
+
+class Unsupported:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.training = training
+
+    @cached_property
+    def found(self) -> list[UnsupportedTraining]:
+        return [
+            *self._foreign_drivers(),
+            *self._unknown_fits(),
+            *self._unsupported_calls(),
+            *self._lost_gradients(),
+            *self._compiled_steps(),
+            *self._masked_losses(),
+        ]
+
+    def _foreign_drivers(self) -> Iterator[UnsupportedTraining]:
+        """Libraries that call `fit` themselves, where no argument of it can be reached."""
+        for node in self.tree.imports:
+            for module in imported_modules(node):
+                if module.startswith(_DRIVERS):
+                    yield UnsupportedTraining(
+                        node,
+                        f"models that `{module}` trains are fitted out of sight of this file",
+                        "train the model with fit or a loop of your own",
+                    )
+
+    def _compiled_steps(self) -> Iterator[UnsupportedTraining]:
+        """`tf.function(jit_compile=True)` around an update."""
+        for call in self.tree.calls:
+            jit = argument(call, "jit_compile") or argument(call, "experimental_compile")
+            if jit is None or not isinstance(jit.value, cst.Name) or jit.value.value != "True":
+                continue
+            if External("tensorflow.function") in self.resolver.values(call.func) and self._compiles_update(call):
+                yield UnsupportedTraining(
+                    call, "a step compiled by XLA cannot hold the collectives", "leave jit_compile out of this step"
+                )
+
+    def _compiles_update(self, call: cst.Call) -> bool:
+        owner = self.tree.parent.get(call)
+        if isinstance(owner, cst.Decorator):
+            functions: list[cst.CSTNode] = [self.tree.parent[owner]]
+        else:
+            functions = [v.node for v in self.resolver.values(call) if isinstance(v, Function)]
+        bodies = [body for f in functions for body in self.training.reached_from(f)]
+        return any(self.tree.contains(body, u.call) for body in bodies for u in self.training.updates)
+
+    def _masked_losses(self) -> Iterator[UnsupportedTraining]:
+        """A mask that reaches the loss makes it a mean over unmasked steps, of which each worker has another number."""
+        paths = {v.path for call in self.tree.calls for v in self.resolver.values(call.func) if isinstance(v, External)}
+        if (
+            not self.training.fits
+            or any(p.rpartition(".")[2] in _SEQUENCE_ENDS for p in paths)
+            or self._ends_recurrence()
+        ):
+            return
+        for call in self.tree.calls:
+            masks = argument(call, "mask_zero")
+            is_masking = External("keras.layers.Masking") in self.resolver.values(call.func)
+            if is_masking or (masks is not None and isinstance(masks.value, cst.Name) and masks.value.value == "True"):
+                yield UnsupportedTraining(
+                    call,
+                    "the loss may be a mean over unmasked steps, of which each worker has another number",
+                    "train without the mask, or weight the samples by yourself",
+                )
+
+    def _ends_recurrence(self) -> bool:
+        """Whether a recurrent layer gives its last step only: no mask goes further."""
+        for call in self.tree.calls:
+            names = {v.path.rpartition(".")[2] for v in self.resolver.values(call.func) if isinstance(v, External)}
+            if names & _RECURRENT and argument(call, "return_sequences") is None:
+                return True
+        return False
+
+    def _unknown_fits(self) -> Iterator[UnsupportedTraining]:
+        known = {fit.call for fit in self.training.fits}
+        for call, func in self.training.methods("fit"):
+            keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+            values = self.resolver.values(func.value)
+            if call in known or is_super(func.value) or not (keywords & _FIT_KEYWORDS or self._is_compiled(func.value)):
+                continue
+            if self.training.is_overridden(values, "fit") or (values and all(_is_of_other_library(v) for v in values)):
+                continue
+            yield UnsupportedTraining(
+                call,
+                "this looks like Keras's `fit`, but what the model is cannot be seen here",
+                "give the model a name of its own where it is built in this file, or port this call by hand",
+            )
+
+    def _is_compiled(self, receiver: cst.BaseExpression) -> bool:
+        """Whether the same name is told to `compile`, as only Keras's models are."""
+        return any(
+            func.value.deep_equals(receiver) and not any(v == External("re") for v in self.resolver.values(func.value))
+            for _, func in self.training.methods("compile")
+        )
+
+    def _unsupported_calls(self) -> Iterator[UnsupportedTraining]:
+        for call, func in self.training.methods("fit_generator", "train_on_batch", "minimize"):
+            values = self.resolver.values(func.value)
+            name = func.attr.value
+            foreign = bool(values) and all(_is_of_other_library(v) for v in values)
+            own = any(isinstance(v, Function) for v in self.resolver.values(call.func))
+            if not foreign and not own:
+                yield UnsupportedTraining(
+                    call,
+                    f"training by `{name}` is not migrated yet",
+                    "write the step with a GradientTape and apply_gradients, or train with fit",
+                )
+
+    def _lost_gradients(self) -> Iterator[UnsupportedTraining]:
+        """Gradients of weights whose way to an update cannot be seen."""
+        followed = {c for update in self.training.updates for g in update.gradients for c in g.tape_calls}
+        for call in self.tree.calls:
+            sources = sources_of(call)
+            if call in followed or sources is None or not self.training.flow.is_tape_call(call):
+                continue
+            if self._lists_weights(sources) and not self._only_measured(call):
+                yield UnsupportedTraining(
+                    call,
+                    "these gradients of weights reach no update that can be seen here",
+                    "apply them in this file with optimizer.apply_gradients",
+                )
+
+    def _lists_weights(self, sources: cst.BaseExpression) -> bool:
+        if isinstance(sources, (cst.List, cst.Tuple)):
+            return any(self._lists_weights(e.value) for e in sources.elements)
+        values = self.resolver.values(sources)
+        listed = [v.node for v in values if isinstance(v, Literal) and isinstance(v.node, (cst.List, cst.Tuple))]
+        if any(self._lists_weights(node) for node in listed if node is not sources):
+            return True
+        is_variable = any(self.kinds.is_variable(v) for v in values) and not self.training.is_input(sources)
+        return is_variable or any(self._is_weights(v) for v in values)
+
+    def _is_weights(self, value: Value) -> bool:
+        return isinstance(value, Member) and value.name in _WEIGHT_LISTS
+
+    def _only_measured(self, call: cst.Call) -> bool:
+        """Whether the gradients are only looked at: given to nothing but functions of TensorFlow, numpy and Python."""
+        for other in self.tree.calls:
+            if any(
+                isinstance(v, External) for v in self.resolver.values(other.func)
+            ) or self.training.flow.is_tape_call(other):
+                continue
+            if any(call in g.tape_calls for a in other.args for g in self.training.flow.sources(a.value)):
+                return False
+        sources = sources_of(call)
+        names = {n.value for n in self.tree.names_in(sources)} if sources is not None else set()
+        return not any(
+            call in g.tape_calls  # `w = w - rate * gradient`
+            for name in names
+            for scope in self.tree.scopes.values()
+            for binding in scope.bindings.get(name, ())
+            if binding.kind in ("assign", "augmented") and binding.value is not None
+            for g in self.training.flow.sources(binding.value)
+        )
+
+
+def _is_of_other_library(value: Value) -> bool:
+    """Whether an object is surely none of Keras's: scikit-learn's estimators have a `fit`, too."""
+    return origin(value).startswith(_OTHER_LIBRARIES)
