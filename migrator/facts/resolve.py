@@ -48,8 +48,9 @@ _LITERALS = (
 )
 # Nested calls deeper than this are generated code, not a training script; Python's own stack must not decide.
 _MAX_DEPTH = 120
-# After so many evaluations every result is kept, even one that a cycle left incomplete: time must stay bounded.
-_MANY = 200_000
+_MOST_VALUES = 32
+# After so many evaluations a node every result is kept, even one that a cycle left incomplete: time must stay bounded.
+_EVALUATIONS_A_NODE = 2
 
 
 class Resolver:
@@ -63,6 +64,7 @@ class Resolver:
         self._depth = 0
         self._cycles = 0
         self._evaluations = 0
+        self._enough = _EVALUATIONS_A_NODE * len(tree.order)
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
         self._build_call_graph()
 
@@ -84,12 +86,12 @@ class Resolver:
         self._busy.add(node)
         self._depth += 1
         try:
-            found = _unique(self._evaluate(node))
+            found = _unique(node, self._evaluate(node))
         finally:
             self._depth -= 1
             self._busy.discard(node)
         self._evaluations += 1
-        if not self._busy or cycles == self._cycles or self._evaluations > _MANY:
+        if not self._busy or cycles == self._cycles or self._evaluations > self._enough:
             self._memo[node] = found  # what met a node still being worked out is complete only seen from there
         return found
 
@@ -151,7 +153,7 @@ class Resolver:
             return [v for e in base.node.elements for v in self.project(e.value, path)]
         if isinstance(base, Literal) and isinstance(base.node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
             return self.project(base.node.elt, path)
-        return (Element(base, path),)
+        return (_element(base, path),)
 
     def _dict_values(self, node: cst.Dict, index: cst.BaseExpression) -> Iterable[Value]:
         pairs = [e for e in node.elements if isinstance(e, cst.DictElement)]
@@ -175,9 +177,9 @@ class Resolver:
         if binding.kind == "param":
             return self._parameter_values(cast(cst.Param, binding.node))
         if binding.kind == "for":
-            return _unique(self._iterated(binding.value, binding.path))
+            return _unique(binding.node, self._iterated(binding.value, binding.path))
         if binding.kind in ("assign", "with") and binding.value is not None:
-            return _unique(self.project(binding.value, binding.path))
+            return _unique(binding.node, self.project(binding.value, binding.path))
         return (Unknown(binding.node),)
 
     def project(self, node: cst.CSTNode, path: tuple[int, ...]) -> Iterable[Value]:
@@ -206,14 +208,14 @@ class Resolver:
                     finally:
                         self._busy.discard(node)
                 else:
-                    found.extend(Element(v, path) for v in self._call_values(function, node))
+                    found.extend(_element(v, path) for v in self._call_values(function, node))
             return found
         return [v for base in self.values(node) for v in self._unpacked(base, path)]
 
     def _unpacked(self, base: Value, path: tuple[int, ...]) -> Iterable[Value]:
         if isinstance(base, Literal) and isinstance(base.node, (cst.Tuple, cst.List)):
             return self.project(base.node, path)
-        return (Element(base, path),)
+        return (_element(base, path),)
 
     def _iterated(self, node: cst.CSTNode | None, path: tuple[int, ...]) -> Iterator[Value]:
         """What a `for` target at that path gets, looking through enumerate, zip and literal sequences."""
@@ -227,9 +229,9 @@ class Resolver:
                 elif name == "builtins.zip" and 0 <= path[0] < len(args):
                     yield from self._iterated(args[path[0]].value, path[1:])
                 else:
-                    yield Element(value, path)
+                    yield _element(value, path)
             else:
-                yield Element(value, path)
+                yield _element(value, path)
 
     def _import_values(self, binding: Binding) -> Values:
         alias = cast(cst.ImportAlias, binding.value)
@@ -319,7 +321,7 @@ class Resolver:
         found: list[Value] = []
         for expression in self.arguments(param, function):
             found.extend(self.values(expression))
-        return _unique(found) or (Parameter(param),)
+        return _unique(param, found) or (Parameter(param),)
 
     def function_of_parameter(self, param: cst.Param) -> FunctionLike:
         return next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
@@ -450,5 +452,16 @@ def _depends_on_parameter(value: Value) -> bool:
     return isinstance(value, Parameter)
 
 
-def _unique(values: Iterable[Value]) -> Values:
-    return tuple(dict.fromkeys(values))
+def _element(base: Value, path: tuple[int, ...] = ()) -> Element:
+    """An element of a value; of an element of an element no more is known than of the first."""
+    return Element(base.of) if isinstance(base, Element) else Element(base, path)
+
+
+def _unique(node: cst.CSTNode, values: Iterable[Value]) -> Values:
+    """The values, each once; of an expression that may be too many things, nothing is known."""
+    found: dict[Value, None] = {}
+    for value in values:
+        found.setdefault(value)
+        if len(found) > _MOST_VALUES:
+            return (Unknown(node),)
+    return tuple(found)
