@@ -25,11 +25,12 @@ from migrator.edits import (
     Wrap,
 )
 from migrator.facts.tree import Statement, Tree
+from migrator.layout import LONGEST_LINE, breaks
 from migrator.spans import Spans
 
 # What comes first where several patches insert at one offset: the end of what stands before, then whole lines,
 # then what belongs to the line itself.
-_CLOSING, _LINE_AFTER, _LINE_BEFORE, _GUARD, _INDENT, _OPENING, _REPLACEMENT = range(7)
+_CLOSING, _ARGUMENT, _LINE_AFTER, _LINE_BEFORE, _GUARD, _INDENT, _OPENING, _REPLACEMENT = range(8)
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,6 @@ class _Patch:
     code: Code
 
 
-_LONG_LINE = 100
 _COMMENT = re.compile(r"[ \t]*(,?)[ \t]*#")
 
 
@@ -63,10 +63,21 @@ class _Printer:
         self.spans = spans
         self.newline = tree.module.default_newline
         self.guards = [edit for edit in edits if isinstance(edit, Guard)]
+        # Arguments that one wrap takes together stay on one line.
+        self.joined = [
+            (spans.span(e.node)[0], spans.span(e.last)[1]) for e in edits if isinstance(e, Wrap) and e.last is not None
+        ]
         added = [edit for edit in edits if isinstance(edit, AddArgument)]
         patches = [p for i, edit in enumerate(edits) if edit not in added for p in self._patches(edit, i)]
-        for number, edit in enumerate(added):  # last: whether they fit on their line depends on the others
-            patches.extend(self._argument_patches(edit, number, patches))
+        # Last: how the arguments of a call are laid out depends on what the other edits make of them.
+        by_call: dict[cst.Call, list[AddArgument]] = {}
+        for edit in edits:
+            for call in self._calls_changed_by(edit):
+                by_call.setdefault(call, [])
+        for edit in added:
+            by_call.setdefault(edit.call, []).append(edit)
+        for call, additions in by_call.items():
+            patches.extend(list(self._argument_patches(call, additions, patches)))
         self.patches = sorted(patches, key=lambda p: (p.start, p.rank, p.end))
         replaced = [(p.start, p.end) for p in patches if p.rank[0] == _REPLACEMENT]
         for start, end in replaced:
@@ -148,31 +159,97 @@ class _Printer:
             return self._statement_patch(InsertAfter(first, edit.code), number)
         return self._statement_patch(InsertBefore(first, edit.code), number)
 
-    def _argument_patches(self, edit: AddArgument, number: int, others: Sequence[_Patch]) -> Iterator[_Patch]:
-        call = edit.call
-        rank = (_CLOSING, (1 << 30) + number)
+    # -- arguments -----------------------------------------------------------------------------------------------
+
+    def _calls_changed_by(self, edit: Edit) -> Iterator[cst.Call]:
+        """The call of which the edit lengthens an argument."""
+        if isinstance(edit, (Wrap, Replace)):
+            arg = self.tree.parent.get(edit.node)
+            call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
+            if isinstance(call, cst.Call):
+                yield call
+
+    def _argument_patches(self, call: cst.Call, added: list[AddArgument], others: list[_Patch]) -> Iterator[_Patch]:
         if not call.args:
             at = self.spans.text.index("(", self.spans.outer_span(call.func)[1]) + 1
-            first = not any(p.start == at and p.rank[0] == _CLOSING for p in others)
-            yield _Patch(at, at, rank, edit.code if first else (", ", *edit.code))
+            for number, edit in enumerate(added):
+                yield _Patch(at, at, (_ARGUMENT, number), edit.code if number == 0 else (", ", *edit.code))
             return
-        start, at = self.spans.span(call.args[-1])
-        if isinstance(call.args[-1].value, cst.GeneratorExp) and not call.args[-1].value.lpar:
-            yield _Patch(start, start, (_OPENING, 0), ("(",))  # `f(x for x in y)` takes no second argument as it is
-            yield _Patch(at, at, (_CLOSING, 0), (")",))
-        trailing = _COMMENT.match(self.spans.text, at)
-        if trailing is not None and self._is_alone(call):
-            # The comment belongs to the argument before it: the new one goes below.
-            if not trailing.group(1):
-                yield _Patch(at, at, rank, (",",))
-            line = self.spans.line_start(start)
-            below = self.spans.line_end(at)
-            yield _Patch(
-                below, below, (_LINE_AFTER, number), (self.spans.text[line:start], *edit.code, ",", self.newline)
-            )
-            return
-        separator = self._separator(call, at, edit.code, others)
-        yield _Patch(at, at, rank, (separator, *edit.code))
+        if added:
+            yield from self._parenthesized_generator(call.args[-1])
+        below = _COMMENT.match(self.spans.text, self.spans.span(call.args[-1])[1]) if self._is_alone(call) else None
+        if below is not None:
+            yield from self._arguments_below(call, added, has_comma=bool(below.group(1)))
+        else:
+            yield from self._arguments_inline(call, added, others)
+
+    def _parenthesized_generator(self, arg: cst.Arg) -> Iterator[_Patch]:
+        """`f(x for x in y)` takes no second argument as it is."""
+        if isinstance(arg.value, cst.GeneratorExp) and not arg.value.lpar:
+            start, end = self.spans.span(arg)
+            yield _Patch(start, start, (_OPENING, 0), ("(",))
+            yield _Patch(end, end, (_CLOSING, 0), (")",))
+
+    def _arguments_below(self, call: cst.Call, added: list[AddArgument], *, has_comma: bool) -> Iterator[_Patch]:
+        """New lines after the last argument's own, whose comment belongs to it."""
+        start, end = self.spans.span(call.args[-1])
+        indent = self.spans.text[self.spans.line_start(start) : start]
+        if added and not has_comma:
+            yield _Patch(end, end, (_ARGUMENT, 0), (",",))
+        at = self.spans.line_end(end)
+        for number, edit in enumerate(added):
+            yield _Patch(at, at, (_LINE_AFTER, number), (indent, *edit.code, ",", self.newline))
+
+    def _arguments_inline(self, call: cst.Call, added: list[AddArgument], others: list[_Patch]) -> Iterator[_Patch]:
+        spans = [self.spans.span(arg) for arg in call.args]
+        at = spans[-1][1]
+        pad, broken = self._layout(call, spans, added, others)
+        for i in sorted(b for b in broken if b < len(spans)):
+            gap = self.spans.text.index(",", spans[i - 1][1]) + 1
+            yield _Patch(gap, spans[i][0], (_OPENING, -1 << 30), (pad,))
+        for number, edit in enumerate(added):
+            separator = f",{pad}" if self._is_alone(call) or len(spans) + number in broken else ", "
+            yield _Patch(at, at, (_ARGUMENT, number), (separator, *edit.code))
+
+    def _layout(
+        self, call: cst.Call, spans: list[tuple[int, int]], added: list[AddArgument], others: list[_Patch]
+    ) -> tuple[str, set[int]]:
+        """The line end and indent before an argument on a new line, and the indices of those that begin one."""
+        first, last = spans[0][0], spans[-1][1]
+        line = self.spans.line_start(first)
+        if self._is_alone(call):
+            start = spans[-1][0]
+            return self.newline + self.spans.text[self.spans.line_start(start) : start], set()
+        before = self.spans.text[line:first]
+        indent = before[: len(before) - len(before.lstrip())]
+        pad = self.newline + indent + " " * (len(before) - len(indent))
+        end = self.spans.span(call)[1]
+        tail = len(self.spans.text[last : self.spans.line_end(max(end - 1, last))].rstrip())
+        if self.spans.line_start(end) != line:
+            return pad, self._breaks_before_added(spans, added, others, tail)
+        widths = [e - s + self._growth(s, e, others) for s, e in spans] + [_length(edit.code) for edit in added]
+        joined = {i for i, (s, _) in enumerate(spans) if any(a < s < b for a, b in self.joined)}
+        return pad, breaks(len(before.expandtabs(4)), widths, tail, joined)
+
+    def _breaks_before_added(
+        self, spans: list[tuple[int, int]], added: list[AddArgument], others: list[_Patch], tail: int
+    ) -> set[int]:
+        """Of a call that has several lines already, only the last grows: a new one before what does not fit."""
+        last = spans[-1][1]
+        line = self.spans.line_start(last)
+        column = len(self.spans.text[line:last].expandtabs(4)) + self._growth(line, last, others)
+        for number, edit in enumerate(added):
+            column += 2 + _length(edit.code)
+            if column + tail > LONGEST_LINE:
+                return {len(spans) + number}
+        return set()
+
+    @staticmethod
+    def _growth(start: int, end: int, others: list[_Patch]) -> int:
+        """How much longer the other edits make the text; whole lines that they insert do not count."""
+        within = [p for p in others if start <= p.start and p.end <= end and p.rank[0] > _INDENT]
+        closing = [p for p in others if start < p.start <= end and p.rank[0] == _CLOSING]
+        return sum(_length(p.code) - (p.end - p.start) for p in (*within, *closing))
 
     def _is_alone(self, call: cst.Call) -> bool:
         """Whether the last argument stands on a line of its own."""
@@ -180,25 +257,6 @@ class _Printer:
         line = self.spans.line_start(start)
         before = self.spans.span(call.args[-2])[0] if len(call.args) > 1 else start
         return self.spans.text[line:start].strip() == "" and self.spans.line_start(before) != line
-
-    def _separator(self, call: cst.Call, at: int, code: Code, others: Sequence[_Patch]) -> str:
-        """Before a new last argument: a new line where the arguments stand one to a line, or the line would be long."""
-        text = self.spans.text
-        starts = [self.spans.span(arg)[0] for arg in call.args]
-        last_line = self.spans.line_start(starts[-1])
-        if self._is_alone(call):
-            return f",{self.newline}{text[last_line : starts[-1]]}"
-        first_line = self.spans.line_start(starts[0])
-        line = self.spans.line_start(at)
-        length = self.spans.line_end(at) - line + _length(code)
-        length += sum(
-            _length(p.code) - (p.end - p.start) for p in others if line <= p.start <= at and p.rank[0] > _INDENT
-        )
-        length += sum(_length(p.code) for p in others if line < p.start <= at and p.rank[0] == _CLOSING)
-        broken = any(p.start == at and self.newline in str(p.code[0]) for p in others)
-        if length > _LONG_LINE and not broken and "\t" not in text[first_line : starts[0]]:
-            return f",{self.newline}{' ' * (starts[0] - first_line)}"
-        return ", "
 
     def _guard_patches(self, edit: Guard) -> Iterator[_Patch]:
         first, last = self.tree.statement_of(edit.first), self.tree.statement_of(edit.last)

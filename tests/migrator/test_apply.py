@@ -113,10 +113,24 @@ def test_argument_follows_a_wrapped_last_argument() -> None:
 
 
 def test_long_line_is_broken_before_the_added_argument() -> None:
-    script = Script(f"history = model.fit({'x' * 40}, {'y' * 40})\n")
-    call = script.call(f"model.fit({'x' * 40}, {'y' * 40})")
+    script = Script(f"history = model.fit({'x' * 30}, {'y' * 30})\n")
+    call = script.call(f"model.fit({'x' * 30}, {'y' * 30})")
     result = script.after(AddArgument(call, ("callbacks=lockstep.callbacks()",)))
     assert result.splitlines()[1] == "                    callbacks=lockstep.callbacks())"
+
+
+@pytest.mark.parametrize("indent", ["", "    ", "\t", "\t  "])
+def test_long_line_is_broken_where_a_wrapped_argument_no_longer_fits(indent: str) -> None:
+    head = f"if a:\n{indent}" if indent else ""
+    script = Script(f"{head}fit({'x' * 40}, {'y' * 40}, z)\n")
+    result = script.after(Wrap(script.node("x" * 40), "lockstep.shard_arrays(", ")"))
+    broken = f"fit(lockstep.shard_arrays({'x' * 40}),\n{indent}    {'y' * 40}, z)\n"
+    assert result == head + broken
+
+
+def test_line_that_stays_short_is_not_broken() -> None:
+    script = Script("fit(x, y, z)\n")
+    assert script.after(Wrap(script.node("y"), "f(", ")")) == "fit(x, f(y), z)\n"
 
 
 # -- statements ------------------------------------------------------------------------------------------------------
