@@ -114,8 +114,9 @@ class _Printer:
             start, first_end = self.spans.outer_span(edit.node)
             end = self.spans.outer_span(edit.last)[1] if edit.last is not None else first_end
             width = end - start
-            yield _Patch(start, start, (_OPENING, -width), (edit.before,))
-            yield _Patch(end, end, (_CLOSING, width), (edit.after,))
+            before, after = self._indented((edit.before, edit.after), self.tree.statement_of(edit.node))
+            yield _Patch(start, start, (_OPENING, -width), (before,))
+            yield _Patch(end, end, (_CLOSING, width), (after,))
         elif isinstance(edit, Replace):
             start, end = self.spans.outer_span(edit.node)
             yield _Patch(start, end, (_REPLACEMENT, number), edit.code)
@@ -136,13 +137,18 @@ class _Printer:
                 return _Patch(start, start, (_OPENING, -1 << 30), (*edit.code, "; "))
             return _Patch(end, end, (_CLOSING, 1 << 30), ("; ", *edit.code))
         indent = self._indent(statement)
-        code = tuple(p.replace("\n", self.newline + indent) if isinstance(p, str) else p for p in edit.code)
+        code = self._indented(edit.code, statement)
         if before:
             at = self.spans.line_start(self._start(statement))
             return _Patch(at, at, (_LINE_BEFORE, number), (indent, *code, self.newline))
         start, end = self.spans.span(statement)
         at = self.spans.line_end(max(end - 1, start))
         return _Patch(at, at, (_LINE_AFTER, number), self._line_after(indent, code, at))
+
+    def _indented(self, code: Code, statement: Statement) -> Code:
+        """The code with the statement's indent after each line end."""
+        line_end = self.newline + self._indent(statement)
+        return tuple(piece.replace("\n", line_end) if isinstance(piece, str) else piece for piece in code)
 
     def _line_after(self, indent: str, code: Code, at: int) -> Code:
         if at == len(self.spans.text) and not self.spans.text.endswith(("\n", "\r")):

@@ -30,6 +30,7 @@ from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
 from migrator.facts.tree import Statement
 from migrator.facts.values import External
+from migrator.layout import LONGEST_LINE
 from migrator.rule import Findings, rule
 
 _RANDOM = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
@@ -295,5 +296,11 @@ def _summary_writers(facts: Facts) -> Iterator[Wrap | Refusal]:
             )
             continue
         noop = f"{facts.source(call.func.value)}.create_noop_writer()"
+        condition = f"if {facts.call('is_chief')}"
+        line = facts.source(facts.tree.statement_of(call)).splitlines()[0]
+        if isinstance(facts.tree.parent[call], cst.Assign) and len(line) + len(condition) + len(noop) > LONGEST_LINE:
+            inner = facts.tree.module.default_indent
+            yield Wrap(call, f"(\n{inner}", f"\n{inner}{condition}\n{inner}else {noop}\n)")
+            continue
         opening, closing = ("", "") if isinstance(facts.tree.parent[call], cst.Assign) else ("(", ")")
-        yield Wrap(call, opening, f" if {facts.call('is_chief')} else {noop}{closing}")
+        yield Wrap(call, opening, f" {condition} else {noop}{closing}")
