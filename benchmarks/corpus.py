@@ -37,6 +37,7 @@ from migrator.engine import BrokenOutput, Finding, Outcome, ScriptSyntaxError, m
 from migrator.registry import all_rules  # noqa: E402
 from migrator.rule import Rule  # noqa: E402
 from migrator.source import UnreadableSource, is_about_training  # noqa: E402
+from migrator.targets.lockstep import MODULE as RUNTIME  # noqa: E402
 
 # Pinned, so that two runs see the same files.
 PACKAGES = (
@@ -84,6 +85,7 @@ class Run:
 DEFECTS = {
     "crash": "crashes (must be 0)",
     "broken": "outputs that do not compile (must be 0)",
+    "unbound": "outputs that use the runtime before they import it (must be 0)",
     "unstable": "second runs that change something (must be 0)",
     "stray": "files with lines changed outside of the reported sites (must be 0)",
     "slow": f"files that take over {SLOW:g} CPU-seconds (must be 0)",
@@ -182,6 +184,8 @@ def _defects(file: File, outcome: Outcome, rules: Sequence[Rule]) -> Iterator[tu
     problem = _compile_error(outcome.data)
     if problem and not _compile_error(outcome.old):
         yield "broken", problem
+    elif early := _uses_before_import(outcome.data):
+        yield "unbound", f"lines {', '.join(map(str, early))}"
     lines = stray_lines(outcome.old, outcome.data, outcome.findings)
     if lines:
         yield "stray", f"lines {', '.join(map(str, lines))}"
@@ -205,6 +209,25 @@ def _compile_error(data: bytes) -> str:
     except (SyntaxError, ValueError) as error:
         return f"line {getattr(error, 'lineno', '?')}: {error}"
     return ""
+
+
+def _uses_before_import(data: bytes) -> list[int]:
+    """Lines that name the runtime before its import has run; bodies of functions, which run later, do not count."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pending: list[ast.AST] = [ast.parse(data)]
+    used, bound, name = [], float("inf"), RUNTIME
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name == RUNTIME:
+                    name, bound = alias.asname or RUNTIME, min(bound, node.lineno)
+        elif isinstance(node, ast.Name):
+            used.append((node.id, node.lineno))
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            pending.extend(ast.iter_child_nodes(node))
+    return sorted({line for used_name, line in used if used_name == name and line < bound})
 
 
 # -- what may change -----------------------------------------------------------------------------------------------
