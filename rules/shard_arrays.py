@@ -85,8 +85,11 @@ def _obstacle(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg | None) -> Re
             x.value,
             "whether these data are arrays or a dataset cannot be seen",
             "make the data in this file, or shard them by hand with lockstep.shard_arrays or lockstep.shard_batches",
+            breaks_training=True,  # a source with its own randomness gives each worker batches of its own
         )
-    return own_randomness(facts.tree, facts.resolver) or built_in_size(facts.tree)
+    batch_size = argument(call, "batch_size", 2)
+    kept = facts.sharding.obstacles.kept_by_model(batch_size.value) if batch_size is not None else None
+    return own_randomness(facts.tree, facts.resolver) or built_in_size(facts.tree) or kept
 
 
 def _hands_out_batches(facts: Facts, value: Value) -> bool:

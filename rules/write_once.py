@@ -213,6 +213,8 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
     """Whether the script may read afterwards what the guarded statements wrote: the same path, as far as seen."""
     end = facts.tree.last_order_in(facts.tree.statement_of(guard.last))
     written = {facts.source(s) for s in _paths(facts, facts.tree.statement_of(guard.first))}
+    if any(_uses(facts, call, written) for call in facts.tree.calls if facts.tree.order[call] > end):
+        return True
     for read in facts.files.reads:
         if facts.tree.order[read] < end:
             continue
@@ -221,6 +223,16 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
         if not (literal and paths and written) or paths & written:
             return True
     return False
+
+
+def _uses(facts: Facts, call: cst.Call, written: set[str]) -> bool:
+    """Whether a call, other than one that prints or writes again, is given a written path: it may read the file."""
+    if any(w.node is call for w in facts.files.writes) or any(
+        isinstance(v, External) and v.path.startswith(("builtins.print", "builtins.str", "logging.", "os.path."))
+        for v in facts.resolver.values(call.func)
+    ):
+        return False
+    return any(facts.source(arg.value) in written for arg in call.args)
 
 
 def _paths(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
@@ -241,7 +253,7 @@ def _folders(facts: Facts) -> Iterator[AddArgument | Guard | InsertAfter | Refus
     for call in facts.tree.calls:
         paths = {v.path for v in facts.resolver.values(call.func) if isinstance(v, External)}
         is_path = isinstance(call.func, cst.Attribute) and call.func.attr.value == "mkdir" and facts.files.is_path(call)
-        if facts.files.is_chief_only(call) or not (is_path or paths & {"os.makedirs", "os.mkdir"}):
+        if not (is_path or paths & {"os.makedirs", "os.mkdir"}) or facts.files.is_chief_only(call):
             continue
         if argument(call, "exist_ok", 2) is not None:
             continue

@@ -37,6 +37,7 @@ _READING_FUNCTIONS = re.compile(
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
 _PATH_WRITERS = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename"})
 _TABLE_WRITERS = frozenset({"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_hdf"})
+_MEMORY = ("io.BytesIO", "io.StringIO")
 _LOG_FILES = frozenset({"logging.FileHandler", "logging.handlers.RotatingFileHandler"})
 _FIGURES = re.compile(r"^matplotlib\.pyplot\.(?:figure|gcf|subplots)$")
 
@@ -153,16 +154,18 @@ class Files:
         return False
 
     def _asks_for_rank(self, test: cst.BaseExpression) -> bool:
-        wanted = {f"{api.RUNTIME}.is_chief", f"{api.RUNTIME}.rank"}
-        return any(
-            self.tree.contains(test, call)
-            and any(isinstance(v, External) and v.path in wanted for v in self.resolver.values(call.func))
-            for call in self.tree.calls
-        )
+        return any(self.tree.contains(test, call) for call in self._rank_calls)
+
+    @cached_property
+    def _rank_calls(self) -> list[cst.Call]:
+        wanted = (External(f"{api.RUNTIME}.is_chief"), External(f"{api.RUNTIME}.rank"))
+        return [c for c in self.tree.calls if any(v in wanted for v in self.resolver.values(c.func))]
 
     # -- kinds of calls ------------------------------------------------------------------------------------------
 
     def _is_write(self, call: cst.Call) -> bool:
+        if call.args and any(origin(v) in _MEMORY for v in self.resolver.values(call.args[0].value)):
+            return False  # `savefig(buffer)`
         if isinstance(call.func, cst.Attribute):
             name = call.func.attr.value
             for owner in self.resolver.values(call.func.value):

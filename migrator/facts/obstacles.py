@@ -15,7 +15,7 @@ from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
 from migrator.facts.training import Training
 from migrator.facts.tree import Tree
-from migrator.facts.values import External
+from migrator.facts.values import Class, External, Object
 
 _AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {"take", "skip", "filter", "enumerate", "apply"}
 _REPORTING = (
@@ -181,7 +181,11 @@ class Obstacles:
         for use in self._uses_of(batch.value):
             if self._is_divisor(use) or not self._shapes_something(use) or self._is_own(use, batch):
                 continue
-            if self._builds_model(use) or any(self.tree.contains(body, use) for body in bodies):
+            if (
+                self._builds_model(use)
+                or self._is_in_model(use)
+                or any(self.tree.contains(body, use) for body in bodies)
+            ):
                 return Refusal(
                     use,
                     f"the training step uses the global batch size `{self.tree.module.code_for_node(use)}`, but each "
@@ -189,6 +193,23 @@ class Obstacles:
                     "take the size from the batch itself, for instance tf.shape(x)[0]",
                 )
         return None
+
+    def kept_by_model(self, size: cst.BaseExpression) -> Refusal | None:
+        """A refusal where a model that `fit` trains has the batch size in it."""
+        for use in self._uses_of(size):
+            if self._shapes_something(use) and (self._builds_model(use) or self._is_in_model(use)):
+                return Refusal(
+                    use,
+                    "the model keeps the global batch size, but each worker has only its part of a batch",
+                    "take the size from the batch itself, for instance tf.shape(x)[0]",
+                )
+        return None
+
+    def _is_in_model(self, use: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(owner, cst.ClassDef) and self.kinds.has_weights(Object(Class(owner)))
+            for owner in self.tree.ancestors(use)
+        )
 
     def _step_bodies(self, consumption: Consumption) -> list[cst.CSTNode]:
         """The code that runs for each batch."""

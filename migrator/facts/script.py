@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 
 import libcst as cst
+import libcst.matchers as m
 
 from migrator.facts import api
 from migrator.facts.decisions import Decisions
@@ -119,7 +120,8 @@ class Facts:
             if any(_is_framework(name) for name in imported_modules(node)):
                 statement = self.tree.lift(node, self.tree.module)
                 if statement is not None and self.tree.function_of(node) is None:
-                    return self._after_settings(statement)
+                    inside = self.tree.statement_of(node)
+                    return inside if _is_main(statement) else self._after_settings(statement)
         return None
 
     def _after_settings(self, statement: Statement) -> Statement:
@@ -140,6 +142,13 @@ class Facts:
                 isinstance(v, External) and api.DEVICE_SETTINGS.match(v.path) for v in self.resolver.values(call.func)
             )
         ]
+
+
+def _is_main(statement: Statement) -> bool:
+    """`if __name__ == "__main__":`: what it imports, it also uses."""
+    return isinstance(statement, cst.If) and m.matches(
+        statement.test, m.Comparison(left=m.Name("__name__"), comparisons=[m.ComparisonTarget(operator=m.Equal())])
+    )
 
 
 def _is_framework(module: str) -> bool:

@@ -84,7 +84,7 @@ class Sharding:
         self.training = training
         self.reading = reading
         self.pipelines = reading.pipelines
-        self._obstacles = Obstacles(tree, resolver, training)
+        self.obstacles = Obstacles(tree, resolver, training)
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
@@ -144,11 +144,11 @@ class Sharding:
         pipeline = self.pipelines.history(consumption.dataset)
         if pipeline.is_sharded:
             return None
-        obstacle = self._obstacles.to(pipeline, consumption)
+        obstacle = self.obstacles.to(pipeline, consumption)
         if obstacle is not None:
             return obstacle
         plan = self._cut_pipeline(pipeline, consumption) or self._cut_batches(pipeline, consumption)
-        return self._obstacles.order(pipeline, plan.prefix if isinstance(plan, CutPipeline) else None) or plan
+        return self.obstacles.order(pipeline, plan.prefix if isinstance(plan, CutPipeline) else None) or plan
 
     # -- within the pipeline -------------------------------------------------------------------------------------
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
+import libcst.matchers as m
 
 from migrator.facts.gradients import sources_of
 from migrator.facts.kinds import Kinds, origin
@@ -39,6 +40,8 @@ _DRIVERS = (
     "autokeras",
     "talos",
 )
+# Simulations with random states of their own.
+_ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_env", "pybullet_envs"})
 _SEQUENCE_ENDS = frozenset(
     {"GlobalAveragePooling1D", "GlobalMaxPooling1D", "Flatten", "GlobalAvgPool1D", "GlobalMaxPool1D"}
 )
@@ -66,6 +69,7 @@ class Unsupported:
     def found(self) -> list[UnsupportedTraining]:
         return [
             *self._foreign_drivers(),
+            *self._other_backends(),
             *self._unknown_fits(),
             *self._unsupported_calls(),
             *self._lost_gradients(),
@@ -77,12 +81,33 @@ class Unsupported:
         """Libraries that call `fit` themselves, where no argument of it can be reached."""
         for node in self.tree.imports:
             for module in imported_modules(node):
+                if module.split(".")[0] in _ENVIRONMENTS and (self.training.fits or self.training.updates):
+                    yield UnsupportedTraining(
+                        node,
+                        "each worker would meet other episodes, make other numbers of steps and wait for ever",
+                        "collect the same experience on all workers, and port the training by hand",
+                    )
                 if module.startswith(_DRIVERS):
                     yield UnsupportedTraining(
                         node,
                         f"models that `{module}` trains are fitted out of sight of this file",
                         "train the model with fit or a loop of your own",
                     )
+
+    def _other_backends(self) -> Iterator[UnsupportedTraining]:
+        """Keras on JAX or PyTorch: the runtime speaks to TensorFlow."""
+        settings: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
+            (target, value) for target, value in self.tree.item_assignments if _names_backend(target.slice)
+        ]
+        for call in self.tree.calls:
+            sets = len(call.args) > 1 and m.matches(call.func, m.Attribute(attr=m.Name("setdefault")))
+            if sets and _is_text(call.args[0].value, "KERAS_BACKEND"):
+                settings.append((call, call.args[1].value))
+        for node, value in settings:
+            if not _is_text(value, "tensorflow"):
+                yield UnsupportedTraining(
+                    node, "Keras runs on another backend than TensorFlow here", "set it to tensorflow"
+                )
 
     def _compiled_steps(self) -> Iterator[UnsupportedTraining]:
         """`tf.function(jit_compile=True)` around an update."""
@@ -217,3 +242,13 @@ class Unsupported:
 def _is_of_other_library(value: Value) -> bool:
     """Whether an object is surely none of Keras's: scikit-learn's estimators have a `fit`, too."""
     return origin(value).startswith(_OTHER_LIBRARIES)
+
+
+def _names_backend(slices: Sequence[cst.SubscriptElement]) -> bool:
+    """`os.environ["KERAS_BACKEND"]`"""
+    first = slices[0].slice
+    return isinstance(first, cst.Index) and _is_text(first.value, "KERAS_BACKEND")
+
+
+def _is_text(node: cst.CSTNode, text: str) -> bool:
+    return isinstance(node, cst.SimpleString) and node.evaluated_value == text

@@ -14,7 +14,7 @@ from migrator.registry import choose
 from migrator.report import text
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
-_INDENT = 4  # columns that the fixtures use for one level
+INDENT = 4  # columns that the fixtures use for one level
 _INSIDE_STRINGS = {getattr(tokenize, name) for name in ("FSTRING_MIDDLE",) if hasattr(tokenize, name)}
 
 
@@ -82,8 +82,8 @@ def with_tabs(script: str) -> str:
     lines = script.splitlines(keepends=True)
     for number, depth in depths.items():
         line = lines[number - 1]
-        if line.startswith(" " * (_INDENT * depth)):
-            lines[number - 1] = "\t" * depth + line[_INDENT * depth :]
+        if line.startswith(" " * (INDENT * depth)):
+            lines[number - 1] = "\t" * depth + line[INDENT * depth :]
     return "".join(lines)
 
 
