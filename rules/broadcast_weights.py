@@ -120,7 +120,7 @@ def _is_repeated(facts: Facts, holder: Holder, restored: list[InsertAfter]) -> b
         first, last = order[holder.statement], order[edit.node]
         same = facts.tree.block_of(edit.node) is block and edit.code == (_call(facts, [holder.target]),)
         if same and first < last:
-            between = [b for s in body if first < order[s] < last for b in facts.training.reached_from(s)]
+            between = [b for s in body if first < order[s] <= last for b in facts.training.reached_from(s)]
             return not any(facts.tree.contains(b, site) for b in between for site in sites)
     return False
 

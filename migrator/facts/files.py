@@ -35,6 +35,7 @@ _READING_FUNCTIONS = re.compile(
     r"|glob\.i?glob|os\.(?:listdir|walk|scandir)|pandas\.read_\w+)$"
 )
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
+_PICTURES = ("PIL.", "keras.utils.array_to_img", "keras.preprocessing.image.array_to_img")
 _PATH_WRITERS = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename"})
 _TABLE_WRITERS = frozenset({"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_hdf"})
 _MEMORY = ("io.BytesIO", "io.StringIO")
@@ -174,6 +175,8 @@ class Files:
                 if name in _CHECKPOINT_WRITERS and is_call_of(owner, *_CHECKPOINTS):
                     return True
                 if name == "savefig" and self._is_figure(owner):
+                    return True
+                if name == "save" and origin(owner).startswith(_PICTURES):
                     return True
                 if name in _PATH_WRITERS and origin(owner).startswith("pathlib."):
                     return True

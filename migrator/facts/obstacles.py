@@ -179,11 +179,13 @@ class Obstacles:
             return None
         bodies = self._step_bodies(consumption)
         for use in self._uses_of(batch.value):
-            if self._is_divisor(use) or not self._shapes_something(use) or self._is_own(use, batch):
+            cuts = self._cuts_batch(use, consumption)
+            if not cuts and (self._is_divisor(use) or not self._shapes_something(use) or self._is_own(use, batch)):
                 continue
             if (
                 self._builds_model(use)
                 or self._is_in_model(use)
+                or cuts
                 or any(self.tree.contains(body, use) for body in bodies)
             ):
                 return Refusal(
@@ -193,6 +195,16 @@ class Obstacles:
                     "take the size from the batch itself, for instance tf.shape(x)[0]",
                 )
         return None
+
+    def _cuts_batch(self, use: cst.BaseExpression, consumption: Consumption) -> bool:
+        """`x[: batch_size // 2]` of a batch that the loop has read."""
+        for owner in self.tree.ancestors(use):
+            if isinstance(owner, cst.Subscript) and isinstance(owner.value, cst.Name):
+                bindings = self.resolver.reaching(owner.value)
+                return any(b.node is consumption.reader for b in bindings)
+            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return False
+        return False
 
     def kept_by_model(self, size: cst.BaseExpression) -> Refusal | None:
         """A refusal where a model that `fit` trains has the batch size in it."""

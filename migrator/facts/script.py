@@ -121,11 +121,24 @@ class Facts:
                 statement = self.tree.lift(node, self.tree.module)
                 if statement is not None and self.tree.function_of(node) is None:
                     inside = self.tree.statement_of(node)
-                    return inside if _is_main(statement) else self._after_settings(statement)
+                    return self._last_of_imports(inside) if _is_main(statement) else self._after_settings(statement)
         return None
+
+    def _last_of_imports(self, statement: Statement) -> Statement:
+        """The last of the framework's imports that stand together with this one: none of them makes a tensor."""
+        body = list(getattr(self.tree.block_of(statement), "body", ()))
+        for following in body[body.index(statement) + 1 :]:
+            nodes = following.body if isinstance(following, cst.SimpleStatementLine) else ()
+            imports = [n for n in nodes if isinstance(n, (cst.Import, cst.ImportFrom))]
+            framework = [n for n in imports if any(_is_framework(name) for name in imported_modules(n))]
+            if len(framework) != len(nodes) or not nodes or following.leading_lines:
+                break
+            statement = following
+        return statement
 
     def _after_settings(self, statement: Statement) -> Statement:
         """The last top-level statement that sets devices up, if any: they must be set before the workers join."""
+        statement = self._last_of_imports(statement)
         for call in self.device_settings:
             later = self.tree.lift(call, self.tree.module)
             if self.tree.function_of(call) is None and later is not None:

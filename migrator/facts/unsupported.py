@@ -161,6 +161,12 @@ class Unsupported:
         for call, func in self.training.methods("fit"):
             keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
             values = self.resolver.values(func.value)
+            if call in known and not all(self.kinds.is_model(v) or v == External("builtins.None") for v in values):
+                yield UnsupportedTraining(
+                    call,
+                    "on some way to this `fit` what the model is cannot be seen",
+                    "make the model in this file, or port the other way by hand",
+                )
             if call in known or is_super(func.value) or not (keywords & _FIT_KEYWORDS or self._is_compiled(func.value)):
                 continue
             if self.training.is_overridden(values, "fit") or (values and all(_is_of_other_library(v) for v in values)):
