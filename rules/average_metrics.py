@@ -12,8 +12,11 @@ after:
     if lockstep.all_reduce(train_loss.result()) < 0.1:
         break
 
-Leaves alone: numbers that are only printed or stored; validation metrics, which every worker computes on the whole
-data; conditions on steps, epochs and time limits that all workers share; `fit`, whose callbacks are synchronised.
+The time is such a number, too: no two workers read the same clock. So are validation metrics of a model with
+BatchNormalization, whose moving statistics are each worker's own.
+
+Leaves alone: numbers that are only printed or stored; other validation metrics, which every worker computes on the
+whole data; conditions on steps and epochs; `fit`, whose callbacks are synchronised.
 Refuses: a decision by the number of samples seen (`x.shape[0]`), which on N workers is another one.
 """
 

@@ -16,7 +16,7 @@ import libcst as cst
 
 from migrator.facts.files import Files
 from migrator.facts.kinds import calls
-from migrator.facts.locality import COUNT, Locality
+from migrator.facts.locality import CLOCKS, COUNT, Locality
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
 from migrator.facts.training import Training
@@ -224,6 +224,8 @@ class Decisions:
 
     def _inside(self, node: cst.BaseExpression) -> Iterable[cst.BaseExpression] | None:
         """The operands of an operation, condition or outside function; None for what is to be averaged as a whole."""
+        if isinstance(node, cst.Call) and any(v.path in CLOCKS for v in self._outside(node)):
+            return None
         if isinstance(node, cst.Call):
             if any(isinstance(v, External) for v in self.resolver.values(node.func)) and not self._is_sample_result(
                 node
@@ -240,6 +242,9 @@ class Decisions:
         if isinstance(node, (cst.Attribute, cst.Subscript)):
             return None
         return [child for child in _operands(node) if isinstance(child, cst.BaseExpression)]
+
+    def _outside(self, call: cst.Call) -> list[External]:
+        return [v for v in self.resolver.values(call.func) if isinstance(v, External)]
 
     def _is_sample_result(self, call: cst.Call) -> bool:
         """A mean over a list (`np.mean(losses[-10:])`) is averaged as a whole: its argument is no number."""

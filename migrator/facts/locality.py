@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import cached_property
 from typing import cast
@@ -20,6 +21,10 @@ COUNT = "count"  # how many samples this worker has seen
 VALUE = "value"  # a number computed from them
 
 _AGREED = frozenset({f"{api.RUNTIME}.all_reduce", f"{api.RUNTIME}.is_chief", f"{api.RUNTIME}.rank"})
+# No two workers read the same time.
+CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter", "time.process_time", "timeit.default_timer"})
+_STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
+_INFERENCE = frozenset({"evaluate", "predict", "predict_on_batch", "test_on_batch"})
 _COUNTING_ATTRIBUTES = frozenset({"shape", "size"})
 _COUNTING_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
 _COLLECTING = frozenset({"append", "extend", "add", "update_state", "insert"})
@@ -161,6 +166,8 @@ class Locality:
         paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
         if paths & _AGREED or self.training.flow.is_tape_call(call):
             return ""
+        if paths & CLOCKS or (self._keeps_statistics and self._infers(call)):
+            return VALUE
         functions = self.functions_run_by(call)
         returned = [r for f in functions for r in self.resolver.returned(f)]
         if functions and returned:
@@ -173,6 +180,26 @@ class Locality:
             if call.func.attr.value == "result" and self._is_fed_locally(call.func.value):
                 return VALUE
         return given
+
+    @cached_property
+    def _keeps_statistics(self) -> bool:
+        """Whether a model may hold BatchNormalization: its statistics, and so inference, are each worker's own."""
+        return any(
+            isinstance(value, External) and _STATISTICS.match(value.path)
+            for call in self.tree.calls
+            for value in self.resolver.values(call.func)
+        )
+
+    def _infers(self, call: cst.Call) -> bool:
+        """Whether the call runs a model: `model(x)`, `model.evaluate(…)`."""
+        func = call.func
+        if any(self.training.kinds.has_weights(v) for v in self.resolver.values(func)):
+            return True
+        return (
+            isinstance(func, cst.Attribute)
+            and func.attr.value in _INFERENCE
+            and any(self.training.kinds.is_model(v) for v in self.resolver.values(func.value))
+        )
 
     def _counts_samples(self, call: cst.Call) -> bool:
         """`len(x)` of a batch; the length of a list that grows by one a step is the same everywhere."""
