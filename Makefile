@@ -3,13 +3,22 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint docs benchmarks clean
+.PHONY: demo test test-long test-matrix lint docs benchmarks clean
 
 demo: $(VENV)/ready
 	$(BIN)/python benchmarks/demo.py
 
 test: $(VENV)/ready lint
 	$(BIN)/python -m pytest
+
+# What `make test` leaves out for the sake of time.
+test-long: $(VENV)/ready
+	$(BIN)/python -m pytest -m long
+
+# The runtime on other versions of TensorFlow, as far as their Pythons are found here. QUICK=1: the essentials only.
+test-matrix: $(VENV)/ready
+	$(BIN)/nox -t tensorflow -- $(if $(QUICK),quick)
+	$(if $(QUICK),,$(BIN)/nox -s openmpi)
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .
@@ -31,4 +40,4 @@ $(VENV)/ready: pyproject.toml
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist .nox .mypy_cache .pytest_cache .ruff_cache

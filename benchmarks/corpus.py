@@ -1,5 +1,8 @@
 """Runs every rule over the training code of published packages: what crashes, what is touched, how fast.
 
+The files of a package are grouped into programs as the command groups those of a folder; unit tests, which it passes
+over, stand alone here.
+
     python benchmarks/corpus.py [--cache FOLDER] [--diffs FOLDER] [FOLDER...]
 
 Downloads the wheels of PACKAGES and reads the Python files out of them; nothing is installed, imported or run, which
@@ -24,7 +27,7 @@ import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher, unified_diff
 from hashlib import sha256
 from pathlib import Path
@@ -33,11 +36,19 @@ from types import FrameType
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from migrator.engine import BrokenOutput, Finding, Outcome, ScriptSyntaxError, migrate  # noqa: E402
+from migrator.engine import (  # noqa: E402
+    BrokenOutput,
+    Failure,
+    Finding,
+    Outcome,
+    migrate_program,
+)
+from migrator.facts.api import RUNTIME  # noqa: E402
+from migrator.programs import Program, programs  # noqa: E402
+from migrator.project import is_unit_test  # noqa: E402
 from migrator.registry import all_rules  # noqa: E402
 from migrator.rule import Rule  # noqa: E402
-from migrator.source import UnreadableSource, is_about_training  # noqa: E402
-from migrator.targets.lockstep import MODULE as RUNTIME  # noqa: E402
+from migrator.source import is_about_training  # noqa: E402
 
 # Pinned, so that two runs see the same files.
 PACKAGES = (
@@ -50,12 +61,12 @@ PACKAGES = (
     "spektral==1.3.1",
     "deepctr==0.9.4",
 )
-TIME_LIMIT = 20.0  # CPU-seconds after which a file is given up
-SLOW = 2.0  # CPU-seconds from which a file is a defect
+TIME_LIMIT = 60.0  # CPU-seconds after which a program is given up
+SLOW_LINES = 2000.0  # lines per CPU-second below which a program is a defect, if it takes over a second
 
 
 class OutOfTime(BaseException):
-    """The time limit of a file has passed. No Exception: the engine must not take it for one of its own."""
+    """The time limit of a program has passed. No Exception: the engine must not take it for one of its own."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +81,12 @@ class File:
 
 
 @dataclass
-class Run:
-    """What came of one file: CPU-seconds of its first migration, what became of it, and what is wrong with that."""
+class Migrated:
+    """What came of one file, and what is wrong with that."""
 
     file: File
     mentions_training: bool
     lines: int
-    seconds: float = 0.0
     status: str = "untouched"
     refusals: tuple[Finding, ...] = ()
     defects: dict[str, str] = field(default_factory=dict)
@@ -88,7 +98,7 @@ DEFECTS = {
     "unbound": "outputs that use the runtime before they import it (must be 0)",
     "unstable": "second runs that change something (must be 0)",
     "stray": "files with lines changed outside of the reported sites (must be 0)",
-    "slow": f"files that take over {SLOW:g} CPU-seconds (must be 0)",
+    "slow": f"programs slower than {SLOW_LINES:g} lines per CPU-second (must be 0)",
 }
 STATUSES = {
     "migrated": "migrated",
@@ -134,53 +144,94 @@ def _files(source: Path) -> Iterator[File]:
                 yield File(package, name, wheel.read(name))
 
 
-def run(file: File, rules: Sequence[Rule], diffs: Path | None = None) -> Run:
-    """Migrates the file, and what came out once more; notes every defect. Writes the diff into a folder, if given."""
-    result = Run(file, is_about_training(file.data), file.data.count(b"\n"))
-    outcome = None
-    gc.collect()  # the cycles of the file before are not this one's time
+@dataclass
+class Run:
+    """One program: CPU-seconds of its first migration, and what came of its files."""
+
+    name: str
+    files: list[Migrated]
+    seconds: float = 0.0
+
+    @property
+    def trains(self) -> bool:
+        return any(migrated.mentions_training for migrated in self.files)
+
+    @property
+    def lines(self) -> int:
+        return sum(migrated.lines for migrated in self.files)
+
+
+def grouped(found: Iterable[File]) -> Iterator[tuple[Program, dict[Path, File]]]:
+    """The programs of each package, with its files by the paths that the programs know them by."""
+    packages: dict[str, dict[Path, File]] = {}
+    for file in found:
+        packages.setdefault(file.package, {})[Path("/", file.package, file.path)] = file
+    for package in packages.values():
+        tests = {path for path, file in package.items() if is_unit_test(path, file.data)}
+        for program in programs({path: file.data for path, file in package.items() if path not in tests}):
+            yield program, package
+        for path in sorted(tests):
+            yield Program({path: package[path].data}), package
+
+
+def run(program: Program, package: dict[Path, File], rules: Sequence[Rule], diffs: Path | None = None) -> Run:
+    """Migrates the program, and what came out once more; notes every defect. Writes diffs into a folder, if given."""
+    files = {
+        path: Migrated(package[path], is_about_training(data), data.count(b"\n"))
+        for path, data in program.files.items()
+    }
+    result = Run(next(iter(files.values())).file.name, list(files.values()))
+    first = result.files[0]
+    outcomes: dict[Path, Outcome | Failure] = {}
+    gc.collect()  # the cycles of the program before are not this one's time
     start = time.process_time()
     try:
-        outcome = _bounded(file.data, rules)
-    except (ScriptSyntaxError, UnreadableSource):
-        result.status = "unreadable"
+        outcomes = _bounded(program, rules)
     except BrokenOutput as error:
-        result.defects["broken"] = str(error)
+        first.defects["broken"] = str(error)
     except OutOfTime:
-        result.defects["slow"] = f"given up after {TIME_LIMIT:g} CPU-seconds"
+        first.defects["slow"] = f"given up after {TIME_LIMIT:g} CPU-seconds"
     except Exception:
-        result.defects["crash"] = traceback.format_exc()
+        first.defects["crash"] = traceback.format_exc()
     result.seconds = time.process_time() - start
-    if result.seconds > SLOW:
-        result.defects.setdefault("slow", f"{result.seconds:.1f} CPU-seconds")
-    if outcome is None:
-        return result
-    result.refusals = tuple(outcome.refusals)
-    if outcome.is_changed:
-        result.status = "partly" if outcome.refusals else "migrated"
-        result.defects.update(_defects(file, outcome, rules))
-        if diffs is not None:
-            written = diffs / file.package / f"{file.path}.diff"
-            written.parent.mkdir(parents=True, exist_ok=True)
-            written.write_text(_diff(file, outcome), encoding="utf-8", newline="")
-    elif outcome.refusals:
-        result.status = "refused"
+    if result.seconds > max(1.0, result.lines / SLOW_LINES):
+        first.defects.setdefault("slow", f"{result.seconds:.1f} CPU-seconds for {result.lines} lines")
+    for path, outcome in outcomes.items():
+        _note(files[path], outcome, diffs)
+    first.defects.update(_second_run(program, outcomes, package, rules))
     return result
 
 
-def _bounded(data: bytes, rules: Sequence[Rule]) -> Outcome:
+def _note(migrated: Migrated, outcome: Outcome | Failure, diffs: Path | None) -> None:
+    """What came of a file."""
+    if not isinstance(outcome, Outcome):
+        migrated.status = "unreadable"
+        return
+    migrated.refusals = tuple(outcome.refusals)
+    if outcome.is_changed:
+        migrated.status = "partly" if outcome.refusals else "migrated"
+        migrated.defects.update(_defects(outcome))
+        if diffs is not None:
+            written = diffs / migrated.file.package / f"{migrated.file.path}.diff"
+            written.parent.mkdir(parents=True, exist_ok=True)
+            written.write_text(_diff(migrated.file, outcome), encoding="utf-8", newline="")
+    elif outcome.refusals:
+        migrated.status = "refused"
+
+
+def _bounded(program: Program, rules: Sequence[Rule]) -> dict[Path, Outcome | Failure]:
     def give_up(signum: int, frame: FrameType | None) -> None:
         raise OutOfTime
 
     signal.signal(signal.SIGPROF, give_up)
     signal.setitimer(signal.ITIMER_PROF, TIME_LIMIT)
     try:
-        return migrate(data, rules)
+        return migrate_program(program, rules)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def _defects(file: File, outcome: Outcome, rules: Sequence[Rule]) -> Iterator[tuple[str, str]]:
+def _defects(outcome: Outcome) -> Iterator[tuple[str, str]]:
     problem = _compile_error(outcome.data)
     if problem and not _compile_error(outcome.old):
         yield "broken", problem
@@ -189,15 +240,25 @@ def _defects(file: File, outcome: Outcome, rules: Sequence[Rule]) -> Iterator[tu
     lines = stray_lines(outcome.old, outcome.data, outcome.findings)
     if lines:
         yield "stray", f"lines {', '.join(map(str, lines))}"
+
+
+def _second_run(
+    program: Program, outcomes: dict[Path, Outcome | Failure], package: dict[Path, File], rules: Sequence[Rule]
+) -> Iterator[tuple[str, str]]:
+    """What is wrong with migrating once more what was migrated."""
+    changed = {p: o.data for p, o in outcomes.items() if isinstance(o, Outcome) and o.is_changed}
+    if not changed:
+        return
     try:
-        again = _bounded(outcome.data, rules)
+        again = _bounded(replace(program, files={**program.files, **changed}), rules)
     except OutOfTime:
         yield "slow", f"the second run was given up after {TIME_LIMIT:g} CPU-seconds"
     except Exception:
         yield "crash", "in the second run: " + traceback.format_exc()
     else:
-        if again.is_changed:
-            yield "unstable", "\n" + _diff(file, again)
+        diffs = [_diff(package[p], o) for p, o in again.items() if isinstance(o, Outcome) and o.is_changed]
+        if diffs:
+            yield "unstable", "\n" + "\n".join(diffs)
 
 
 def _compile_error(data: bytes) -> str:
@@ -291,27 +352,36 @@ def _diff(file: File, outcome: Outcome) -> str:
 
 def report(runs: Sequence[Run]) -> str:
     """The tables, in markdown."""
-    training = [r for r in runs if r.mentions_training]
-    others = [r for r in runs if not r.mentions_training]
-    counted = Counter(kind for r in runs for kind in r.defects)
-    lines = sum(r.lines for r in training) / 1000
-    status = Counter(r.status for r in training)
+    files = [migrated for r in runs for migrated in r.files]
+    training = [migrated for migrated in files if migrated.mentions_training]
+    with_training = [r for r in runs if r.trains]
+    others = [r for r in runs if not r.trains]
+    counted = Counter(kind for migrated in files for kind in migrated.defects)
+    lines = sum(r.lines for r in with_training) / 1000
+    status = Counter(migrated.status for migrated in training)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    packages = Counter(migrated.file.package for migrated in files)
     rows = [
-        ("files", f"{len(runs)} in {len({r.file.package for r in runs})} packages"),
-        ("files that mention training", f"{len(training)}, {lines:.1f} KLOC"),
+        ("files", f"{len(files)} in {len(packages)} packages"),
+        ("files that mention training", f"{len(training)}, {sum(t.lines for t in training) / 1000:.1f} KLOC"),
+        (
+            "programs that train",
+            f"{len(with_training)}, of {sum(len(r.files) for r in with_training)} files, {lines:.1f} KLOC",
+        ),
         *((text, str(counted[kind])) for kind, text in DEFECTS.items()),
         *((text, str(status[name])) for name, text in STATUSES.items()),
-        ("KLOC per CPU-second, files that mention training", f"{lines / _seconds(training):.1f}"),
+        ("KLOC per CPU-second, programs that train", f"{lines / _seconds(with_training):.1f}"),
         ("files per CPU-second, other files", f"{len(others) / _seconds(others):,.0f}"),
-        ("peak memory of this process, all files in turn", f"{peak:.0f} MiB"),
+        ("peak memory of this process, all programs in turn", f"{peak:.0f} MiB"),
     ]
-    slowest = sorted(training, key=lambda r: -r.seconds)[:10]
+    slowest = sorted(with_training, key=lambda r: -r.seconds)[:10]
     parts = [
         _table("what", "measured", rows),
-        "Packages: " + ", ".join(f"{name} ({n} files)" for name, n in Counter(r.file.package for r in runs).items()),
+        "Packages: " + ", ".join(f"{name} ({n} files)" for name, n in packages.items()),
         _table(
-            "slowest files", "CPU-seconds", [(f"`{r.file.name}`, {r.lines} lines", f"{r.seconds:.2f}") for r in slowest]
+            "slowest programs, by their first file",
+            "CPU-seconds",
+            [(f"`{r.name}`, {len(r.files)} files, {r.lines} lines", f"{r.seconds:.2f}") for r in slowest],
         ),
         _table("refused: rule and reason", "files", _reasons(training)),
     ]
@@ -322,11 +392,11 @@ def _seconds(runs: Iterable[Run]) -> float:
     return sum(r.seconds for r in runs) or float("inf")
 
 
-def _reasons(runs: Iterable[Run]) -> list[tuple[str, str]]:
+def _reasons(files: Iterable[Migrated]) -> list[tuple[str, str]]:
     """How many files each reason refused something in; what stands in backquotes or counts is the script's own."""
     counts: Counter[str] = Counter()
-    for r in runs:
-        counts.update({f"`{f.rule}`: {re.sub(r'`[^`]*`|[0-9]+', '…', f.message)}" for f in r.refusals})
+    for migrated in files:
+        counts.update({f"`{f.rule}`: {re.sub(r'`[^`]*`|[0-9]+', '…', f.message)}" for f in migrated.refusals})
     return [(reason, str(number)) for reason, number in counts.most_common()]
 
 
@@ -344,9 +414,9 @@ def main() -> int:
     rules = list(all_rules().values())
     with tempfile.TemporaryDirectory() as temporary:
         wheels = download(given.cache or Path(temporary))
-        runs = [run(file, rules, given.diffs) for file in files([*wheels, *given.folders])]
+        runs = [run(p, package, rules, given.diffs) for p, package in grouped(files([*wheels, *given.folders]))]
     print(report(runs), end="")
-    defects = [(kind, r.file.name, text) for r in runs for kind, text in r.defects.items()]
+    defects = [(kind, m.file.name, text) for r in runs for m in r.files for kind, text in m.defects.items()]
     for kind, name, text in defects:
         print(f"{kind}: {name}: {text}", file=sys.stderr)
     return 1 if defects else 0

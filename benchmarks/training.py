@@ -1,10 +1,11 @@
-"""Training steps with two workers, lockstep against MultiWorkerMirroredStrategy, and what lockstep costs alone.
+"""Training steps on several workers: lockstep against MultiWorkerMirroredStrategy, Horovod and no communication.
 
-    python benchmarks/training.py            # prints the tables
-    python benchmarks/training.py --write    # also writes them to benchmarks/results/training.md
+    python benchmarks/training.py                     # prints the tables
+    python benchmarks/training.py --workers 2 --turns 1 --models large   # shorter
+    python benchmarks/training.py --write             # also writes them to benchmarks/results/training.md
 
-Both contenders run the same custom loop on the same data, in short turns one after the other, so that other
-load on the machine hits both alike. Every number is the median over the turns.
+All contenders train the same model on the same data, in short turns one after the other, so that other load on the
+machine hits all alike. Every number is the median over the turns; ratios compare medians of one run.
 """
 
 from __future__ import annotations
@@ -13,43 +14,121 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results" / "training.md"
-WORKERS = 2
-SIZES = {"small": "about 1 M parameters", "large": "about 27 M parameters"}
-TURNS = {"small": 3, "large": 2}
-STEPS = {"small": 60, "large": 8}
+WORKER = str(HERE / "training_worker.py")
+MODELS = {
+    "small": "about 1 M parameters",
+    "large": "about 27 M parameters",
+    "embedding": "13 M parameters, 12.8 M of them in an embedding",
+}
+NAMES = {
+    "tensorflow": "lockstep, tensorflow",
+    "mpi": "lockstep, mpi",
+    "strategy": "MultiWorkerMirroredStrategy",
+    "tuned-strategy": "the same, 4 MB packs",
+    "horovod": "Horovod",
+    "none": "no communication",
+}
 
 
-def table() -> str:
-    """Run everything (some minutes) and return the section of the results as markdown."""
+def contenders() -> list[str]:
+    """Those that can be run here."""
+    absent = set()
+    if find_spec("mpi4py") is None or _beside("mpiexec") is None:
+        absent.add("mpi")
+    if find_spec("horovod") is None:
+        absent.add("horovod")
+    return [name for name in NAMES if name not in absent]
+
+
+def table(workers: tuple[int, ...] = (2, 4), turns: int = 3, models: tuple[str, ...] = tuple(MODELS)) -> str:
+    """Run everything (many minutes) and return the section of the results as markdown."""
+    running = contenders()
     lines = [
         "## Training",
         "",
-        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, "
-        f"TensorFlow {_tensorflow_version()}; {WORKERS} workers on this machine, global batch 64.",
+        f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, TensorFlow "
+        f"{_tensorflow_version()}; workers on this machine, global batch 64, medians of {turns} turns. The ratio is to "
+        "MultiWorkerMirroredStrategy with 4 MB packs.",
         "",
-        "| model | lockstep, ms a step | MultiWorkerMirroredStrategy with defaults, ms a step | ratio |",
-        "|---|---|---|---|",
+        "| workers | model | style | " + " | ".join(f"{NAMES[name]}, ms a step (ratio)" for name in running) + " |",
+        "|---|---|---|" + "---|" * len(running),
     ]
-    for size, description in SIZES.items():
-        turns = [(_milliseconds("lockstep", size), _milliseconds("strategy", size)) for _ in range(TURNS[size])]
-        ours, theirs = (statistics.median(column) for column in zip(*turns))
-        lines.append(f"| {size} ({description}) | {ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} |")
-    overhead = statistics.median(_one_process_overhead())
-    lines += [
-        "",
-        f"One process, the same loop with and without the lockstep calls, 200 steps in alternation: {overhead:+.2%}.",
-        "",
-    ]
+    for count in workers:
+        for model in models:
+            for style in ("loop", "fit"):
+                times = _times(running, count, model, style, turns)
+                cells = [f"{times[name]:.1f} ({times[name] / times['tuned-strategy']:.2f})" for name in running]
+                lines.append(f"| {count} | {model} ({MODELS[model]}) | {style} | " + " | ".join(cells) + " |")
+    lines += ["", *_bandwidth(running), ""]
+    overhead = statistics.median(float(_run("alone", 1, "loop", "small")) for _ in range(turns))
+    lines += [f"One process, the same loop with and without the lockstep calls, in alternation: {overhead:+.2%}.", ""]
     return "\n".join(lines)
+
+
+def _times(running: list[str], workers: int, model: str, style: str, turns: int) -> dict[str, float]:
+    rounds = [{name: float(_run(name, workers, style, model)) for name in running} for _ in range(turns)]
+    return {name: statistics.median(one[name] for one in rounds) for name in running}
+
+
+def _bandwidth(running: list[str]) -> list[str]:
+    """How fast all-reduces of two workers are, beside a memcpy of as many bytes in each of them."""
+    engines = [name for name in ("tensorflow", "mpi") if name in running]
+    measured = {name: _run(f"bandwidth-{name}", 2, "loop", "small") for name in engines}
+    lines = [
+        "All-reduce of one float32 tensor in a function, 2 workers: MB/s of the tensor's bytes.",
+        "",
+        "| bytes | " + " | ".join(engines) + " | memcpy |",
+        "|---|" + "---|" * (len(engines) + 1),
+    ]
+    for rows in zip(*measured.values()):
+        size, copied = rows[0][0], rows[0][2]
+        rates = [f"{size / reduced / 1e6:.0f}" for _, reduced, _ in rows]
+        lines.append(f"| {size:,} | " + " | ".join(rates) + f" | {size / copied / 1e6:.0f} |")
+    return lines
+
+
+def _run(contender: str, workers: int, style: str, model: str) -> Any:
+    """One turn; what the worker of rank 0 has measured."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as outcome:
+        command = [*_launcher(contender, workers), WORKER, contender, style, model, outcome.name]
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+        # Keras 2 for all: the strategy fails with the optimizers of Keras 3.
+        environment["TF_USE_LEGACY_KERAS"] = "1"
+        environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+        if "strategy" in contender:
+            # lockstep would join the cluster by itself; the strategy has to.
+            environment["LOCKSTEP_BACKEND"] = "single"
+        if contender == "horovod":  # `lockstep run` shares out the cores to the others
+            threads = max(1, (os.cpu_count() or 1) // workers)
+            environment.update(TF_NUM_INTRAOP_THREADS=str(threads), TF_NUM_INTEROP_THREADS=str(max(2, threads)))
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
+        return json.loads(Path(outcome.name).read_text())
+
+
+def _launcher(contender: str, workers: int) -> list[str]:
+    if contender == "alone":
+        return [sys.executable]
+    if contender == "horovod":
+        return [_beside("horovodrun") or "horovodrun", "--gloo", "-np", str(workers), sys.executable]
+    backend = ["--backend", "mpi"] if contender.endswith("mpi") else []
+    return [sys.executable, "-m", "lockstep", "run", "-n", str(workers), *backend]
+
+
+def _beside(command: str) -> str | None:
+    return shutil.which(command, path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
 
 
 def _tensorflow_version() -> str:
@@ -63,153 +142,14 @@ def _tensorflow_version() -> str:
     return "unknown"
 
 
-def _milliseconds(contender: str, size: str) -> float:
-    """One turn: the workers' time a step, after warming up."""
-    with tempfile.NamedTemporaryFile(suffix=".json") as outcome:
-        _run([sys.executable, "-m", "lockstep", "run", "-n", str(WORKERS), __file__, contender, size, outcome.name])
-        return float(json.loads(Path(outcome.name).read_text()))
-
-
-def _one_process_overhead() -> list[float]:
-    with tempfile.NamedTemporaryFile(suffix=".json") as outcome:
-        _run([sys.executable, __file__, "alone", "small", outcome.name])
-        return [float(ratio) for ratio in json.loads(Path(outcome.name).read_text())]
-
-
-def _run(command: list[str]) -> None:
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
-    # Keras 2 for both: the strategy fails with the optimizers of Keras 3.
-    environment["TF_USE_LEGACY_KERAS"] = "1"
-    environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    if "strategy" in command:
-        # lockstep would join the cluster by itself; the strategy has to.
-        environment["LOCKSTEP_BACKEND"] = "single"
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
-    if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}")
-
-
-def _work(contender: str, size: str, outcome: Path) -> None:
-    """What the started processes do."""
-    work = {"lockstep": _lockstep_worker, "strategy": _strategy_worker, "alone": _alone}[contender]
-    result = work(size)
-    rank = json.loads(os.environ.get("TF_CONFIG", '{"task": {"index": 0}}'))["task"]["index"]
-    if rank == 0:
-        outcome.write_text(json.dumps(result))
-
-
-def _lockstep_worker(size: str) -> float:
-    import tensorflow as tf
-
-    import lockstep
-
-    model, optimizer = _model(size), tf.keras.optimizers.SGD(0.01, momentum=0.9)
-    lockstep.broadcast(model)
-    batches = iter(_dataset(64 // lockstep.size()))
-    step = _training_step(model, optimizer, reduce=True)
-    return _time(lambda: step(*next(batches)), STEPS[size])
-
-
-def _strategy_worker(size: str) -> float:
-    import tensorflow as tf
-
-    strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    with strategy.scope():
-        model, optimizer = _model(size), tf.keras.optimizers.SGD(0.01, momentum=0.9)
-    # Its optimizers reduce the gradients by themselves.
-    replica_step = _training_step(model, optimizer, reduce=False)
-    batches = iter(
-        strategy.distribute_datasets_from_function(lambda context: _dataset(context.get_per_replica_batch_size(64)))
-    )
-    step = tf.function(lambda batch: strategy.run(replica_step.python_function, args=batch))
-    return _time(lambda: step(next(batches)), STEPS[size])
-
-
-def _alone(size: str) -> list[float]:
-    """Ratios of time with and without lockstep, minus one, in alternation."""
-    import time
-
-    import tensorflow as tf
-
-    import lockstep
-
-    loops = []
-    for with_lockstep in (False, True):
-        tf.random.set_seed(1)
-        model, optimizer = _model(size), tf.keras.optimizers.SGD(0.01, momentum=0.9)
-        dataset = _dataset(64)
-        if with_lockstep:
-            lockstep.broadcast(model)
-            dataset = lockstep.shard_batches(dataset)
-        loops.append((_training_step(model, optimizer, reduce=with_lockstep), iter(dataset)))
-    times: list[list[float]] = [[], []]
-    for k in range(220):
-        for which, (step, batches) in enumerate(loops) if k % 2 else reversed(list(enumerate(loops))):
-            began = time.perf_counter()
-            float(step(*next(batches)))
-            times[which].append(time.perf_counter() - began)
-    plain, ours = (statistics.median(column[20:]) for column in times)
-    return [ours / plain - 1]
-
-
-def _training_step(model: Any, optimizer: Any, reduce: bool) -> Any:
-    import tensorflow as tf
-
-    import lockstep
-
-    @tf.function
-    def step(x: tf.Tensor, y: tf.Tensor) -> tf.Tensor:
-        with tf.GradientTape() as tape:
-            loss = _loss(y, model(x, training=True))
-        gradients = tape.gradient(loss, model.trainable_variables)
-        if reduce:
-            gradients = lockstep.all_reduce(gradients)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
-        return loss
-
-    return step
-
-
-def _model(size: str) -> Any:
-    import tensorflow as tf
-
-    widths = [512, 512, 512, 256] if size == "small" else [2048] * 7 + [512]
-    layers = [tf.keras.layers.Dense(width, activation="relu") for width in widths]
-    return tf.keras.Sequential([tf.keras.layers.Input((784,)), *layers, tf.keras.layers.Dense(10)])
-
-
-def _loss(y: Any, logits: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits))
-
-
-def _dataset(batch: int) -> Any:
-    import tensorflow as tf
-
-    x = tf.random.stateless_uniform([1024, 784], [1, 2])
-    y = tf.random.stateless_uniform([1024], [3, 4], 0, 10, tf.int32)
-    return tf.data.Dataset.from_tensor_slices((x, y)).repeat().batch(batch, drop_remainder=True).prefetch(2)
-
-
-def _time(step: Any, steps: int) -> float:
-    import time
-
-    for _ in range(5):
-        step()
-    times = []
-    for _ in range(steps):
-        began = time.perf_counter()
-        step()
-        times.append(time.perf_counter() - began)
-    return statistics.median(times) * 1000
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--workers", type=int, nargs="+", default=[2, 4])
+    parser.add_argument("--models", choices=list(MODELS), nargs="+", default=list(MODELS))
+    parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--write", action="store_true", help=f"write the tables to {RESULTS.name} too")
     options = parser.parse_args()
-    text = table()
+    text = table(tuple(options.workers), options.turns, tuple(options.models))
     print(text)
     if options.write:
         RESULTS.parent.mkdir(exist_ok=True)
@@ -217,7 +157,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] and sys.argv[1] in ("lockstep", "strategy", "alone"):
-        _work(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
-    else:
-        main()
+    main()

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from lockstep._call_names import named
 from lockstep._errors import MismatchError
 from lockstep._world import backend
 
@@ -41,14 +42,34 @@ def agree(call: str, signature: str, advice: str) -> None:
     call names the lockstep function, signature all that has to be equal, advice what the user should look
     at. Raises MismatchError on every rank, with every rank's call and signature, when they differ.
     """
-    messages = exchange(f"{call}\n{signature}".encode())
-    if all(message == messages[0] for message in messages):
-        return
+    messages = _exchange_named(call, signature)
+    if any(message != messages[0] for message in messages):
+        raise _mismatch(call, messages, advice)
+
+
+def tell(call: str, news: str, advice: str) -> list[str]:
+    """What each rank has to tell the others in this call, in rank order.
+
+    Raises MismatchError on every rank when another one is in another call.
+    """
+    messages = _exchange_named(call, news)
+    parts = [message.decode(errors="replace").partition("\n") for message in messages]
+    if any(its_call != call for its_call, _, _ in parts):
+        raise _mismatch(call, messages, advice)
+    return [its_news for _, _, its_news in parts]
+
+
+def _exchange_named(call: str, said: str) -> list[bytes]:
+    with named(call):
+        return exchange(f"{call}\n{said}".encode())
+
+
+def _mismatch(call: str, messages: list[bytes], advice: str) -> MismatchError:
     lines = []
     for rank, message in enumerate(messages):
         its_call, _, its_signature = message.decode(errors="replace").partition("\n")
         lines.append(f"  rank {rank}: {its_call} {_shortened(its_signature)}")
-    raise MismatchError(
+    return MismatchError(
         f"rank {backend().rank} of {backend().size}: the workers do not agree in {call}. {advice}\n" + "\n".join(lines)
     )
 
@@ -60,6 +81,16 @@ def agree_once(call: str, signature: str, advice: str) -> None:
         return
     agree(call, signature, advice)
     _seen.add(known)
+
+
+def compare_calls(call: str, signature: str, advice: str) -> None:
+    """`agree` on a collective call that is about to be made, or traced.
+
+    A traced call runs again and again and is compared when it is traced first; an eager one each time, since
+    it could meet another rank's first call of something else, and both would wait.
+    """
+    compare = agree if tf.executing_eagerly() else agree_once
+    compare(call, signature, advice)
 
 
 def describe(tensors: list[Any]) -> str:

@@ -5,6 +5,7 @@ The work is done in the modules that the functions import; those import TensorFl
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from lockstep import _world
@@ -32,54 +33,168 @@ def is_chief() -> bool:
 
 
 def barrier() -> None:
-    """Wait until every worker has come here.
+    """Wait until every worker has come here. In a tf.function: each time the function comes here.
 
     Raises MismatchError when another worker is in another collective call, LostWorkerError when one is gone.
     """
     if size() > 1:
-        from lockstep._agreement import agree
+        from lockstep._reduction import barrier as implementation
 
-        agree("barrier", "", "Every worker must come to the same barriers.")
+        implementation()
 
 
-def broadcast(values: Any, root_rank: int = 0) -> None:
-    """Give every worker the weights of the worker root_rank, in place.
+def broadcast(values: Any, root_rank: int = 0) -> Any:
+    """Give every worker the weights, or the values, of the worker root_rank.
 
-    values: a Keras model, layer or optimizer (Keras 3, Keras 2, tf_keras), a tf.Module or tf.Variable, or
-    nested lists, tuples and dicts of them. All variables are sent, BatchNorm statistics too, in their own
-    dtypes. A Keras model that has no variables yet, or gets more later, is synchronised the moment it gets
-    them, before anything is computed with them. An optimizer's state that does not exist yet is not sent.
+    Weights: a Keras model, layer or optimizer (Keras 3, Keras 2, tf_keras), a tf.Module or tf.Variable, or
+    nested lists, tuples and dicts of them. They are set in place, at once also while a tf.function is traced.
+    All variables are sent, BatchNorm statistics too, in their own dtypes. A Keras model that has no variables
+    yet, or gets more later, is synchronised the moment it gets them, before anything is computed with them. An
+    optimizer's state that does not exist yet is not sent.
+    Values: tensors, numpy arrays, numbers, bools and None, nested; of the same structure, dtypes and shapes on
+    all workers. The root's are returned, each as the kind of thing that was given.
 
+    Returns values; what is set in place is returned as it is.
     Raises ValueError for a root_rank that is no rank, and for a tf.Module without variables or an empty list;
-    TypeError for other objects; MismatchError when the workers' weights have other shapes or dtypes.
+    TypeError for other objects, and for weights and values mixed; MismatchError when the workers' weights or
+    values have other shapes or dtypes.
     """
     if size() > 1:
-        from lockstep._weights import broadcast as implementation
+        from lockstep._scattering import are_values, broadcast_values
+        from lockstep._weights import broadcast as broadcast_weights
 
-        implementation(values, root_rank)
+        if are_values(values):
+            return broadcast_values(values, root_rank)
+        broadcast_weights(values, root_rank)
+    return values
 
 
 def all_reduce(values: Any, reduction: str = "mean") -> Any:
     """Combine the workers' values; every worker gets the result, in the structure and shapes of values.
 
-    values: a tensor, variable, numpy array, number, tf.IndexedSlices or None, or nested lists, tuples and
+    values: a tensor, variable, numpy array, number, bool, tf.IndexedSlices or None, or nested lists, tuples and
     dicts of them. Tensors and variables give tensors of the same dtype; eagerly, numpy gives numpy, a Python
     number a Python number (the mean of integers is a float). None stays None. IndexedSlices stay sparse: they
-    come back with all workers' rows, rows of one index not merged.
-    reduction: "mean", "sum", "max" or "min"; IndexedSlices have only "mean" and "sum".
+    come back with all workers' rows, rows of one index not merged. float16 and bfloat16 are added in float32.
+    reduction: "mean", "sum", "max", "min" or "prod". IndexedSlices and complex numbers have only "mean" and
+    "sum"; bools only "max" (true on any worker) and "min" (true on all). With each mean and sum, the moving
+    statistics of the BatchNormalization layers that were broadcast are averaged as well, in place.
     Works eagerly and in tf.function, not in functions compiled with jit_compile=True.
 
-    Raises ValueError for another reduction; TypeError for values that are no numbers, and for the mean of
-    integer tensors; MismatchError on all workers when they reduce other shapes or dtypes; LostWorkerError, or
-    in a tf.function tf.errors.OpError, when another worker is gone.
+    Raises ValueError for another reduction; TypeError for values that are no numbers, that have no such
+    reduction, and for the mean of integer tensors; MismatchError on all workers when they reduce other shapes
+    or dtypes; LostWorkerError, or in a tf.function tf.errors.OpError, when another worker is gone.
     """
     if size() == 1:
         return values
-    from lockstep._reduction import all_reduce as implementation
-    from lockstep._reduction import check_reduction
+    from lockstep._gradients import reduce_in_step
 
-    check_reduction(reduction)
+    return reduce_in_step(values, reduction)
+
+
+def metric_result(metric: Any) -> Any:
+    """The result of a Keras metric over what all workers have updated it with; the metric itself stays as it is.
+
+    metric: a metric whose state is sums and counts, as that of all Keras metrics is. Returns what metric.result()
+    returns: most often a scalar tensor.
+
+    Raises TypeError for anything else; MismatchError when the workers' metrics have other states.
+    """
+    if size() == 1:
+        return metric.result()
+    from lockstep._metrics import metric_result as implementation
+
+    return implementation(metric)
+
+
+def reduce(values: Any, reduction: str = "mean", root_rank: int = 0) -> Any:
+    """Combine the workers' values; the worker root_rank gets the result, the others None.
+
+    values, reduction and what is raised: as for all_reduce; and ValueError for a root_rank that is no rank.
+    """
+    if size() == 1:
+        return values
+    from lockstep._reduction import reduce as implementation
+
+    return implementation(values, reduction, root_rank)
+
+
+def all_gather(values: Any) -> Any:
+    """Put the workers' values one after the other along the first axis; every worker gets all of them.
+
+    values: a tensor, variable, numpy array, number, bool, tf.IndexedSlices or None, or nested lists, tuples and
+    dicts of them. Tensors of shapes [k, ...], where k may differ from worker to worker, give one of shape
+    [sum of all k, ...], in rank order and the same dtype. Scalars give a vector [size()]. Eagerly, numpy arrays
+    and Python numbers give numpy arrays. Works eagerly and in tf.function.
+
+    Raises TypeError for other values; MismatchError on all workers when structures, dtypes or the shapes behind
+    the first axis differ; LostWorkerError, or in a tf.function tf.errors.OpError, when another worker is gone.
+    """
+    if size() == 1:
+        return _rows_of_one(values)
+    from lockstep._gathering import all_gather as implementation
+
+    return implementation(values)
+
+
+def gather(values: Any, root_rank: int = 0) -> Any:
+    """Put the workers' values one after the other along the first axis; root_rank gets them, the others None.
+
+    values and what is raised: as for all_gather; and ValueError for a root_rank that is no rank.
+    """
+    if size() == 1:
+        return _rows_of_one(values)
+    from lockstep._gathering import gather as implementation
+
+    return implementation(values, root_rank)
+
+
+def scatter(values: Any, root_rank: int = 0) -> Any:
+    """Divide the values of the worker root_rank: each worker gets its rows of them.
+
+    values: on the root a tensor, variable, numpy array or None, or nested lists, tuples and dicts of them; each
+    of a shape [size() * k, ...]. Worker r gets the rows from r * k to (r + 1) * k, shape [k, ...], of the same
+    dtype and kind. On the other workers values does not matter, and may be left None; but in a tf.function it
+    has to have the root's structure, dtypes and shapes.
+
+    Raises ValueError on all workers when a first axis is not divisible by size(), or root_rank is no rank;
+    TypeError for other values; MismatchError when another worker is in another call; LostWorkerError, or in a
+    tf.function tf.errors.OpError, when another worker is gone.
+    """
+    if size() == 1:
+        return values
+    from lockstep._scattering import scatter as implementation
+
+    return implementation(values, root_rank)
+
+
+def reduce_scatter(values: Any, reduction: str = "mean") -> Any:
+    """Combine the workers' values, and give each worker its rows of the result.
+
+    values: as for all_reduce, without scalars and IndexedSlices; each of a shape [size() * k, ...]. Worker r gets
+    the rows from r * k to (r + 1) * k of what all_reduce gives, shape [k, ...].
+
+    Raises ValueError when a first axis is not divisible by size() (where that is known only when a tf.function
+    runs, tf.errors.InvalidArgumentError); otherwise as all_reduce.
+    """
+    if size() == 1:
+        return values
+    from lockstep._reduction import reduce_scatter as implementation
+
     return implementation(values, reduction)
+
+
+def _rows_of_one(values: Any) -> Any:
+    """What gathering the values of one worker gives: the same, except that scalars become vectors."""
+    if isinstance(values, dict):
+        return type(values)({key: _rows_of_one(value) for key, value in values.items()})
+    if type(values) in (list, tuple):
+        return type(values)([_rows_of_one(value) for value in values])
+    if isinstance(values, numbers.Number) and not hasattr(values, "shape"):
+        import numpy
+
+        return numpy.array([values])
+    return values[None] if getattr(values, "shape", None) == () else values
 
 
 def distributed_optimizer(optimizer: Any, reduction: str = "mean") -> Any:
@@ -120,39 +235,72 @@ def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, drop_remaind
     return implementation(dataset, global_batch_size, drop_remainder)
 
 
-def shard_batches(dataset: Any) -> Any:
-    """Give each worker its slice of every global batch.
+def shard_batches(dataset: Any, loss: str = "mean") -> Any:
+    """Give each worker its part of every global batch.
 
     dataset: a tf.data.Dataset of batches (dense, ragged and sparse tensors, nested), a Keras Sequence or
-    PyDataset, a generator, or another iterable of batches of arrays. Of a batch of m rows rank r gets the
-    rows from m*r//N to m*(r+1)//N, at least one. All workers must produce the same batches in the same order.
+    PyDataset, a generator, or another iterable of batches of arrays. All workers must produce the same batches in
+    the same order.
+    loss: how the loss puts the samples of a batch together, "mean" or "sum" (also a sum that is divided by a
+    constant). Rank r gets the rows from m*r//N to m*(r+1)//N of a batch of m rows. Only where N does not divide m
+    and the loss is a mean, a batch is cut into fewer, equal parts, gcd(m, N) of them, and several workers compute the
+    same part: only so is the mean over the workers that over the batch.
 
-    Raises TypeError for what holds no batches, MismatchError when the workers' random states differ.
+    Raises TypeError for what holds no batches, ValueError for another loss, MismatchError when the workers' random
+    states differ.
     """
+    if loss not in ("mean", "sum"):
+        raise ValueError(f'loss must be "mean" or "sum", not {loss!r}')
     if size() == 1:
         return dataset
     from lockstep._batches import shard_batches as implementation
 
-    return implementation(dataset)
+    return implementation(dataset, loss)
 
 
-def shard_arrays(*arrays: Any, validation_split: float = 0.0) -> Any:
+def shard_batch(*values: Any, loss: str = "mean") -> Any:
+    """Give each worker its rows of one global batch, for loops that make their batches by themselves.
+
+    values: what shard_arrays takes, and tensors in a tf.function; all with the global batch's m rows along the first
+    axis, the same on all workers. One value comes back alone, several as a list; None passes through.
+    loss: how the loss puts the rows together, "mean" or "sum" (also a sum that is divided by a constant). Rank r gets
+    the rows i with i % N == r. Only where N does not divide m and the loss is a mean, the batch is dealt out into
+    fewer, equal parts, gcd(m, N) of them, and several workers compute the same part: only so is the mean over the
+    workers that over the batch.
+
+    Raises ValueError for unequal numbers of rows and for another loss, TypeError for what has no rows, and outside
+    of tf.function MismatchError when the workers' random states differ.
+    """
+    if loss not in ("mean", "sum"):
+        raise ValueError(f'loss must be "mean" or "sum", not {loss!r}')
+    if size() == 1:
+        return values[0] if len(values) == 1 else list(values)
+    from lockstep._batch import shard_batch as implementation
+
+    return implementation(values, loss)
+
+
+def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | None = None) -> Any:
     """Give each worker its share of arrays: the samples i with i % size() == rank().
 
     arrays: numpy arrays, tensors, pandas objects, scipy sparse matrices, or lists, tuples and dicts of them,
-    samples along the first axis; None passes through. One argument comes back alone, several as a list. All
-    workers get equally many samples; where size() does not divide, the first ones come once more.
+    samples along the first axis; None passes through. One argument comes back alone, several as a list.
     validation_split: what `fit` will be given; the share is arranged so that fit's cut separates the worker's
     share of the global training part from its share of the global validation part.
+    batch_size: the global batch size of the `fit` that trains on the share. With it, workers may get a sample more or
+    less than others, such that all make as many steps as one process, and `fit` weighs the last batch by its rows.
+    Only where that batch has fewer samples than there are workers, some of them come more than once. Without it
+    all workers get equally many samples; where size() does not divide, the first ones come once more.
 
-    Raises ValueError for arrays of different lengths and for a validation_split outside [0, 1), TypeError for
-    what cannot be split by samples, MismatchError when the workers' arrays differ.
+    Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), and a batch_size that
+    size() does not divide; TypeError for what cannot be split by samples, MismatchError when the workers' arrays
+    differ.
     """
     if size() == 1:
         return arrays[0] if len(arrays) == 1 else list(arrays)
     from lockstep._arrays import shard_arrays as implementation
 
-    return implementation(arrays, validation_split)
+    return implementation(arrays, validation_split, batch_size)
 
 
 def local_batch_size(global_batch_size: int) -> int:

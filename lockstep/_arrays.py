@@ -10,7 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep._agreement import agree
+from lockstep._batch_size import local_batch_size
 from lockstep._random_state import let_fit_shuffle_anew
+from lockstep._row_weights import note_uneven_share
 from lockstep._world import backend
 
 _CHECKED_ROWS = 64
@@ -20,12 +22,12 @@ _ADVICE = (
 )
 
 
-def shard_arrays(arrays: tuple[Any, ...], validation_split: float) -> Any:
+def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: int | None) -> Any:
     if not arrays:
         raise ValueError("lockstep.shard_arrays needs at least one argument")
     if not 0.0 <= validation_split < 1.0:
         raise ValueError(f"validation_split must be at least 0 and less than 1, not {validation_split}")
-    leaves = [leaf for array in arrays for leaf in _leaves(array)]
+    leaves = [leaf for array in arrays for leaf in leaves_of(array)]
     lengths = sorted({_length(leaf) for leaf in leaves})
     if len(lengths) > 1:
         raise ValueError(
@@ -34,26 +36,51 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float) -> Any:
         )
     if lengths:
         agree("shard_arrays", _fingerprint(leaves, lengths[0]), _ADVICE)
-        indices = share_of(lengths[0], backend().rank, backend().size, validation_split)
-        arrays = tuple(_take(array, indices) for array in arrays)
+        size = backend().size
+        local = None if batch_size is None else local_batch_size(batch_size, size)
+        if local is not None and not splits_evenly(lengths[0], size, validation_split, local):
+            note_uneven_share()
+        indices = share_of(lengths[0], backend().rank, size, validation_split, local)
+        arrays = tuple(take(array, indices) for array in arrays)
         let_fit_shuffle_anew()
     return arrays[0] if len(arrays) == 1 else list(arrays)
 
 
-def share_of(samples: int, rank: int, size: int, validation_split: float = 0.0) -> np.ndarray[Any, Any]:
-    """Which of `samples` samples a rank gets: int64 indices, equally many on all ranks.
+def share_of(
+    samples: int, rank: int, size: int, validation_split: float = 0.0, local_batch: int | None = None
+) -> np.ndarray[Any, Any]:
+    """Which of `samples` samples a rank gets, int64 indices; so many that all ranks make the same number of steps.
 
     With a validation split, Keras cuts the local array; where it cuts, the rank's share of the global
     training part ends and its share of the global validation part begins.
     """
     training = _keras_split(samples, validation_split)
-    local_training = math.ceil(training / size)
-    share = _cyclic(0, training, rank, size, local_training)
+    share = _training_share(training, rank, size, local_batch)
     validation = samples - training
     if validation == 0:
         return share
-    local_validation = _validation_length(validation / size, local_training, validation_split)
+    local_validation = _validation_length(validation / size, len(share), validation_split)
     return np.concatenate([share, _cyclic(training, validation, rank, size, local_validation)])
+
+
+def splits_evenly(samples: int, size: int, validation_split: float, local_batch: int) -> bool:
+    """Whether all ranks' training shares have one length."""
+    training = _keras_split(samples, validation_split)
+    return len({len(_training_share(training, rank, size, local_batch)) for rank in (0, size - 1)}) == 1
+
+
+def _training_share(samples: int, rank: int, size: int, local_batch: int | None) -> np.ndarray[Any, Any]:
+    if local_batch is None:
+        return _cyclic(0, samples, rank, size, math.ceil(samples / size))
+    last = samples % (local_batch * size)
+    full = samples - last
+    if last == 0 or last >= size:
+        return np.arange(rank, samples, size, dtype=np.int64)
+    # Every rank needs a row of the last batch, for a step without one has no gradient. All its samples come equally
+    # often where the local batch has room for that.
+    slots = math.ceil(size / last) * last if local_batch > 1 else size
+    length = len(range(rank, slots, size))
+    return np.concatenate([_cyclic(0, full, rank, size, full // size), _cyclic(full, last, rank, size, length)])
 
 
 def _keras_split(samples: int, validation_split: float) -> int:
@@ -89,17 +116,17 @@ def _is_container(value: Any) -> bool:
     )
 
 
-def _leaves(value: Any) -> list[Any]:
+def leaves_of(value: Any) -> list[Any]:
     if value is None:
         return []
     if isinstance(value, dict):
-        return [leaf for element in value.values() for leaf in _leaves(element)]
+        return [leaf for element in value.values() for leaf in leaves_of(element)]
     if _is_container(value):
-        return [leaf for element in value for leaf in _leaves(element)]
+        return [leaf for element in value for leaf in leaves_of(element)]
     if isinstance(value, tf.data.Dataset):
-        raise TypeError("lockstep.shard_arrays takes arrays; for a dataset there is lockstep.shard_batches")
+        raise TypeError("a dataset is no array: for datasets there is lockstep.shard_batches")
     if isinstance(value, tf.SparseTensor) or not (hasattr(value, "__getitem__") and _has_length(value)):
-        raise TypeError(f"lockstep.shard_arrays cannot split a {type(value).__name__} by samples")
+        raise TypeError(f"lockstep cannot split a {type(value).__name__} by samples")
     return [value]
 
 
@@ -114,13 +141,13 @@ def _length(array: Any) -> int:
     return len(array) if getattr(array, "shape", None) is None else int(array.shape[0])
 
 
-def _take(value: Any, indices: np.ndarray[Any, Any]) -> Any:
+def take(value: Any, indices: np.ndarray[Any, Any]) -> Any:
     if value is None:
         return None
     if isinstance(value, dict):
-        return {name: _take(element, indices) for name, element in value.items()}
+        return {name: take(element, indices) for name, element in value.items()}
     if _is_container(value):
-        return type(value)(_take(element, indices) for element in value)
+        return type(value)(take(element, indices) for element in value)
     if hasattr(value, "iloc"):
         return value.iloc[indices]
     if isinstance(value, (tf.Tensor, tf.Variable, tf.RaggedTensor)):
@@ -135,7 +162,7 @@ def _fingerprint(leaves: list[Any], samples: int) -> str:
     rows = np.unique(np.linspace(0, max(samples - 1, 0), min(samples, _CHECKED_ROWS)).astype(np.int64))
     checksum = 0
     for leaf in leaves:
-        checksum = zlib.crc32(_bytes(_take(leaf, rows)), checksum)
+        checksum = zlib.crc32(_bytes(take(leaf, rows)), checksum)
     return f"{len(leaves)} arrays of {samples} samples, checksum {checksum:08x}"
 
 

@@ -1,13 +1,19 @@
-"""shard_batches: each rank its slice of every global batch, for data that is batched already.
+"""shard_batches: each rank its part of every global batch, for data that is batched already.
 
-The slices of all ranks put together are the global batch, whatever its size, and each rank makes as many
-steps as one process would. That holds only while all ranks see the batches in the same order.
+Each rank makes as many steps as one process would, and the ranks' gradients put together are those of the global
+batch, whatever its size. That holds only while all ranks see the batches in the same order.
+
+For a loss that is a mean, all parts must have one size, or averaging would weigh their rows unevenly. So a batch of
+m rows is cut into gcd(m, N) equal parts: N of them where N divides m; fewer otherwise, and then several ranks compute
+the same part. For a loss that is a sum, every row must count once, so it is cut into N parts that differ by a row.
 """
 
 from __future__ import annotations
 
 import inspect
+import math
 import types
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,19 +24,34 @@ from lockstep._random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep._world import backend
 
 
-def bounds(rows: Any, rank: int, size: int) -> tuple[Any, Any]:
-    """The rank's part of `rows` rows: its first row and the one behind its last; never empty."""
-    first = rows * rank // size
-    end = rows * (rank + 1) // size
-    if isinstance(rows, int):
-        return first, max(end, first + 1)
-    return first, tf.maximum(end, first + 1)
+class _Cut:
+    """Which rows of a batch are this rank's."""
+
+    def __init__(self, loss: str) -> None:
+        self._rank, self._size = backend().rank, backend().size
+        self._repeats = loss == "mean"
+        self._parts_by_remainder = [math.gcd(rows, self._size) for rows in range(self._size)]
+
+    def __call__(self, rows: Any) -> tuple[Any, Any]:
+        """The first row and the one behind the last, of `rows` rows: an int or an integer tensor."""
+        rank, parts = self._rank, self._size
+        if self._repeats:
+            parts = self._number_of_parts(rows)
+            rank = rank * parts // self._size
+        return rows * rank // parts, rows * (rank + 1) // parts
+
+    def _number_of_parts(self, rows: Any) -> Any:
+        if isinstance(rows, int):
+            return self._parts_by_remainder[rows % self._size]
+        return tf.gather(tf.constant(self._parts_by_remainder, rows.dtype), rows % self._size)
 
 
-def shard_batches(batches: Any) -> Any:
+def shard_batches(batches: Any, loss: str) -> Any:
+    cut = _Cut(loss)
     if isinstance(batches, tf.data.Dataset):
         agree_on_dataset_order("shard_batches")
-        return _shard_dataset(batches)
+        _warn_of_size(batches, loss)
+        return _shard_dataset(batches, cut)
     if isinstance(batches, (str, bytes, dict, np.ndarray)) or tf.is_tensor(batches):
         raise TypeError(
             "lockstep.shard_batches takes a tf.data.Dataset, a Keras Sequence or another iterable of "
@@ -38,50 +59,62 @@ def shard_batches(batches: Any) -> Any:
         )
     agree_on_host_order("shard_batches")
     if hasattr(batches, "__getitem__") and hasattr(batches, "__len__") and not isinstance(batches, (list, tuple)):
-        return _shard_sequence(batches)
+        return _shard_sequence(batches, cut)
     if inspect.isgenerator(batches) or hasattr(batches, "__next__"):
-        return (_own_rows(batch) for batch in batches)
+        return (_own_rows(batch, cut) for batch in batches)
     if not hasattr(batches, "__iter__"):
         raise TypeError(f"lockstep.shard_batches: a {type(batches).__name__} cannot be iterated over")
-    return IterableShare(batches)
+    return IterableShare(batches, cut)
 
 
-def _shard_dataset(dataset: Any) -> Any:
-    rank, size = backend().rank, backend().size
+def _warn_of_size(dataset: Any, loss: str) -> None:
+    """Say that workers repeat each other's work where every batch is known to do without a remainder."""
+    size = backend().size
+    shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(dataset.element_spec)]
+    sizes = {shape[0] for shape in shapes if shape is not None and shape.rank}
+    for rows in sizes - {None}:
+        if loss == "mean" and rows % size:
+            warnings.warn(
+                f"lockstep.shard_batches: batches of {rows} rows do not split evenly over {size} workers, so "
+                f"they are cut into {math.gcd(rows, size)} and several workers compute the same part; a batch size "
+                f"that is a multiple of {size} makes training faster",
+                stacklevel=4,
+            )
 
+
+def _shard_dataset(dataset: Any, cut: _Cut) -> Any:
     def own_rows(*element: Any) -> Any:
         batch = element if type(dataset.element_spec) is tuple else element[0]
-        return tf.nest.map_structure(lambda component: _rows_of_tensor(component, rank, size), batch)
+        return tf.nest.map_structure(lambda component: _rows_of_tensor(component, cut), batch)
 
     return dataset.map(own_rows, num_parallel_calls=tf.data.experimental.AUTOTUNE, deterministic=True)
 
 
-def _rows_of_tensor(tensor: Any, rank: int, size: int) -> Any:
+def _rows_of_tensor(tensor: Any, cut: _Cut) -> Any:
     if isinstance(tensor, tf.SparseTensor):
         shape = tensor.dense_shape
-        first, end = bounds(shape[0], rank, size)
+        first, end = cut(shape[0])
         start = tf.concat([first[None], tf.zeros_like(shape[1:])], 0)
         return tf.sparse.slice(tensor, start, tf.concat([(end - first)[None], shape[1:]], 0))
     if isinstance(tensor, tf.RaggedTensor):
-        first, end = bounds(tensor.nrows(), rank, size)
+        first, end = cut(tensor.nrows())
         return tensor[first:end]
     if tensor.shape.rank == 0:
         return tensor
     static = tensor.shape[0] if tensor.shape.rank is not None else None
-    first, end = bounds(tf.shape(tensor)[0] if static is None else static, rank, size)
+    first, end = cut(tf.shape(tensor)[0] if static is None else static)
     return tensor[first:end]
 
 
-def _own_rows(batch: Any) -> Any:
+def _own_rows(batch: Any, cut: _Cut) -> Any:
     """The rank's rows of a batch of arrays, tensors, or nested tuples, lists and dicts of them."""
-    rank, size = backend().rank, backend().size
 
     def rows(component: Any) -> Any:
         if isinstance(component, (tf.Tensor, tf.RaggedTensor, tf.SparseTensor)):
-            return _rows_of_tensor(component, rank, size)
+            return _rows_of_tensor(component, cut)
         if not getattr(component, "shape", None):
             return component
-        first, end = bounds(int(component.shape[0]), rank, size)
+        first, end = cut(int(component.shape[0]))
         return component.iloc[first:end] if hasattr(component, "iloc") else component[first:end]
 
     return tf.nest.map_structure(rows, batch)
@@ -90,24 +123,25 @@ def _own_rows(batch: Any) -> Any:
 class IterableShare:
     """An iterable of global batches, seen as this rank's slices of them; as often as the original."""
 
-    def __init__(self, batches: Any) -> None:
+    def __init__(self, batches: Any, cut: _Cut) -> None:
         self._batches = batches
+        self._cut = cut
 
     def __iter__(self) -> Iterator[Any]:
-        return (_own_rows(batch) for batch in self._batches)
+        return (_own_rows(batch, self._cut) for batch in self._batches)
 
     def __len__(self) -> int:
         return len(self._batches)
 
 
-def _shard_sequence(sequence: Any) -> Any:
+def _shard_sequence(sequence: Any, cut: _Cut) -> Any:
     """The same sequence whose __getitem__ gives the rank's rows; Keras looks at its class and options."""
     cls = type(sequence)
     if getattr(cls, "_lockstep_share", False):
         return sequence
 
     def own_item(self: Any, index: Any) -> Any:
-        return _own_rows(cls.__getitem__(self, index))
+        return _own_rows(cls.__getitem__(self, index), cut)
 
     def fill(namespace: dict[str, Any]) -> None:
         namespace["__getitem__"] = own_item

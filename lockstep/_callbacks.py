@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lockstep import _keras
+from lockstep import _keras, _row_weights
 from lockstep._agreement import agree
 from lockstep._random_state import seed_again
 from lockstep._reduction import all_reduce
@@ -114,15 +114,27 @@ class _AverageLogs:
         # XLA cannot hold collectives between workers; Keras chooses it by itself on some devices.
         if getattr(model, "jit_compile", False):
             model.jit_compile = False
+        self._rows = _row_weights.see_through(model)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self._rows is not None:
+            self._rows.taken()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         check_all_sent()
+        rows = self._rows.taken() if self._rows is not None else None
         if not logs:
             return
         names = sorted(name for name, value in logs.items() if _is_number(value))
         agree("averaging epoch logs", " ".join(names), _ADVICE)
-        averages = all_reduce([np.float64(logs[name]) for name in names], "mean")
-        logs.update((name, float(average)) for name, average in zip(names, averages))
+        # Validation has no rows counted, its parts are even.
+        weights = [np.float64(1.0 if rows is None or name.startswith("val_") else rows) for name in names]
+        weighted = [np.float64(logs[name]) * weight for name, weight in zip(names, weights)]
+        totals, weights = all_reduce([weighted, weights], "sum")
+        logs.update((name, float(total / weight)) for name, total, weight in zip(names, totals, weights))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        _row_weights.look_away(self.model)  # type: ignore[attr-defined]
 
 
 class _StopTogether:
@@ -137,6 +149,9 @@ class _StopTogether:
     def on_train_begin(self, logs: Any = None) -> None:
         model: Any = self.model  # type: ignore[attr-defined]
         if self._restores:
+            # What the chief has restored may have built its optimizer; the others' has no state yet.
+            if all_reduce(int(model.optimizer.built), "max") and not model.optimizer.built:
+                model.optimizer.build(model.trainable_variables)
             broadcast([model, *variables_of(model.optimizer)], 0)
             model._initial_epoch = int(all_reduce(model._initial_epoch or 0, "max"))
 

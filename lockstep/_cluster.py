@@ -11,18 +11,21 @@ from lockstep._errors import JoinError
 
 _JOINED = "LOCKSTEP_JOINED_PID"
 DEFAULT_STALL_SECONDS = 600.0
+DEFAULT_JOIN_SECONDS = 600.0
 
 
 @dataclass(frozen=True)
 class Cluster:
     """This process's place among the workers that train together.
 
-    addresses holds "host:port" of every worker in rank order; it is empty for a single process.
+    local_rank and local_size count the workers on this process's machine. addresses holds "host:port" of every
+    worker in rank order; it is empty for a single process.
     """
 
     rank: int
     size: int
     local_rank: int
+    local_size: int = 1
     addresses: tuple[str, ...] = ()
 
 
@@ -32,11 +35,11 @@ ALONE = Cluster(rank=0, size=1, local_rank=0)
 def from_tf_config() -> Cluster:
     """The cluster that TF_CONFIG describes, `ALONE` when it names fewer than two workers.
 
-    Raises JoinError when TF_CONFIG is set but cannot be used: not JSON, a task outside the cluster,
-    parameter servers or an evaluator (those need other strategies than data parallelism).
+    Raises JoinError when TF_CONFIG is set but cannot be used: not JSON, a task outside the cluster, an evaluator,
+    parameter servers (those need another strategy than data parallelism).
     """
     text = os.environ.get("TF_CONFIG", "").strip()
-    if not text or _is_child_of_worker():
+    if not text or is_child_of_worker():
         return ALONE
     try:
         config = json.loads(text)
@@ -44,6 +47,7 @@ def from_tf_config() -> Cluster:
         task: dict[str, Any] = dict(config.get("task") or {})
     except (ValueError, TypeError, AttributeError) as error:
         raise JoinError(f"TF_CONFIG is not the JSON object that TensorFlow expects: {error}") from error
+    _refuse_other_roles(jobs, task)
     workers = [("chief", i) for i in range(len(jobs.get("chief", [])))]
     workers += [("worker", i) for i in range(len(jobs.get("worker", [])))]
     if len(workers) < 2:
@@ -57,7 +61,20 @@ def from_tf_config() -> Cluster:
             "lockstep trains on chief and worker tasks only"
         ) from error
     addresses = tuple(str(jobs[kind][index]) for kind, index in workers)
-    return Cluster(rank, len(workers), _local_rank(rank, addresses), addresses)
+    return Cluster(rank, len(workers), *_local_place(rank, addresses), addresses)
+
+
+def _refuse_other_roles(jobs: dict[str, list[str]], task: dict[str, Any]) -> None:
+    if jobs.get("ps") or task.get("type") == "ps":
+        raise JoinError(
+            "TF_CONFIG names parameter servers (ps). lockstep trains on chief and worker tasks only, which keep the "
+            "weights themselves: start the job without ps tasks."
+        )
+    if task.get("type") == "evaluator":
+        raise JoinError(
+            "TF_CONFIG makes this process an evaluator. lockstep trains on chief and worker tasks only, and a migrated "
+            "script evaluates by itself: start the job without an evaluator task."
+        )
 
 
 def mark_joined() -> None:
@@ -65,17 +82,18 @@ def mark_joined() -> None:
     os.environ[_JOINED] = str(os.getpid())
 
 
-def _is_child_of_worker() -> bool:
+def is_child_of_worker() -> bool:
     """Whether a worker started this process, say to load data: its place in the cluster is taken."""
     return os.environ.get(_JOINED, str(os.getpid())) != str(os.getpid())
 
 
-def _local_rank(rank: int, addresses: tuple[str, ...]) -> int:
-    stated = os.environ.get("LOCKSTEP_LOCAL_RANK")
-    if stated is not None:
-        return int(stated)
+def _local_place(rank: int, addresses: tuple[str, ...]) -> tuple[int, int]:
+    """This worker's number on its machine, and how many there are: as a launcher stated it, else by host name."""
     hosts = [address.rsplit(":", 1)[0] for address in addresses]
-    return hosts[:rank].count(hosts[rank])
+    counted = hosts[:rank].count(hosts[rank]), hosts.count(hosts[rank])
+    return int(os.environ.get("LOCKSTEP_LOCAL_RANK", counted[0])), int(
+        os.environ.get("LOCKSTEP_LOCAL_SIZE", counted[1])
+    )
 
 
 def stall_seconds() -> float:
@@ -83,13 +101,25 @@ def stall_seconds() -> float:
 
     Raises JoinError when it is not a positive number.
     """
-    text = os.environ.get("LOCKSTEP_STALL_SECONDS", "").strip()
+    return _seconds("LOCKSTEP_STALL_SECONDS", DEFAULT_STALL_SECONDS)
+
+
+def join_seconds() -> float:
+    """How long the workers wait for each other at the start: LOCKSTEP_JOIN_SECONDS, 600 unless set.
+
+    Raises JoinError when it is not a positive number.
+    """
+    return _seconds("LOCKSTEP_JOIN_SECONDS", DEFAULT_JOIN_SECONDS)
+
+
+def _seconds(name: str, default: float) -> float:
+    text = os.environ.get(name, "").strip()
     if not text:
-        return DEFAULT_STALL_SECONDS
+        return default
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise JoinError(f"LOCKSTEP_STALL_SECONDS must be a positive number of seconds, not {text!r}")
+        raise JoinError(f"{name} must be a positive number of seconds, not {text!r}")
     return seconds

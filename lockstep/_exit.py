@@ -16,8 +16,11 @@ import time
 from types import TracebackType
 from typing import Any
 
+from lockstep import _news, _script_line
 from lockstep._agreement import exchange
+from lockstep._call_names import named
 from lockstep._errors import LostWorkerError
+from lockstep._whereabouts import END_OF_SCRIPT
 from lockstep._world import backend
 
 # The chief may still evaluate and save for minutes; it does not need the others for that.
@@ -26,6 +29,9 @@ _WAIT_SECONDS = 30.0
 _FAILED_SECONDS = 5.0
 # The chief hosts the service that the others talk to until their process is gone.
 _LINGER_SECONDS = 0.5
+# The reason may become known a little after the failure.
+_NEWS_SECONDS = 4.0
+_LONGEST_QUOTE = 400
 # By this the launcher knows that another worker failed first.
 LAUNCHER_MARK = "a collective call with the other workers failed"
 _TENSORFLOW_LOSSES = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError")
@@ -40,7 +46,7 @@ def install() -> None:
         global _failed
         _failed = True
         previous(kind, error, trace)
-        _report(error)
+        _report(error, _script_line.of_traceback(trace))
         # Threads of the script that nobody ends would keep the process, and with it the peers, waiting.
         timer = threading.Timer(_FAILED_SECONDS, _end_failed)
         timer.daemon = True
@@ -51,31 +57,39 @@ def install() -> None:
     atexit.register(_leave, os.getpid())
 
 
-def _report(error: BaseException) -> None:
-    here = f"lockstep: rank {backend().rank} of {backend().size}"
+def _report(error: BaseException, line: str) -> None:
+    here = f"rank {backend().rank} of {backend().size}"
+    at = f" at {line}" if line else ""
     if is_loss_of_peer(error):
-        text = f"{here} ended because {LAUNCHER_MARK}; the first worker that ended says why"
+        news = _news.wait_for_news(_NEWS_SECONDS)
+        text = f"{here} ended{at} because {LAUNCHER_MARK}: {news.text if news else 'the first that ended says why'}"
     else:
-        text = f"{here} ended by {type(error).__name__}"
-    print(text, file=sys.stderr, flush=True)
+        text = f"{here} ended by {type(error).__name__}{at}"
+        _news.tell_failure(f"{text}: {str(error)[:_LONGEST_QUOTE]}")
+    print(f"lockstep: {text}", file=sys.stderr, flush=True)
 
 
 def is_loss_of_peer(error: BaseException) -> bool:
     """Whether an error tells that another worker is gone, rather than what went wrong first."""
-    return isinstance(error, LostWorkerError) or type(error).__name__ in _TENSORFLOW_LOSSES
+    if isinstance(error, LostWorkerError):
+        return True
+    if type(error).__name__ not in _TENSORFLOW_LOSSES:
+        return False
+    news = _news.wait_for_news(_NEWS_SECONDS)
+    return news is None or news.peer_lost
 
 
 def _leave(process: int) -> None:
     if os.getpid() != process:  # a fork
         return
     if _failed:
-        backend().abandon()
         logging.shutdown()
+        backend().abandon()
         _end_failed()
     # The work is done; a peer that failed, or that has waited long enough, is none of this rank's business.
-    with contextlib.suppress(Exception), backend().patience(_WAIT_SECONDS):
+    with contextlib.suppress(Exception), backend().patience(_WAIT_SECONDS), named(END_OF_SCRIPT):
         exchange(b"leaving")
-    backend().abandon()
+    backend().close()
     if backend().rank == 0:
         time.sleep(_LINGER_SECONDS)
 

@@ -1,18 +1,22 @@
 """distributed_optimizer: an optimizer that reduces gradients over the workers before it applies them.
 
-The instance stays what it is; only its class becomes a subclass of its own class, of the same name and
-module, so that saving, restoring and isinstance go on as before. The gradients are reduced before the
+The instance stays what it is; only its type becomes a subclass of its own class, which it still names as its
+`__class__`, so that saving, restoring and isinstance go on as before. The gradients are reduced before the
 optimizer's own work, hence before clipping, weight decay and accumulation.
 """
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import functools
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from lockstep import _keras
-from lockstep._reduction import all_reduce, check_reduction
+from lockstep._gradients import reduce_in_step
+from lockstep._reduction import check_reduction
 
 _MARK = "_lockstep_reduction"
 _classes: dict[tuple[type, str], type] = {}
@@ -50,29 +54,58 @@ def _make_distributed(optimizer: Any, reduction: str) -> None:
     cls = type(optimizer)
     if (cls, reduction) not in _classes:
         _classes[cls, reduction] = _distributed_class(cls, reduction)
-    optimizer.__class__ = _classes[cls, reduction]
+    _become(optimizer, _classes[cls, reduction])
 
 
 def _distributed_class(cls: Any, reduction: str) -> type:
     def apply(self: Any, grads: Any, trainable_variables: Any = None, **kwargs: Any) -> Any:
-        return cls.apply(self, all_reduce(list(grads), reduction), trainable_variables, **kwargs)
+        reduced = reduce_in_step(list(grads), reduction, trainable_variables or ())
+        return cls.apply(self, reduced, trainable_variables, **kwargs)
 
     def apply_gradients(self: Any, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
         pairs = [tuple(pair) for pair in grads_and_vars]
-        reduced = all_reduce([gradient for gradient, _ in pairs], reduction)
+        reduced = reduce_in_step([gradient for gradient, _ in pairs], reduction, [variable for _, variable in pairs])
         return cls.apply_gradients(self, list(zip(reduced, (v for _, v in pairs))), *args, **kwargs)
 
     # In Keras 3 apply_gradients ends in apply, which users may call too; elsewhere there is no apply.
     method = apply if _applies_by(cls) == "apply" else apply_gradients
 
+    def deepcopy(self: Any, memo: Any) -> Any:
+        with _as_plain(self, cls):
+            duplicate = copy.deepcopy(self, memo)
+        return distributed_optimizer(duplicate, reduction)
+
+    def reduce_ex(self: Any, protocol: Any) -> Any:
+        with _as_plain(self, cls):
+            return self.__reduce_ex__(protocol)
+
     def fill(namespace: dict[str, Any]) -> None:
         namespace[method.__name__] = functools.wraps(getattr(cls, method.__name__))(method)
         namespace[_MARK] = reduction
+        namespace["__deepcopy__"] = deepcopy
+        namespace["__reduce_ex__"] = reduce_ex
+        # What Keras writes about an optimizer that it knows differs from what it writes about any other class.
+        namespace["__class__"] = property(lambda self: cls)
         namespace["__module__"] = cls.__module__
         namespace["__qualname__"] = cls.__qualname__
         namespace["__doc__"] = cls.__doc__
 
     return types.new_class(cls.__name__, (cls,), exec_body=fill)
+
+
+def _become(optimizer: Any, cls: type) -> None:
+    vars(object)["__class__"].__set__(optimizer, cls)
+
+
+@contextlib.contextmanager
+def _as_plain(optimizer: Any, cls: type) -> Iterator[None]:
+    """Inside, the optimizer is of its own class: it is copied as ever, and pickled as one that reduces nothing."""
+    distributed = type(optimizer)
+    _become(optimizer, cls)
+    try:
+        yield
+    finally:
+        _become(optimizer, distributed)
 
 
 def _applies_by(cls: Any) -> str:
@@ -101,7 +134,7 @@ def _extend(scaler: Any, method: str) -> None:
         reduction = getattr(type(inner), _MARK, None)
         if reduction is None or hasattr(type(self), _MARK):
             return original(self, *args, **kwargs)
-        inner.__class__ = type(inner).__bases__[0]
+        _become(inner, type(inner).__bases__[0])
         _make_distributed(self, reduction)
         return getattr(self, method)(*args, **kwargs)
 

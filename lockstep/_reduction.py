@@ -1,19 +1,19 @@
-"""all_reduce: nested values in, the same structure out, equal on all ranks."""
+"""all_reduce, reduce and reduce_scatter: nested values in, the same structure out."""
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Sequence
-from typing import Any, Callable
+from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
-from lockstep._agreement import agree, agree_once, describe
-from lockstep._variables import storage
-from lockstep._world import backend
+from lockstep._agreement import compare_calls, describe
+from lockstep._gathering import gather_rows
+from lockstep._leaves import Leaf, to_leaf
+from lockstep._scattering import no_slices, own_rows
+from lockstep._world import backend, check_root
 
-REDUCTIONS = ("mean", "sum", "max", "min")
+REDUCTIONS = ("mean", "sum", "max", "min", "prod")
 _ADVICE = (
     "Every worker must reduce the same values in the same order: look for a branch that only some of them "
     "take, or a model that differs."
@@ -28,105 +28,91 @@ def check_reduction(reduction: str) -> None:
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def all_reduce(values: Any, reduction: str) -> Any:
-    leaves = tf.nest.flatten(values)
-    pairs = [_to_tensor(leaf, reduction) for leaf in leaves]
-    tensors = [tensor for tensor, _ in pairs]
-    # A traced call runs again and again and is compared when it is traced first; an eager one each time, since
-    # it could meet another rank's first call of something else, and both would wait.
-    compare = agree if tf.executing_eagerly() else agree_once
-    compare(f"all_reduce(reduction={reduction!r})", describe(tensors), _ADVICE)
+    leaves = _reduced(values, reduction, "all_reduce", f"all_reduce(reduction={reduction!r})")
+    return tf.nest.pack_sequence_as(values, [leaf.restore(tensor) for leaf, tensor in leaves])
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def reduce(values: Any, reduction: str, root_rank: int) -> Any:
+    check_root(root_rank)
+    call = f"reduce(reduction={reduction!r}, root_rank={root_rank})"
+    leaves = _reduced(values, reduction, "reduce", call)
+    if backend().rank != root_rank:
+        return None
+    return tf.nest.pack_sequence_as(values, [leaf.restore(tensor) for leaf, tensor in leaves])
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def reduce_scatter(values: Any, reduction: str) -> Any:
+    leaves = _reduced(values, reduction, "reduce_scatter", f"reduce_scatter(reduction={reduction!r})")
+    parts = [_own_part(leaf, tensor) for leaf, tensor in leaves]
+    return tf.nest.pack_sequence_as(values, parts)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def barrier() -> None:
+    compare_calls("barrier", "", "Every worker must come to the same barriers.")
+    if not tf.executing_eagerly():
+        backend().reduce([tf.zeros([1], tf.int32)], "max")
+
+
+def _own_part(leaf: Leaf, tensor: Any) -> Any:
+    if tensor is None:
+        return None
+    return no_slices(leaf, "reduce_scatter").restore(own_rows(tensor, "reduce_scatter"))
+
+
+def _reduced(values: Any, reduction: str, function: str, call: str) -> list[tuple[Leaf, Any]]:
+    """The leaves of values, and what their tensors come to over the ranks."""
+    check_reduction(reduction)
+    leaves = [_reducible(value, reduction, function) for value in tf.nest.flatten(values)]
+    compare_calls(call, describe([leaf.tensor for leaf in leaves]), _ADVICE)
+    return list(zip(leaves, _reduce_tensors([leaf.tensor for leaf in leaves], reduction)))
+
+
+def _reduce_tensors(tensors: Sequence[Any], reduction: str) -> list[Any]:
     reduced = list(tensors)
-    dense = [i for i, t in enumerate(tensors) if t is not None and not isinstance(t, tf.IndexedSlices)]
-    slices = [i for i, t in enumerate(tensors) if isinstance(t, tf.IndexedSlices)]
+    slices = [i for i, tensor in enumerate(tensors) if isinstance(tensor, tf.IndexedSlices)]
+    dense = [i for i, tensor in enumerate(tensors) if tensor is not None and i not in slices]
     if dense:
-        for i, tensor in zip(dense, _reduce_dense([tensors[i] for i in dense], reduction)):
+        for i, tensor in zip(dense, backend().reduce([tensors[i] for i in dense], reduction)):
             reduced[i] = tensor
     if slices:
         for i, tensor in zip(slices, _reduce_slices([tensors[i] for i in slices], reduction)):
             reduced[i] = tensor
-    restored = [restore(tensor) for tensor, (_, restore) in zip(reduced, pairs)]
-    return tf.nest.pack_sequence_as(values, restored)
+    return reduced
 
 
-def _to_tensor(leaf: Any, reduction: str) -> tuple[Any, Callable[[Any], Any]]:
-    """The leaf as something that can be reduced, and how to make the result the leaf's kind again."""
-    if leaf is None:
-        return None, _unchanged
-    if isinstance(leaf, tf.IndexedSlices):
+def _reducible(value: Any, reduction: str, function: str) -> Leaf:
+    leaf = to_leaf(value, function, as_float=reduction == "mean")
+    if leaf.tensor is None:
+        return leaf
+    dtype = leaf.tensor.dtype
+    if leaf.kind == "slices":
         if reduction not in ("mean", "sum"):
-            raise TypeError(f"lockstep.all_reduce: IndexedSlices have no {reduction} over workers")
-        return leaf, _unchanged
-    # Inside a function a Python number would stay what it was at tracing time; it can only become a tensor.
-    eager = tf.executing_eagerly()
-    if isinstance(leaf, numbers.Number) and not isinstance(leaf, (bool, np.generic)):
-        as_float = reduction == "mean" or not isinstance(leaf, numbers.Integral)
-        tensor = tf.constant(leaf, tf.float64 if as_float else tf.int64)
-        return tensor, _to_python if eager else _unchanged
-    if isinstance(leaf, (np.generic, np.ndarray)):
-        tensor = tf.constant(leaf)
-        if reduction == "mean" and tensor.dtype.is_integer:
-            tensor = tf.cast(tensor, tf.float64)
-        return tensor, (_to_scalar if isinstance(leaf, np.generic) else _to_array) if eager else _unchanged
-    variable = storage(leaf)
-    tensor = variable if variable is not None else leaf
-    if not tf.is_tensor(tensor) or isinstance(tensor, (tf.RaggedTensor, tf.SparseTensor)):
+            raise TypeError(f"lockstep.{function}: IndexedSlices have no {reduction} over workers")
+    elif dtype == tf.bool and reduction not in ("max", "min"):
         raise TypeError(
-            "lockstep.all_reduce takes tensors, variables, IndexedSlices, numpy arrays, numbers and None, "
-            f"alone or in lists, tuples and dicts, not {type(leaf).__name__}"
+            f"lockstep.{function}: bools have no {reduction}; cast them to a number, or ask for "
+            '"max" (any worker\'s) or "min" (all workers\')'
         )
-    tensor = tf.convert_to_tensor(tensor)
-    if reduction == "mean" and not (tensor.dtype.is_floating or tensor.dtype.is_complex):
+    elif dtype.is_complex and reduction not in ("mean", "sum"):
+        raise TypeError(f"lockstep.{function}: complex numbers have no {reduction}")
+    if reduction == "mean" and not (dtype.is_floating or dtype.is_complex):
         raise TypeError(
-            f"lockstep.all_reduce: the mean of {tensor.dtype.name} tensors would not be {tensor.dtype.name}; "
+            f"lockstep.{function}: the mean of {dtype.name} tensors would not be {dtype.name}; "
             'cast them to a float dtype, or use reduction="sum"'
         )
-    if reduction in ("max", "min") and tensor.dtype.is_complex:
-        raise TypeError(f"lockstep.all_reduce: complex numbers have no {reduction}")
-    return tensor, _unchanged
-
-
-def _unchanged(tensor: Any) -> Any:
-    return tensor
-
-
-def _to_python(tensor: Any) -> Any:
-    return tensor.numpy().item()
-
-
-def _to_scalar(tensor: Any) -> Any:
-    return tensor.numpy()[()]
-
-
-def _to_array(tensor: Any) -> Any:
-    return tensor.numpy()
-
-
-def _reduce_dense(tensors: Sequence[Any], reduction: str) -> list[Any]:
-    totals = backend().reduce(tensors, "sum" if reduction == "mean" else reduction)
-    if reduction != "mean":
-        return totals
-    return [total / tf.cast(backend().size, total.dtype) for total in totals]
+    return leaf
 
 
 def _reduce_slices(slices: Sequence[Any], reduction: str) -> list[Any]:
     """All ranks' rows one after the other. Rows of one index are not merged: Keras optimizers that treat
     each occurrence by itself must see what they would see in one process."""
-    size = backend().size
-    counts = backend().gather(tf.stack([tf.shape(s.indices, out_type=tf.int64)[0] for s in slices])[None])
-    gathered = []
-    for number, one in enumerate(slices):
-        rows = counts[:, number]
-        longest = tf.reduce_max(rows)
-        valid = tf.reshape(tf.sequence_mask(rows, longest), [-1])
-        values = tf.boolean_mask(backend().gather(_padded(one.values, longest)), valid)
-        indices = tf.boolean_mask(backend().gather(_padded(one.indices, longest)), valid)
+    gathered = gather_rows([part for one in slices for part in (one.values, one.indices)])
+    reduced = []
+    for one, values, indices in zip(slices, gathered[::2], gathered[1::2]):
         if reduction == "mean":
-            values = values / tf.cast(size, values.dtype)
-        gathered.append(tf.IndexedSlices(values, indices, one.dense_shape))
-    return gathered
-
-
-def _padded(rows: Any, length: Any) -> Any:
-    missing = length - tf.shape(rows, out_type=tf.int64)[0]
-    below = tf.zeros(tf.concat([missing[None], tf.shape(rows, out_type=tf.int64)[1:]], 0), rows.dtype)
-    return tf.concat([rows, below], 0)
+            values = values / tf.cast(backend().size, values.dtype)
+        reduced.append(tf.IndexedSlices(values, indices, one.dense_shape))
+    return reduced

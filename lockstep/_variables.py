@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
+
+_kept: weakref.WeakKeyDictionary[Any, list[Any]] = weakref.WeakKeyDictionary()  # by the graph that reads them
 
 
 def storage(variable: Any) -> Any | None:
@@ -28,6 +31,28 @@ def has_value(variable: Any) -> bool:
         return False
     with tf.init_scope():
         return bool(tf.raw_ops.VarIsInitializedOp(resource=store.handle))
+
+
+def values_of(variables: Iterable[Any]) -> list[Any]:
+    """Each variable's value, of its own dtype.
+
+    A function does not keep the variables that it reads. What is read here may belong to a model that the function
+    does not use otherwise, and that the script drops first; so it is kept as long as the function is.
+    """
+    stores = [storage(variable) for variable in variables]
+    if not tf.executing_eagerly():
+        graph = tf.compat.v1.get_default_graph()
+        while getattr(getattr(graph, "outer_graph", None), "outer_graph", None) is not None:
+            graph = graph.outer_graph
+        _kept.setdefault(graph, []).extend(stores)
+    return [tf.convert_to_tensor(store) for store in stores]
+
+
+def assign(variable: Any, value: Any) -> None:
+    """Write a value of the variable's own dtype, where there is a place to write to."""
+    store = storage(variable)
+    if store is not None:
+        store.assign(value)
 
 
 def is_keras_variable(value: Any) -> bool:

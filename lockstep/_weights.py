@@ -19,7 +19,7 @@ from lockstep import _keras
 from lockstep._agreement import agree, describe
 from lockstep._errors import LockstepError
 from lockstep._variables import has_value, layer_class, storage, variables_of
-from lockstep._world import backend
+from lockstep._world import backend, check_root
 
 _ADVICE = "Every worker must broadcast the same weights at the same point: look for a model that differs."
 
@@ -34,6 +34,7 @@ class _Followed:
 
 
 _followed: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
+_loose: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # variables and modules, by id
 _extended: set[type] = set()
 # A variable that is made while a function is traced has no value before the trace is over; then the function
 # is traced once more, or called, and so are the layers.
@@ -42,9 +43,7 @@ _some_lack_values = False
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def broadcast(values: Any, root_rank: int) -> None:
-    size = backend().size
-    if not 0 <= root_rank < size:
-        raise ValueError(f"root_rank must be a rank from 0 to {size - 1}, not {root_rank}")
+    check_root(root_rank)
     owners = _owners(values)
     variables: dict[int, Any] = {}
     for owner in owners:
@@ -52,7 +51,9 @@ def broadcast(values: Any, root_rank: int) -> None:
         variables.update((id(variable), variable) for variable in its_variables)
         if layer_class(owner) is not None:
             _follow(owner, root_rank)
-        elif not its_variables and isinstance(owner, tf.Module) and not _is_optimizer(owner):
+            continue
+        _loose[id(owner)] = owner
+        if not its_variables and isinstance(owner, tf.Module) and not _is_optimizer(owner):
             raise ValueError(
                 f"lockstep.broadcast: {type(owner).__name__} has no variables yet, and lockstep cannot see "
                 "when it gets them. Call it once on a batch first, then broadcast it."
@@ -64,6 +65,16 @@ def broadcast(values: Any, root_rank: int) -> None:
     for owner in owners:
         if layer_class(owner) is not None:
             _mark_sent(owner)
+
+
+def followed_layers() -> list[Any]:
+    """Every layer of the models and layers that were broadcast."""
+    return [layer for followed in list(_followed) for layer in followed._flatten_layers()]
+
+
+def broadcast_variables() -> list[Any]:
+    """All variables that were broadcast and still exist, and what the broadcast models have got since."""
+    return [variable for owner in [*_followed, *_loose.values()] for variable in variables_of(owner)]
 
 
 def _owners(values: Any) -> list[Any]:

@@ -6,7 +6,9 @@ import sys
 
 import click
 
-from lockstep._launch import launch
+from lockstep import _launch, _mpirun
+from lockstep._errors import JoinError
+from lockstep._launch import Job
 from lockstep._version import __version__
 
 
@@ -28,16 +30,66 @@ def main() -> None:
     show_default=True,
     help="How many workers to start.",
 )
+@click.option(
+    "--backend",
+    type=click.Choice(["tensorflow", "mpi"]),
+    default="tensorflow",
+    show_default=True,
+    help="What carries the collectives; mpi starts the workers through mpiexec.",
+)
+@click.option("--nnodes", type=click.IntRange(min=1), default=1, help="How many machines take part.")
+@click.option("--node-rank", type=click.IntRange(min=0), default=0, help="Which of them this is, from 0.")
+@click.option("--master", metavar="HOST:PORT", default="", help="Where the launchers meet: an address of node 0.")
+@click.option(
+    "--max-restarts",
+    type=click.IntRange(min=0),
+    default=0,
+    help="How many times to start all workers anew after one has failed.",
+)
 @click.option("--all-output", is_flag=True, help="Show what every worker prints, not only the chief.")
 @click.option("-m", "--module", is_flag=True, help="SCRIPT is a module name, as in `python -m`.")
 @click.argument("script")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def run(workers: int, all_output: bool, module: bool, script: str, arguments: tuple[str, ...]) -> None:
+def run(
+    workers: int,
+    backend: str,
+    nnodes: int,
+    node_rank: int,
+    master: str,
+    max_restarts: int,
+    all_output: bool,
+    module: bool,
+    script: str,
+    arguments: tuple[str, ...],
+) -> None:
     """Start N workers of SCRIPT on this machine and wait for them.
 
     Everything after SCRIPT is the script's own. Every line shown begins with the rank that printed it. When
     one worker fails, the others are ended, what it printed on stderr comes last, and its exit code is the
     command's. LOCKSTEP_* and thread settings of the environment are passed on.
+
+    On several machines the same command is started on each, with its own --node-rank.
     """
+    if node_rank >= nnodes:
+        raise click.UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}")
+    if nnodes > 1 and not master:
+        raise click.UsageError("--nnodes needs --master HOST:PORT, an address of node 0 that all machines can reach")
+    if backend == "mpi" and nnodes > 1:
+        raise click.UsageError("--backend mpi starts workers on this machine only; for several, use mpiexec --hostfile")
     command = [sys.executable, *(["-m"] if module else []), script, *arguments]
-    sys.exit(launch(command, workers, all_output))
+    job = Job(command, workers, all_output, nnodes, node_rank, master, max_restarts)
+    try:
+        sys.exit((_mpirun if backend == "mpi" else _launch).launch(job))
+    except JoinError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+def doctor() -> None:
+    """Say what is installed and what would be used, and let two workers add up a tensor.
+
+    Exits with 0 if that works, with 1 if not.
+    """
+    from lockstep._doctor import examine
+
+    sys.exit(examine())

@@ -24,7 +24,7 @@ from migrator.edits import (
     Replace,
     Wrap,
 )
-from migrator.facts.tree import Statement, Tree
+from migrator.facts.tree import Statement, Tree, semantic_children
 from migrator.layout import LONGEST_LINE, breaks
 from migrator.spans import Spans
 
@@ -53,7 +53,7 @@ class OverlappingEdits(Exception):
 
 
 def apply(tree: Tree, spans: Spans, edits: Sequence[Edit]) -> str:
-    """The text of the script after the edits."""
+    """The text of the file to which the spans belong, after the edits, which are all of this file."""
     return _Printer(tree, spans, edits).text()
 
 
@@ -61,7 +61,7 @@ class _Printer:
     def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit]) -> None:
         self.tree = tree
         self.spans = spans
-        self.newline = tree.module.default_newline
+        self.newline = spans.module.default_newline
         self.guards = [edit for edit in edits if isinstance(edit, Guard)]
         # Arguments that one wrap takes together stay on one line.
         self.joined = [
@@ -228,14 +228,15 @@ class _Printer:
             return self.newline + self.spans.text[self.spans.line_start(start) : start], set()
         before = self.spans.text[line:first]
         indent = before[: len(before) - len(before.lstrip())]
-        pad = self.newline + indent + " " * (len(before) - len(indent))
+        shift = self._growth(line, first - 1, others)
+        pad = self.newline + indent + " " * (len(before) - len(indent) + shift)
         end = self.spans.span(call)[1]
         tail = len(self.spans.text[last : self.spans.line_end(max(end - 1, last))].rstrip())
         if self.spans.line_start(end) != line:
             return pad, self._breaks_before_added(spans, added, others, tail)
         widths = [e - s + self._growth(s, e, others) for s, e in spans] + [_length(edit.code) for edit in added]
         joined = {i for i, (s, _) in enumerate(spans) if any(a < s < b for a, b in self.joined)}
-        return pad, breaks(len(before.expandtabs(4)), widths, tail, joined)
+        return pad, breaks(len(before.expandtabs(4)) + shift, widths, tail, joined)
 
     def _breaks_before_added(
         self, spans: list[tuple[int, int]], added: list[AddArgument], others: list[_Patch], tail: int
@@ -270,7 +271,7 @@ class _Printer:
         start = self.spans.line_start(self._start(first))
         end = self.spans.span(last)[1]
         yield _Patch(start, start, (_GUARD, 0), (f"{indent}if {edit.condition}:{self.newline}",))
-        unit = self.tree.module.default_indent
+        unit = self.spans.module.default_indent
         strings = self._multiline_strings(first, last)
         for at in self.spans.line_starts_between(start, end):
             blank = not self.spans.text[at : self.spans.line_end(at)].strip()
@@ -278,13 +279,16 @@ class _Printer:
                 yield _Patch(at, at, (_INDENT, 0), (unit,))
 
     def _multiline_strings(self, first: Statement, last: Statement) -> list[tuple[int, int]]:
-        begin, end = self._start(first), self.spans.span(last)[1]
+        block = list(getattr(self.tree.block_of(first), "body", ()))
+        nodes: list[cst.CSTNode] = block[block.index(first) : block.index(last) + 1]
         found = []
-        for node in self.tree.order:
+        while nodes:
+            node = nodes.pop()
             if isinstance(node, (cst.SimpleString, cst.FormattedString)):
                 start, stop = self.spans.span(node)
-                if begin <= start and stop <= end and self.spans.line_start(start) != self.spans.line_start(stop):
+                if self.spans.line_start(start) != self.spans.line_start(stop):
                     found.append((start, stop))
+            nodes.extend(semantic_children(node))
         return found
 
     # -- layout --------------------------------------------------------------------------------------------------
@@ -307,7 +311,7 @@ class _Printer:
         indent = self.spans.text[self.spans.line_start(start) : start].replace("\f", "")
         indent = indent[: len(indent) - len(indent.lstrip())]
         inside = sum(self._is_inside(statement, guard) for guard in self.guards)
-        return indent + self.tree.module.default_indent * inside
+        return indent + self.spans.module.default_indent * inside
 
     def _start(self, statement: Statement) -> int:
         """Where the statement begins, its decorators included."""

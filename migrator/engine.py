@@ -1,11 +1,13 @@
-"""One file from source to source: parse once, find the facts, ask the rules, apply their edits, check the outcome."""
+"""A program from source to source: parse once, find the facts, ask the rules, apply their edits, check the outcome."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Union
 
 import libcst as cst
 
@@ -13,6 +15,7 @@ from migrator.apply import apply
 from migrator.edits import (
     AddArgument,
     Edit,
+    Guard,
     InsertAfter,
     InsertBefore,
     InsertFirst,
@@ -20,11 +23,15 @@ from migrator.edits import (
     Replace,
     Wrap,
 )
+from migrator.facts.modules import Script
 from migrator.facts.script import Facts
+from migrator.imports import reachable
+from migrator.programs import Program
 from migrator.rule import Rule
-from migrator.source import Source, is_about_training
+from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.spans import UnprintableSource
-from migrator.targets import lockstep as target
+from migrator.targets import Spelling, Target
+from migrator.targets.lockstep import LOCKSTEP
 
 
 class ScriptSyntaxError(Exception):
@@ -71,24 +78,81 @@ class Outcome:
         return not self.is_changed and not self.refusals
 
 
-def migrate(data: bytes, rules: Sequence[Rule]) -> Outcome:
-    """Applies the rules to the bytes of one file.
+Failure = Union[ScriptSyntaxError, UnreadableSource, BrokenOutput]
+
+
+def migrate(data: bytes, rules: Sequence[Rule], target: Target = LOCKSTEP) -> Outcome:
+    """Applies the rules to the bytes of one file, spelled in the API of the target.
 
     Raises UnreadableSource, ScriptSyntaxError, or BrokenOutput where the tool itself is at fault.
     """
-    if not is_about_training(data):
-        return Outcome(data, data)
-    source = Source.decode(data)
-    facts = Facts(parse(source.text), source.text)
-    try:
-        edits, findings = _ask(facts, rules)
-    except UnprintableSource:
-        raise ScriptSyntaxError("1:1: libcst cannot reproduce this file byte for byte") from None
-    if not edits:
-        return Outcome(data, data, tuple(findings), source.text, source.text)
-    text = apply(facts.tree, facts.spans, [*edits, *_import(facts)])
-    _check(text)
-    return Outcome(data, source.encode(text), tuple(findings), source.text, text)
+    path = Path("script.py")
+    outcome = migrate_program(Program({path: data}), rules, target)[path]
+    if isinstance(outcome, Outcome):
+        return outcome
+    raise outcome
+
+
+def migrate_program(
+    program: Program, rules: Sequence[Rule], target: Target = LOCKSTEP
+) -> dict[Path, Outcome | Failure]:
+    """Applies the rules to the files of a program, as one; gives what came of each file that is not mere context.
+
+    A file that cannot be read does not stop the others.
+    """
+    done: dict[Path, Outcome | Failure] = {p: Outcome(data, data) for p, data in program.files.items()}
+    sources: dict[Path, Source] = {}
+    scripts: dict[Path, Script] = {}
+    trains = {path: is_about_training(data) for path, data in program.files.items()}
+    for path, data in program.files.items() if any(trains.values()) else ():
+        try:
+            sources[path] = Source.decode(data)
+            scripts[path] = Script(path, parse(sources[path].text), sources[path].text)
+        except (UnreadableSource, ScriptSyntaxError) as error:
+            if trains[path]:
+                done[path] = error
+    while scripts:
+        try:
+            done.update(_migrate(list(scripts.values()), sources, program, rules, target))
+            break
+        except UnprintableSource as error:
+            path = next(p for p, script in scripts.items() if script.module is error.module)
+            done[path] = ScriptSyntaxError("1:1: libcst cannot reproduce this file byte for byte")
+            del scripts[path]
+    return {path: outcome for path, outcome in done.items() if path not in program.context}
+
+
+def _migrate(
+    scripts: Sequence[Script],
+    sources: Mapping[Path, Source],
+    program: Program,
+    rules: Sequence[Rule],
+    target: Target,
+) -> Iterator[tuple[Path, Outcome]]:
+    facts = Facts(scripts, target.package)
+    spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
+    found = _spelled(_ask_each_part(facts, scripts, program, rules), spellings)
+    kept = {s.path: found[s.module] for s in scripts}
+    for path, refused in _outside(facts, kept, program):
+        kept[path].append(refused)
+    edited = {s.module for s in scripts if any(not isinstance(f.what, Refusal) for f in kept[s.path])}
+    for module, refused in _settings(facts, edited):
+        kept[facts.scripts[module].path].append(refused)
+    for path in _taken_back(kept, program):
+        # Half a migration would train another model: what is left undone takes the rest with it.
+        kept[path] = [f for f in kept[path] if isinstance(f.what, Refusal)]
+    edited = {s.module for s in scripts if any(not isinstance(f.what, Refusal) for f in kept[s.path])}
+    joined = target.joining(facts, edited)
+    for script in scripts:
+        data = program.files[script.path]
+        edits = [f.what for f in kept[script.path] if not isinstance(f.what, Refusal)]
+        findings = tuple(sorted({_finding(facts, f) for f in kept[script.path]}))
+        text = script.text
+        if script.module in joined:
+            text = apply(facts.tree, facts.spans(script.module), [*edits, *spellings[script.module].imports()])
+            _check(text)
+            data = sources[script.path].encode(text)
+        yield script.path, Outcome(program.files[script.path], data, findings, script.text, text)
 
 
 def parse(text: str) -> cst.Module:
@@ -113,29 +177,128 @@ def _looks_like_python2(text: str) -> bool:
     )
 
 
-def _ask(facts: Facts, rules: Sequence[Rule]) -> tuple[list[Edit], list[Finding]]:
-    edits: list[Edit] = []
-    findings: list[Finding] = []
-    breaking = False
-    for rule in rules:
-        for found in rule.find(facts):
-            if isinstance(found, Refusal):
-                breaking = breaking or found.breaks_training
-                findings.append(_finding(facts, rule, found))
-            else:
-                edits.append(found)
-                findings.append(_finding(facts, rule, found))
-    if breaking:
-        # Half a migration would train another model: what is left undone takes the rest with it.
-        return [], sorted(f for f in findings if f.is_refusal)
-    return edits, sorted(set(findings))
+@dataclass(frozen=True)
+class _Found:
+    rule: str
+    what: Edit | Refusal
+    summary: str = ""
 
 
-def _finding(facts: Facts, rule: Rule, found: Edit | Refusal) -> Finding:
-    line, column = facts.spans.position(_site(found))
-    if isinstance(found, Refusal):
-        return Finding(line, column, rule.id, found.reason, found.advice, is_refusal=True)
-    return Finding(line, column, rule.id, rule.summary.rstrip("."))
+def _outside(facts: Facts, found: Mapping[Path, list[_Found]], program: Program) -> Iterator[tuple[Path, _Found]]:
+    """Refuses the files that run together with one that needs a change, but is not of this run."""
+    for path in found:
+        if path in program.context:
+            continue
+        for other in sorted(reachable([path], program.imported) & program.context):
+            node = facts.joining.import_of(facts.scripts_at[path].module, facts.scripts_at[other].module)
+            needed = [f for f in found[other] if not isinstance(f.what, Refusal) or f.what.breaks_training]
+            if node is not None and needed:
+                reason = f"this runs {other.name}, which takes part in the training and is not among the files given"
+                advice = f"migrate them together: migrate {path.name} {other.name}"
+                yield path, _Found(needed[0].rule, Refusal(node, reason, advice, breaks_training=True))
+
+
+def _settings(facts: Facts, edited: Collection[cst.Module]) -> Iterator[tuple[cst.Module, _Found]]:
+    """Refuses the settings of devices that would come after the workers have joined in another file."""
+    for call, node in facts.joining.settings_after_joining(edited):
+        line = facts.position(node)[0]
+        reason = f"this setting comes after the import of line {line}, in which the workers join"
+        advice = "move it above that import, right below the one of TensorFlow"
+        yield facts.tree.module_of(call), _Found("join-early", Refusal(call, reason, advice, breaks_training=True))
+
+
+def _ask_each_part(
+    facts: Facts, scripts: Sequence[Script], program: Program, rules: Sequence[Rule]
+) -> dict[cst.Module, list[_Found]]:
+    """What the rules find in each file, where scripts that go another way to many devices are only read."""
+    native, foreign = program.parts({facts.scripts[module].path for module in facts.ports.foreign_files})
+    audits = [rule for rule in rules if rule.is_audit]
+    if not (native and foreign):
+        return _ask(facts, audits if foreign else rules)
+    found: dict[cst.Module, list[_Found]] = {module: [] for module in facts.tree.modules}
+    for part, asked in ((native, rules), (foreign, audits)):
+        for module, more in _ask(Facts([s for s in scripts if s.path in part], facts.package), asked).items():
+            found[module] += more
+    for module in (facts.scripts_at[path].module for path in native & foreign & facts.scripts_at.keys()):
+        edited = next((f for f in found[module] if not isinstance(f.what, Refusal)), None)
+        if edited is not None:
+            reason = "scripts that are distributed in another way already use this file, too"
+            refusal = Refusal(_site(edited.what), reason, "give each its own copy of what is changed here", True)
+            found[module].append(_Found("already-distributed", refusal))
+    return found
+
+
+def _ask(facts: Facts, rules: Sequence[Rule]) -> dict[cst.Module, list[_Found]]:
+    """What the rules find in each file. Where files call the runtime by several names, they are asked once for each."""
+    found: dict[cst.Module, list[_Found]] = {module: [] for module in facts.tree.modules}
+    names = {module: facts.joining.runtime_name(module) for module in facts.tree.modules}
+    for name in dict.fromkeys(names.values()):
+        facts.runtime = name
+        for rule in rules:
+            for what in rule.find(facts):
+                module = facts.tree.module_of(_site(what))
+                if names[module] == name:
+                    found[module].append(_Found(rule.id, what, rule.summary))
+    return _without_waiting_alone(facts, found)
+
+
+def _without_waiting_alone(facts: Facts, found: dict[cst.Module, list[_Found]]) -> dict[cst.Module, list[_Found]]:
+    """What the chief alone runs must wait for nobody: the numbers that are told there stay its own."""
+    guards = [f.what for fs in found.values() for f in fs if isinstance(f.what, Guard)]
+    alone = [body for guard in guards for s in _guarded(facts, guard) for body in facts.training.reached_from(s)]
+    return {
+        module: [f for f in fs if f.rule != "average-metrics" or not any(_holds(facts, body, f) for body in alone)]
+        for module, fs in found.items()
+    }
+
+
+def _guarded(facts: Facts, guard: Guard) -> list[cst.CSTNode]:
+    first, last = facts.tree.statement_of(guard.first), facts.tree.statement_of(guard.last)
+    block = list(getattr(facts.tree.block_of(first), "body", ()))
+    return block[block.index(first) : block.index(last) + 1]
+
+
+def _holds(facts: Facts, body: cst.CSTNode, found: _Found) -> bool:
+    return not isinstance(found.what, Refusal) and facts.tree.contains(body, _site(found.what))
+
+
+def _spelled(
+    found: Mapping[cst.Module, list[_Found]], spellings: Mapping[cst.Module, Spelling]
+) -> dict[cst.Module, list[_Found]]:
+    """The findings with every edit as the target spells it, which may be a refusal."""
+
+    def spell(module: cst.Module, one: _Found) -> Iterator[Edit | Refusal]:
+        if isinstance(one.what, Refusal):
+            yield spellings[module].refused(one.rule, one.what)
+        else:
+            yield from spellings[module].spell(one.what)
+
+    return {
+        module: [_Found(one.rule, what, one.summary) for one in several for what in spell(module, one)]
+        for module, several in found.items()
+    }
+
+
+def _taken_back(found: Mapping[Path, list[_Found]], program: Program) -> set[Path]:
+    """The files of which no edit may stay: those that run together with a refused one."""
+    breaking = {p for p, fs in found.items() if any(isinstance(f.what, Refusal) and f.what.breaks_training for f in fs)}
+    if not breaking or len(found) == 1:
+        return breaking
+    runs = [reachable([path], program.imported) for path in found]
+    grew = True
+    while grew:
+        # Together with a file runs what any file imports along with it.
+        together = {path for run in runs if run & breaking for path in run if found.get(path)}
+        grew = not together <= breaking
+        breaking |= together
+    return breaking
+
+
+def _finding(facts: Facts, found: _Found) -> Finding:
+    line, column = facts.position(_site(found.what))
+    if isinstance(found.what, Refusal):
+        return Finding(line, column, found.rule, found.what.reason, found.what.advice, is_refusal=True)
+    return Finding(line, column, found.rule, found.summary.rstrip("."))
 
 
 def _site(found: Edit | Refusal) -> cst.CSTNode:
@@ -144,30 +307,6 @@ def _site(found: Edit | Refusal) -> cst.CSTNode:
     if isinstance(found, InsertFirst):
         return found.function
     return found.call if isinstance(found, AddArgument) else found.first
-
-
-def _import(facts: Facts) -> list[Edit]:
-    """The runtime joins the cluster when it is imported, which must happen before the first tensor exists: so right
-    after the framework's own import."""
-    if facts.imports_runtime:
-        return []
-    code = (target.import_statement(facts.runtime),)
-    if facts.framework_import is not None:
-        return [InsertAfter(facts.framework_import, code)]
-    first = next((s for s in facts.tree.module.body if not _is_prologue(s)), None)
-    return [InsertBefore(first, code)] if first is not None else []
-
-
-def _is_prologue(statement: cst.CSTNode) -> bool:
-    """The module's docstring and its `from __future__` imports."""
-    if not isinstance(statement, cst.SimpleStatementLine):
-        return False
-    small = statement.body[0]
-    if isinstance(small, cst.Expr):
-        return isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
-    return (
-        isinstance(small, cst.ImportFrom) and isinstance(small.module, cst.Name) and small.module.value == "__future__"
-    )
 
 
 def _check(text: str) -> None:

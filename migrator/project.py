@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,10 @@ from pathlib import Path
 
 # Folders whose Python files are other people's, or nobody's.
 _SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env"})
+
+
+_TEST_NAME = re.compile(r"^(?:test_.*|.*_test|conftest)\.py$")
+_TEST_CONTENT = re.compile(rb"\b(?:unittest|pytest|absltest|googletest|tf\.test|test_combinations)\b|^def test_", re.M)
 
 
 class NoSuchScript(Exception):
@@ -38,6 +43,11 @@ def _below(folder: Path) -> Iterator[Path]:
         for name in files:
             if name.endswith(".py"):
                 yield Path(root, name)
+
+
+def is_unit_test(path: Path, data: bytes) -> bool:
+    """Whether the file tests training code, by its name and by what it uses: nobody starts it on many devices."""
+    return bool(_TEST_NAME.match(path.name) and _TEST_CONTENT.search(data))
 
 
 def write_atomically(path: Path, data: bytes, like: Path) -> None:

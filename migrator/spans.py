@@ -83,8 +83,12 @@ class _Place:
 class UnprintableSource(Exception):
     """libcst prints another text than it parsed, so that offsets into it mean nothing."""
 
+    def __init__(self, module: cst.Module) -> None:
+        super().__init__()
+        self.module = module
 
-def _lost_characters(printed: str, text: str) -> list[int]:
+
+def _lost_characters(module: cst.Module, printed: str, text: str) -> list[int]:
     """Offsets in the printed text where a character of the source is missing.
 
     libcst drops a form feed that begins the line of a statement, and a last line end that is a bare carriage return.
@@ -97,9 +101,9 @@ def _lost_characters(printed: str, text: str) -> list[int]:
         elif character in "\f\r":
             lost.append(position)
         else:
-            raise UnprintableSource
+            raise UnprintableSource(module)
     if position != len(printed):
-        raise UnprintableSource
+        raise UnprintableSource(module)
     return lost
 
 
@@ -117,8 +121,8 @@ class Spans:
         self.text = text
         self._ranges = recorder.ranges
         self._offsets = [0, *accumulate(map(len, recorder.tokens))]
-        self._lost = _lost_characters(printed, text) if printed != text else []
-        self._module = module
+        self._lost = _lost_characters(module, printed, text) if printed != text else []
+        self.module = module
         self._line_starts = [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
@@ -133,8 +137,8 @@ class Spans:
     def outer_span(self, node: cst.CSTNode) -> tuple[int, int]:
         """The span with the node's own parentheses."""
         start, end = self.span(node)
-        start -= sum(len(self._module.code_for_node(p)) for p in getattr(node, "lpar", ()))
-        end += sum(len(self._module.code_for_node(p)) for p in getattr(node, "rpar", ()))
+        start -= sum(len(self.module.code_for_node(p)) for p in getattr(node, "lpar", ()))
+        end += sum(len(self.module.code_for_node(p)) for p in getattr(node, "rpar", ()))
         return start, end
 
     def source(self, node: cst.CSTNode) -> str:

@@ -2,9 +2,9 @@
 
 Each worker computes the gradients of its part of the batch; the update must see those of the whole batch. The
 reduction stands directly after the gradients are computed, so that clipping, scaling and printing see the gradients
-of the global batch, and its result is assigned: a reduction whose result is dropped synchronises nothing. A loss
-that is a sum over the batch, also one that is divided by the global batch size, needs the sum over the workers
-instead of the mean.
+of the global batch, and its result is assigned: a reduction whose result is dropped synchronises nothing. Gradients
+that are added up in variables over several steps are reduced once, where the sums are applied. A loss that is a sum
+over the batch, also one that is divided by the global batch size, needs the sum over the workers instead of the mean.
 
 before:
     gradients = tape.gradient(loss, model.trainable_variables)
@@ -27,9 +27,9 @@ import libcst as cst
 
 from migrator.edits import InsertAfter, Refusal, Wrap
 from migrator.facts.gradients import Gradients
-from migrator.facts.loss_kinds import DATA, FREE, MEAN, PENALTY, SAMPLES, SUM
+from migrator.facts.loss_kinds import FREE, MEAN, PENALTY
 from migrator.facts.script import Facts
-from migrator.facts.training import Update
+from migrator.facts.training import Minimization
 from migrator.rule import Findings, rule
 
 
@@ -40,7 +40,8 @@ def all_reduce_gradients(facts: Facts) -> Findings:
     yield from _added_losses(facts)
     done: set[tuple[cst.CSTNode, object]] = set()
     for update in facts.training.updates:
-        if _is_distributed(facts, update):
+        is_wrapped = facts.reduced.may_be_wrapped(update) or facts.optimizers.will_reduce(update)
+        if isinstance(update, Minimization) or is_wrapped:
             continue
         if not update.gradients:
             yield Refusal(
@@ -49,11 +50,12 @@ def all_reduce_gradients(facts: Facts) -> Findings:
                 "compute them with a tf.GradientTape in this file, or reduce them by hand with lockstep.all_reduce",
                 True,
             )
-        for gradients in update.gradients:
+        for gradients in facts.reduced.unreduced(update):
             key = (gradients.computed, gradients.holder.node if gradients.holder else None)
-            if not gradients.is_reduced and key not in done:
+            if key not in done:
                 done.add(key)
-                yield _reduce(facts, update, gradients)
+                reduction = facts.reductions.of(update, gradients)
+                yield reduction if isinstance(reduction, Refusal) else _reduce(facts, gradients, reduction)
 
 
 def _added_losses(facts: Facts) -> Findings:
@@ -70,35 +72,8 @@ def _added_losses(facts: Facts) -> Findings:
             )
 
 
-def _is_distributed(facts: Facts, update: Update) -> bool:
-    func = update.call.func
-    return isinstance(func, cst.Attribute) and any(
-        facts.kinds.is_distributed_optimizer(v) for v in facts.resolver.values(func.value)
-    )
-
-
-def _reduce(facts: Facts, update: Update, gradients: Gradients) -> InsertAfter | Wrap | Refusal:
-    arguments: tuple[str, ...] = ()
-    for call in gradients.tape_calls:
-        kind = facts.losses.of_tape(call)
-        if kind in (SUM, SAMPLES):
-            if facts.training.step_class(update) is not None:
-                return _refuse(call, "a sum over the batch inside of train_step is not migrated yet", "return the mean")
-            if facts.sharding.splits_data:
-                arguments = ('reduction="sum"',)
-        elif kind == DATA:
-            return _refuse(
-                call,
-                "whether this loss is a mean or a sum over the batch cannot be seen",
-                "reduce it with tf.reduce_mean or a Keras loss in this file",
-            )
-        elif kind not in (MEAN, FREE, PENALTY):
-            return _refuse(
-                call,
-                "this loss is neither a mean nor a sum over the batch, so the workers' gradients "
-                "do not add up to those of the whole batch",
-                "write it as a mean over the samples (penalties on weights may be added to that)",
-            )
+def _reduce(facts: Facts, gradients: Gradients, reduction: str) -> InsertAfter | Wrap:
+    arguments = () if reduction == "mean" else (f'reduction="{reduction}"',)
     holder = gradients.holder
     if holder is not None and holder.target is not None:
         name = facts.source(holder.target)

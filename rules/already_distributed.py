@@ -1,65 +1,73 @@
-"""Report scripts that train on many devices already, or on TensorFlow 1 graphs, and leave them alone.
+"""Report scripts whose way to many devices leads no further: two libraries at once, one NPU, TensorFlow 1 graphs.
 
-Two libraries that both shard the data and both reduce the gradients train another model. A script on Horovod,
-tf.distribute or npu_device has its own way to many devices; mixing in a second is never what its author wants. Graphs
-and sessions of TensorFlow 1 build their steps where this tool does not see them.
+A script on Horovod, tf.distribute or npu_device has its own way to many devices, and is left as it is: mixing in a
+second library that also shards the data and reduces the gradients trains another model. What is missing in such a
+script, or done wrong, the rules on ports tell. Graphs and sessions of TensorFlow 1 build their steps where this tool
+does not see them.
 
 before:
-    strategy = tf.distribute.MirroredStrategy()
-    with strategy.scope():
-        model = build_model()
+    hvd.init()
+    optimizer = lockstep.distributed_optimizer(optimizer)
 after:
-    strategy = tf.distribute.MirroredStrategy()
-    with strategy.scope():
-        model = build_model()
+    hvd.init()
+    optimizer = lockstep.distributed_optimizer(optimizer)
 
-Leaves alone: scripts that train on one device; scripts that are migrated already.
-Refuses: every script that imports Horovod, BytePS or npu_device, makes a tf.distribute strategy, or disables eager
-execution.
+Leaves alone: scripts that train on one device, also under a OneDeviceStrategy; scripts that are migrated already;
+scripts on Horovod, BytePS, npu_device, or a strategy of tf.distribute's.
+Refuses: a script that uses two such ways at once; a strategy that is made out of sight; code for one NPU of which
+nothing is distributed; disabled eager execution, sessions and placeholders.
 """
 
 from __future__ import annotations
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.edits import Refusal
 from migrator.facts import api
-from migrator.facts.kinds import origin
 from migrator.facts.script import Facts
-from migrator.facts.syntax import imported_modules
 from migrator.facts.values import External
-from migrator.rule import Findings, rule
+from migrator.facts.vocabulary import NPU
+from migrator.rule import Findings, audit
 
-_KEEP = "keep it so, or take the strategy out first"
 _PORT = "port it to TensorFlow 2 first (tf_upgrade_v2, then eager execution)"
 
 
-@rule
+@audit
 def already_distributed(facts: Facts) -> Findings:
-    for node in facts.tree.imports:
-        for module in imported_modules(node):
-            library = api.DISTRIBUTION_LIBRARIES.get(module.split(".")[0])
-            if library is not None:
-                reason = f"this script is distributed by {library} already"
-                yield _refuse(node, reason, f"keep it so, or take {library} out first")
+    yield from _mixed(facts)
+    yield from _on_one_npu(facts)
+    for scope in facts.ports.unseen_scopes:
+        yield _refuse(
+            scope,
+            "this looks like the scope of a distribution strategy that is made elsewhere",
+            "keep it so, or take the strategy out first",
+        )
     for call in facts.tree.calls:
-        for value in facts.resolver.values(call.func):
-            path = value.path if isinstance(value, External) else ""
-            if api.STRATEGIES.match(path):
-                yield _refuse(call, "this script is distributed by tf.distribute already", _KEEP)
-            elif path in api.GRAPH_MODE:
-                yield _refuse(call, "this script runs TensorFlow 1 graphs", _PORT)
-            elif _is_scope(facts, call) and not api.STRATEGIES.match(origin(value)):
-                yield _refuse(
-                    call, "this looks like the scope of a distribution strategy that is made elsewhere", _KEEP
-                )
+        if any(isinstance(v, External) and v.path in api.GRAPH_MODE for v in facts.resolver.values(call.func)):
+            yield _refuse(call, "this script runs TensorFlow 1 graphs", _PORT)
 
 
-def _is_scope(facts: Facts, call: cst.Call) -> bool:
-    """`with strategy.scope():`"""
-    is_with = isinstance(facts.tree.parent.get(call), cst.WithItem)
-    return is_with and not call.args and m.matches(call.func, m.Attribute(attr=m.Name("scope")))
+def _mixed(facts: Facts) -> Findings:
+    """The own library in a script that has another way to many devices."""
+    own, other = facts.ports.own, facts.ports.toolkit
+    if own not in facts.ports.imports or not facts.ports.is_foreign:
+        return
+    if any(c.toolkit is own for c in facts.ports.calls):
+        name = other.name if other is not None and other is not own else "tf.distribute"
+        yield _refuse(
+            facts.ports.imports[own],
+            f"this script is distributed by {name} already, and the two know nothing of each other",
+            f"take {own.name} out, or {name}",
+        )
+
+
+def _on_one_npu(facts: Facts) -> Findings:
+    if facts.ports.is_on_one_npu and facts.trains:
+        yield _refuse(
+            facts.ports.imports[NPU],
+            "this script trains on one NPU: nothing in it is distributed",
+            "migrate it with --target npu, or take npu_device out first",
+        )
 
 
 def _refuse(node: cst.CSTNode, reason: str, advice: str) -> Refusal:

@@ -1,9 +1,11 @@
-"""Average a loss or metric over the workers before the script decides by it.
+"""Average losses and metrics over the workers before the script decides by them or tells them.
 
 In a loop of the script's own, the loss and the training metrics of a worker are those of its share of the batches. A
 script that stops, skips a step or changes the learning rate by them would do so on one worker and not on another:
 the weights part, or one leaves the loop and the others wait for ever. Averaged numbers are the same everywhere, and
-the decision with them.
+the decision with them. The results of Keras metrics are combined wherever the script asks for them once an epoch, so
+that what it prints and stores is of the global batches, too; those that are no means (AUC, precision, recall) from
+what all workers have counted. A loss that is a sum over the batch is summed.
 
 before:
     if train_loss.result() < 0.1:
@@ -15,14 +17,20 @@ after:
 The time is such a number, too: no two workers read the same clock. So are validation metrics of a model with
 BatchNormalization, whose moving statistics are each worker's own.
 
-Leaves alone: numbers that are only printed or stored; other validation metrics, which every worker computes on the
-whole data; conditions on steps and epochs; `fit`, whose callbacks are synchronised.
-Refuses: a decision by the number of samples seen (`x.shape[0]`), which on N workers is another one.
+Leaves alone: numbers that are printed for single batches, and losses that are only printed or stored; other validation
+metrics, which every worker computes on the whole data; what a file that the chief writes is told; conditions on steps
+and epochs; `fit`, whose callbacks are synchronised.
+Refuses: a decision by the number of samples seen (`x.shape[0]`), which on N workers is another one; a metric of a class
+of the script's own, of which it cannot be seen what its state adds up to.
 """
 
 from __future__ import annotations
 
-from migrator.edits import InsertAfter, Refusal, Wrap
+import libcst as cst
+
+from migrator.edits import InsertAfter, Refusal, Replace, Wrap
+from migrator.facts.decisions import LocalNumber
+from migrator.facts.loss_kinds import SUM
 from migrator.facts.script import Facts
 from migrator.rule import Findings, rule
 
@@ -37,8 +45,34 @@ def average_metrics(facts: Facts) -> Findings:
                 "decide by the number of steps, which is the same on all workers",
                 breaks_training=True,
             )
-        elif number.binding is not None:
-            name = facts.source(number.expression)
-            yield InsertAfter(number.binding.node, (f"{name} = {facts.call('all_reduce', name)}",))
+        elif number.metric is not None and number.metric.is_own:
+            yield Refusal(
+                number.expression,
+                "how the workers' parts of this metric of the script's own add up cannot be seen",
+                "combine them by hand: lockstep.all_reduce of its sums and counts before the result is computed",
+            )
+        elif number.metric is not None and not number.metric.is_mean:
+            yield Replace(number.expression, (facts.call("metric_result", facts.source(number.metric.metric)),))
         else:
-            yield Wrap(number.expression, f"{facts.runtime}.all_reduce(", ")")
+            yield _reduce(facts, number)
+
+
+def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | Refusal:
+    kinds = [facts.losses.of_number(node) for node in _made_of(facts, number)]
+    sums = SUM in kinds
+    if not sums and number.metric is None and any(facts.reductions.of(u) == "sum" for u in facts.training.updates):
+        return Refusal(
+            number.expression,
+            "training is steered by this number, and whether it is a mean or a sum over the batch cannot be seen",
+            "make the loss a mean over the batch, or combine the number by hand with lockstep.all_reduce",
+            breaks_training=True,
+        )
+    arguments = ('reduction="sum"',) if sums else ()
+    if number.binding is not None:
+        name = facts.source(number.expression)
+        return InsertAfter(number.binding.node, (f"{name} = {facts.call('all_reduce', name, *arguments)}",))
+    return Wrap(number.expression, f"{facts.runtime}.all_reduce(", "".join(f", {a}" for a in arguments) + ")")
+
+
+def _made_of(facts: Facts, number: LocalNumber) -> list[cst.BaseExpression]:
+    return facts.decisions.locality.fed_to(number.metric.metric) if number.metric is not None else [number.expression]

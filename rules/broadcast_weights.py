@@ -25,11 +25,12 @@ import libcst as cst
 import libcst.matchers as m
 
 from migrator.edits import InsertAfter, InsertFirst, Refusal
-from migrator.facts import api
+from migrator.facts import vocabulary
 from migrator.facts.holders import Holder, Unheld
 from migrator.facts.script import Facts
 from migrator.facts.tree import Statement
-from migrator.facts.values import External, Object
+from migrator.facts.values import External, Member, Object, Result, is_strategy
+from migrator.facts.vocabulary import Role
 from migrator.rule import Findings, rule
 
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
@@ -61,12 +62,17 @@ def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAf
         block = facts.tree.block_of(holder.statement)
         if _is_broadcast(facts, holder, block) or _is_repeated(facts, holder, restored):
             continue
-        lazy = _made_late(facts, holder)
-        if lazy is not None:
-            yield lazy
+        refusal = _made_late(facts, holder) or _trained_at_once(facts, holder)
+        if refusal is not None:
+            yield refusal
             continue
+        scope = _scope_of_owner(facts, holder)
         if facts.kinds.is_variable_or_list(holder.value):
             variables[block].append(holder)
+        elif scope is not None:
+            statement, name = scope
+            if not _broadcasts(facts, name, facts.tree.block_of(statement)):
+                yield InsertAfter(statement, (facts.call("broadcast", name),))
         else:
             yield InsertAfter(_built(facts, holder), (_call(facts, [holder.target]),))
     for group in variables.values():
@@ -86,6 +92,34 @@ def _is_broadcast(facts: Facts, holder: Holder, block: cst.CSTNode) -> bool:
         if any(facts.tree.statement_of(b.node) is holder.statement for b in facts.resolver.reaching(names[0])):
             return True
     return False
+
+
+def _scope_of_owner(facts: Facts, holder: Holder) -> tuple[cst.With, str] | None:
+    """The `with strategy.scope():` under which an object is made that makes the model for itself, and the model's name
+    behind it: what is communicated inside of the scope would be part of the strategy."""
+    function = facts.tree.function_of(holder.target)
+    if not isinstance(holder.target, cst.Attribute) or function is None or function.name.value != "__init__":
+        return None
+    callers = facts.resolver.callers(function)
+    made = facts.tree.parent[callers[0]] if len(callers) == 1 else None
+    if not isinstance(made, cst.Assign) or not isinstance(made.targets[0].target, (cst.Name, cst.Attribute)):
+        return None
+    for owner in facts.tree.ancestors(made):
+        if isinstance(owner, cst.FunctionDef):
+            break
+        if isinstance(owner, cst.With) and any(_is_scope(facts, item.item) for item in owner.items):
+            return owner, f"{facts.source(made.targets[0].target)}.{holder.target.attr.value}"
+    return None
+
+
+def _is_scope(facts: Facts, item: cst.BaseExpression) -> bool:
+    return any(
+        isinstance(value, Result)
+        and isinstance(value.function, Member)
+        and value.function.name == "scope"
+        and is_strategy(value.function.owner)
+        for value in facts.resolver.values(item)
+    )
 
 
 def _made_late(facts: Facts, holder: Holder) -> Refusal | None:
@@ -111,10 +145,25 @@ def _made_late(facts: Facts, holder: Holder) -> Refusal | None:
     return None
 
 
+def _trained_at_once(facts: Facts, holder: Holder) -> Refusal | None:
+    """`model = build(); model.fit(x)`: a statement of its own would come too late."""
+    line = holder.statement
+    if isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1:
+        bodies = [body for small in line.body for body in facts.training.reached_from(small)]
+        if any(facts.tree.contains(body, site) for body in bodies for site in facts.training.sites):
+            return Refusal(
+                holder.target,
+                "this line makes the model and trains it, too, so there is no place for a broadcast between",
+                "give each statement a line of its own",
+                breaks_training=True,
+            )
+    return None
+
+
 def _is_repeated(facts: Facts, holder: Holder, restored: list[InsertAfter]) -> bool:
     """Whether the block goes on to restore the model, and broadcasts it then, before anything trains."""
     block, order = facts.tree.block_of(holder.statement), facts.tree.order
-    sites = [*(f.call for f in facts.training.fits), *(u.call for u in facts.training.updates)]
+    sites = facts.training.sites
     body = getattr(block, "body", ())
     for edit in restored:
         first, last = order[holder.statement], order[edit.node]
@@ -196,10 +245,11 @@ def _broadcasts(facts: Facts, name: str, block: cst.CSTNode, since: Statement | 
 
 
 def _broadcast_values(facts: Facts, block: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """What the calls of lockstep.broadcast in the block are given."""
+    """What the broadcasts in the block are given."""
     for call in facts.tree.calls:
         if not call.args or facts.tree.lift(call, block) is None:
             continue
-        if External(f"{api.RUNTIME}.broadcast") in facts.resolver.values(call.func):
+        values = facts.resolver.values(call.func)
+        if any(isinstance(v, External) and vocabulary.has_role(v.path, Role.BROADCAST) for v in values):
             given = call.args[0].value
             yield from [e.value for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else [given]

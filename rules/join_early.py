@@ -27,7 +27,7 @@ from migrator.rule import Findings, rule
 def join_early(facts: Facts) -> Findings:
     if not facts.trains:
         return
-    for call in facts.device_settings:
+    for call in facts.joining.device_settings:
         if facts.tree.function_of(call) is not None:
             yield Refusal(
                 call,

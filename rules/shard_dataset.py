@@ -4,7 +4,10 @@ The workers together read each sample once an epoch, and their k-th local batche
 The shard stands after everything that selects elements (take, skip, filter), before an unseeded shuffle, and after a
 seeded one, where the global batches stay sample for sample those of the run on one device. Where the pipeline cannot
 be cut in this file (its source or its batch is elsewhere, or evaluation reads it too), each worker takes its part
-of every batch where training reads them. Data for evaluation stays whole.
+of every batch where training reads them: also of those that a Keras Sequence, an image generator or a generator
+function hands out. Where the loss is a sum over the batch, `loss="sum"` says so, since then a batch that does not
+split evenly is cut in another way. A pipeline that lets elements come in any order (deterministic=False, or files that
+tensorflow_datasets shuffles without a seed) gives them in one order on all workers. Data for evaluation stays whole.
 
 before:
     dataset = tf.data.Dataset.from_tensor_slices((x, y))
@@ -16,7 +19,8 @@ after:
 
 Leaves alone: datasets for validation, testing and prediction; what is sharded already.
 Refuses: a dataset that is not batched or batched twice; batches that have their size built into the model or the
-training step; updates without a dataset. Every worker then trains on the whole batches, which is right but no faster.
+training step; updates without a dataset; a loop over single samples; batches whose random numbers several threads
+draw, in an order of their own on each worker.
 """
 
 from __future__ import annotations
@@ -25,50 +29,67 @@ import ast
 
 import libcst as cst
 
-from migrator.edits import InsertBefore, Refusal, Replace, Wrap
+from migrator.edits import AddArgument, InsertBefore, Refusal, Replace, Wrap
+from migrator.facts.batch_shapes import DoubtfulSize
+from migrator.facts.order import AnyOrder, UnseededFiles
+from migrator.facts.pipeline_cuts import CutPipeline
 from migrator.facts.script import Facts
-from migrator.facts.sharding import CutBatches, CutPipeline
+from migrator.facts.sharding import CutBatches
 from migrator.rule import Findings, rule
 
 
 @rule
 def shard_dataset(facts: Facts) -> Findings:
     for plan in facts.sharding.plans:
+        if isinstance(plan, DoubtfulSize):
+            continue  # see shard-made-tensors
         if isinstance(plan, Refusal):
             yield plan
         elif isinstance(plan, CutPipeline):
             yield from _cut_pipeline(facts, plan)
         else:
             yield _cut_batches(facts, plan)
+    for end in facts.sharding.loose_ends:
+        yield _tie_up(facts, end)
 
 
 def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     size = facts.source(plan.batch.value)
-    local = size if plan.keeps_batch_name else facts.fresh_name("local_batch_size")
+    local = size if plan.keeps_batch_name else facts.fresh_name("local_batch_size", plan.statement)
     name = _name(facts, plan)
-    arguments = [name, size, *(["drop_remainder=True"] if plan.drop_remainder else [])]
+    arguments = [name, size, *_drops(facts, plan)]
     if not isinstance(plan.prefix, (cst.Name, cst.Attribute)):
-        inner = facts.tree.module.default_indent
+        inner = facts.indent(plan.prefix)
         opening, closing = ("", "") if _stands_alone(facts.source(plan.prefix)) else (f"(\n{inner}", "\n)")
         yield InsertBefore(plan.statement, (f"{name} = {opening}", plan.prefix, closing))
         yield Replace(plan.prefix, (name,))
     elif facts.source(plan.prefix) != name:
         arguments[0] = facts.source(plan.prefix)
         yield Replace(plan.prefix, (name,))
-    yield InsertBefore(plan.statement, (f"{name}, {local} = {facts.call('shard_and_rebatch_dataset', *arguments)}",))
+    cut = f"{name}, {local} = {facts.call('shard_and_rebatch_dataset', *arguments)}"
+    if plan.condition is not None:
+        cut = f"if {plan.condition}:\n{facts.indent(plan.prefix)}{cut}"
+    yield InsertBefore(plan.statement, (cut,))
     if not plan.keeps_batch_name:
         yield Replace(plan.batch.value, (local,))
+
+
+def _drops(facts: Facts, plan: CutPipeline) -> list[str]:
+    return [f"drop_remainder={facts.source(plan.drop_remainder)}"] if plan.drop_remainder is not None else []
 
 
 def _name(facts: Facts, plan: CutPipeline) -> str:
     """The name that holds the cut dataset: what the statement assigns, or the local name that it returns more of."""
     if plan.target is not None:
         return facts.source(plan.target)
-    if isinstance(plan.prefix, cst.Name):
-        scope = facts.tree.scope_of(plan.prefix)
-        if scope.lookup(plan.prefix.value) is scope:
-            return plan.prefix.value
-    return facts.fresh_name("dataset")
+    start = plan.prefix
+    while isinstance(start, cst.Call) and isinstance(start.func, cst.Attribute):
+        start = start.func.value
+    if isinstance(start, cst.Name):
+        scope = facts.tree.scope_of(start)
+        if scope.lookup(start.value) is scope:
+            return start.value
+    return facts.fresh_name("dataset", plan.prefix)
 
 
 def _stands_alone(expression: str) -> bool:
@@ -80,7 +101,25 @@ def _stands_alone(expression: str) -> bool:
 
 
 def _cut_batches(facts: Facts, plan: CutBatches) -> InsertBefore | Wrap:
+    options = ('loss="sum"',) if _is_summed(facts, plan) else ()
     if plan.before is not None:
         name = facts.source(plan.dataset)
-        return InsertBefore(plan.before, (f"{name} = {facts.call('shard_batches', name)}",))
-    return Wrap(plan.dataset, f"{facts.runtime}.shard_batches(", ")")
+        return InsertBefore(plan.before, (f"{name} = {facts.call('shard_batches', name, *options)}",))
+    return Wrap(plan.dataset, f"{facts.runtime}.shard_batches(", "".join(f", {option}" for option in options) + ")")
+
+
+def _is_summed(facts: Facts, plan: CutBatches) -> bool:
+    """Whether a loss over these batches is a sum: then no row may be given to two workers."""
+    return any(
+        facts.reductions.counts_each_row(update)
+        for update in facts.training.updates
+        if any(c.dataset is plan.dataset for c in facts.reading.consumptions(update))
+    )
+
+
+def _tie_up(facts: Facts, end: AnyOrder | UnseededFiles) -> Replace | AddArgument:
+    """Let the elements come in one order on all workers."""
+    if isinstance(end, AnyOrder):
+        return Replace(end.flag, (f"{facts.call('size')} == 1",))
+    seed = "shuffle_seed=0"
+    return AddArgument(end.call, (f"read_config={end.package}.ReadConfig({seed})" if end.package else seed,))

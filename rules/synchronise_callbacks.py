@@ -26,7 +26,7 @@ from migrator.edits import AddArgument, Refusal, Wrap
 from migrator.facts import api
 from migrator.facts.kinds import is_call_of
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument, has_unpacked_keywords
+from migrator.facts.syntax import has_unpacked_keywords
 from migrator.facts.values import External, Literal, Object, Value
 from migrator.rule import Findings, rule
 
@@ -36,31 +36,35 @@ _POSITION = 5  # fit(x, y, batch_size, epochs, verbose, callbacks)
 
 @rule
 def synchronise_callbacks(facts: Facts) -> Findings:
-    for fit in facts.training.fits:
-        call = fit.call
-        callbacks = argument(call, "callbacks", _POSITION)
-        if any(_is_synchronised(facts, arg.value) for arg in call.args):
-            continue
-        if callbacks is None and has_unpacked_keywords(call):
+    # Each once: two calls may unpack one dictionary.
+    yield from dict.fromkeys(finding for fit in facts.training.fits for finding in _synchronise(facts, fit.call))
+
+
+def _synchronise(facts: Facts, call: cst.Call) -> Findings:
+    callbacks = facts.keywords.given(call, "callbacks", _POSITION)
+    given = [*(arg.value for arg in call.args), *([callbacks] if callbacks is not None else [])]
+    if any(_is_synchronised(facts, value) for value in given):
+        return
+    if callbacks is None and has_unpacked_keywords(call) and facts.keywords.hides_arguments(call):
+        yield Refusal(
+            call,
+            "callbacks may be among the unpacked arguments, where they cannot be seen",
+            "pass callbacks=... in the call",
+            breaks_training=True,
+        )
+    elif callbacks is None:
+        yield AddArgument(call, (f"callbacks={facts.call('callbacks')}",))
+    else:
+        hook = _batch_hook(facts, callbacks)
+        if hook is not None:
             yield Refusal(
-                call,
-                "callbacks may be among the unpacked arguments, where they cannot be seen",
-                "pass callbacks=... in the call",
+                hook,
+                "this callback reads the logs of single batches, which differ from worker to worker",
+                "read them at the end of the epoch, or average them in the callback with lockstep.all_reduce",
                 breaks_training=True,
             )
-        elif callbacks is None:
-            yield AddArgument(call, (f"callbacks={facts.call('callbacks')}",))
-        else:
-            hook = _batch_hook(facts, callbacks.value)
-            if hook is not None:
-                yield Refusal(
-                    hook,
-                    "this callback reads the logs of single batches, which differ from worker to worker",
-                    "read them at the end of the epoch, or average them in the callback with lockstep.all_reduce",
-                    breaks_training=True,
-                )
-                continue
-            yield Wrap(callbacks.value, f"{facts.runtime}.callbacks(", ")")
+            return
+        yield Wrap(callbacks, f"{facts.runtime}.callbacks(", ")")
 
 
 def _is_synchronised(facts: Facts, node: cst.BaseExpression) -> bool:

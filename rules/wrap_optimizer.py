@@ -1,65 +1,62 @@
-"""Make the optimizer of `fit` average the gradients over the workers.
+"""Make the optimizer of `fit`, `train_on_batch` and `minimize` average the gradients over the workers.
 
-`fit` computes and applies gradients out of the script's sight, so the optimizer itself reduces them. It does so
-before it clips, and the wrapped optimizer keeps its name, its settings and its saved form. An optimizer that is
-named by a string, or not at all, is wrapped as well.
+They compute and apply gradients out of the script's sight, so the optimizer itself reduces them. It does so before
+it clips, and the wrapped optimizer keeps its name, its settings and its saved form. An optimizer that is named by a
+string, or not at all, is wrapped as well; that of `minimize` where it is made. Where `minimize` is given a sum over
+the batch, the optimizer sums.
 
 before:
     model.compile(optimizer=keras.optimizers.Adam(1e-3), loss="mse")
 after:
     model.compile(optimizer=lockstep.distributed_optimizer(keras.optimizers.Adam(1e-3)), loss="mse")
 
-Leaves alone: models that are compiled but never fitted here; models whose own `train_step` applies the gradients
+Leaves alone: models that are compiled but never trained here; models whose own `train_step` applies the gradients
 (they are reduced there); an optimizer that is distributed already.
 Refuses: `compile(**config)`, where the optimizer cannot be seen; `jit_compile=True`, which cannot hold the
-collectives; a fitted model whose `compile` is not in this file; a loss that is no mean over the batch.
+collectives; a fitted model whose `compile` is not in this file; an optimizer that minimises and is made elsewhere;
+a loss that is no mean over the batch.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from migrator.edits import AddArgument, InsertAfter, Refusal, Wrap
 from migrator.facts import api
+from migrator.facts.compiled_losses import bad_loss
 from migrator.facts.holders import Holder
 from migrator.facts.kinds import calls
-from migrator.facts.loss_kinds import DATA, FREE, MEAN, MIXED, PENALTY, SAMPLES
+from migrator.facts.optimizers import Compiled, Made
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument, has_unpacked_keywords
-from migrator.facts.training import Fit
-from migrator.facts.values import External, Function, Literal, Object, Unknown, Value
+from migrator.facts.training import Fit, Minimization
+from migrator.facts.values import Function, Value
 from migrator.rule import Findings, rule
 
 
 @rule
 def wrap_optimizer(facts: Facts) -> Findings:
-    done: set[cst.CSTNode] = set()
-    for fit in facts.training.fits:
+    compiled: dict[cst.CSTNode, Fit] = {}
+    for fit in (*facts.training.fits, *facts.training.batch_fits):
         if facts.training.trains_by_itself(fit.values):
             continue
-        compiles = [c for c in facts.training.compiles if _is_same(c.values, fit.values)]
-        for compile_ in compiles:
-            if compile_.call not in done:
-                done.add(compile_.call)
-                yield from _wrap(facts, compile_)
-        if not compiles:
-            yield from _wrap_loaded(facts, fit)
+        compiles = facts.training.compiles_of(fit.values)
+        compiled.update((c.call, c) for c in compiles)
+        yield from _wrap_loaded(facts, fit, compiles)
+    for update in facts.training.updates:
+        if isinstance(update, Minimization):
+            for origin in facts.optimizers.origins(update.optimizer):
+                if isinstance(origin, Compiled):
+                    compiled.update((c.call, c) for c in origin.calls)
+    for compile_ in compiled.values():
+        yield from _wrap_compiled(facts, compile_)
+    yield from _wrap_minimising(facts)
 
 
-def _is_same(left: tuple[Value, ...], right: tuple[Value, ...]) -> bool:
-    """Whether both may be one model; inside of its class a model is known by the class alone."""
-
-    def identity(value: Value) -> object:
-        return value.of if isinstance(value, Object) else value
-
-    return bool({identity(v) for v in left} & {identity(v) for v in right})
+# -- compile -------------------------------------------------------------------------------------------------------
 
 
-def _wrap(facts: Facts, compile_: Fit) -> Findings:
+def _wrap_compiled(facts: Facts, compile_: Fit) -> Findings:
     call = compile_.call
-    optimizer = argument(call, "optimizer", 0)
     if any(isinstance(v, Function) for v in facts.resolver.values(call.func)):
         yield Refusal(
             call,
@@ -68,7 +65,8 @@ def _wrap(facts: Facts, compile_: Fit) -> Findings:
             True,
         )
         return
-    if optimizer is None and (has_unpacked_keywords(call) or any(a.star for a in call.args)):
+    optimizer = facts.keywords.given(call, "optimizer", 0)
+    if optimizer is None and facts.keywords.hides_arguments(call):
         yield Refusal(
             call,
             "the optimizer may be among the unpacked arguments, where it cannot be seen",
@@ -76,18 +74,17 @@ def _wrap(facts: Facts, compile_: Fit) -> Findings:
             True,
         )
         return
-    jit = argument(call, "jit_compile")
-    if jit is not None and isinstance(jit.value, cst.Name) and jit.value.value == "True":
-        yield Refusal(jit.value, "a step compiled by XLA cannot hold the collectives", "set jit_compile=False", True)
+    jit = facts.keywords.given(call, "jit_compile")
+    if isinstance(jit, cst.Name) and jit.value == "True":
+        yield Refusal(jit, "a step compiled by XLA cannot hold the collectives", "set jit_compile=False", True)
         return
-    bad = _bad_loss(facts, compile_)
+    bad = bad_loss(facts, compile_)
     if bad is not None:
         yield bad
-        return
-    if optimizer is None:
+    elif optimizer is None:
         yield AddArgument(call, (f"optimizer={facts.call('distributed_optimizer', _quoted(facts, call, 'rmsprop'))}",))
-    elif not any(facts.kinds.is_distributed_optimizer(v) for v in facts.resolver.values(optimizer.value)):
-        yield Wrap(optimizer.value, f"{facts.runtime}.distributed_optimizer(", ")")
+    elif not any(facts.kinds.is_distributed_optimizer(v) for v in facts.resolver.values(optimizer)):
+        yield Wrap(optimizer, f"{facts.runtime}.distributed_optimizer(", ")")
 
 
 def _quoted(facts: Facts, call: cst.Call, text: str) -> str:
@@ -97,81 +94,29 @@ def _quoted(facts: Facts, call: cst.Call, text: str) -> str:
     return f"{quote}{text}{quote}"
 
 
-def _bad_loss(facts: Facts, compile_: Fit) -> Refusal | None:
-    """A refusal where a loss given to `compile`, or computed by the model itself, is not seen to be a mean."""
-    loss = argument(compile_.call, "loss", 1)
-    for expression in _each(loss.value) if loss is not None else ():
-        if not all(_is_mean(facts, value) for value in facts.resolver.values(expression) or (Unknown(expression),)):
-            return _refuse_loss(expression)
-    for value in compile_.values:
-        method = facts.resolver.method(value.of, "compute_loss") if isinstance(value, Object) else None
-        for returned in facts.resolver.returned(method) if method is not None else ():
-            if facts.losses.kind(returned) not in (MEAN, PENALTY, FREE):
-                return _refuse_loss(returned)
-    return None
+# -- loaded models -------------------------------------------------------------------------------------------------
 
 
-def _refuse_loss(node: cst.CSTNode) -> Refusal:
-    return Refusal(
-        node,
-        "this loss is not seen to be a mean over the batch, so averaging the workers' gradients may train another "
-        "model",
-        "use a loss of Keras's with its default reduction, or one written in this file that returns a value per sample",
-        breaks_training=True,
-    )
-
-
-def _each(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(node, (cst.List, cst.Tuple)):
-        for element in node.elements:
-            yield from _each(element.value)
-    elif isinstance(node, cst.Dict):
-        for pair in node.elements:
-            yield from _each(pair.value)
-    else:
-        yield node
-
-
-def _is_mean(facts: Facts, value: Value) -> bool:
-    if isinstance(value, Literal):
-        if isinstance(value.node, cst.SimpleString):
-            return api.is_split_loss(str(value.node.evaluated_value))
-        parts = list(_each(value.node))
-        return all(v != value and _is_mean(facts, v) for p in parts for v in facts.resolver.values(p))
-    if isinstance(value, Object):
-        method = facts.resolver.method(value.of, "call")
-        returned = facts.resolver.returned(method) if method is not None else []
-        return facts.resolver.derives_from(value.of, api.is_loss_class) and _are_means(facts, returned)
-    if isinstance(value, Function):
-        node = value.node
-        return _are_means(facts, [node.body] if isinstance(node, cst.Lambda) else facts.resolver.returned(node))
-    if isinstance(value, External):
-        return value.path == "builtins.None" or (api.is_loss_function(value.path) and api.is_split_loss(value.path))
-    path = calls(value)
-    if api.is_loss_class(path):
-        reduction = argument(value.call, "reduction")  # type: ignore[union-attr]
-        text = facts.source(reduction.value).lower() if reduction is not None else ""
-        plain = "sum" not in text.replace("sum_over_batch_size", "") and "none" not in text.split(".")[-1]
-        return plain and api.is_split_loss(path)
-    return path == "keras.losses.get"
-
-
-def _are_means(facts: Facts, returned: Sequence[cst.BaseExpression]) -> bool:
-    """What a loss function returns for each sample, Keras averages; a mean over the batch stays one."""
-    return all(facts.losses.kind(r) in (MEAN, MIXED, SAMPLES, DATA, PENALTY) for r in returned)
-
-
-def _wrap_loaded(facts: Facts, fit: Fit) -> Findings:
+def _wrap_loaded(facts: Facts, fit: Fit, compiles: list[Fit]) -> Findings:
     """A loaded model comes compiled, with a fresh optimizer that knows nothing of other workers."""
-    loaded = [v for v in fit.values if calls(v) in api.LOAD_MODEL]
-    holders = [h for h in facts.trained.of(fit.model) if isinstance(h, Holder)]
-    if loaded and len(holders) == 1:
-        name = facts.source(holders[0].target)
-        if not _is_wrapped(facts, name):
-            wrapped = facts.call("distributed_optimizer", f"{name}.optimizer")
-            yield InsertAfter(holders[0].statement, (f"{name}.optimizer = {wrapped}",))
-        return
-    yield Refusal(
+    loaded = [v for v in fit.values if calls(v) in api.LOAD_MODEL and not any(v in c.values for c in compiles)]
+    for value in loaded:
+        holders = [
+            h for h in facts.trained.of(fit.model) if isinstance(h, Holder) and value in facts.resolver.values(h.value)
+        ]
+        if not holders:
+            yield _refuse_uncompiled(fit)
+        for holder in holders:
+            name = facts.source(holder.target)
+            if not _is_wrapped(facts, name, value):
+                wrapped = facts.call("distributed_optimizer", f"{name}.optimizer")
+                yield InsertAfter(holder.statement, (f"{name}.optimizer = {wrapped}",))
+    if not compiles and not loaded:
+        yield _refuse_uncompiled(fit)
+
+
+def _refuse_uncompiled(fit: Fit) -> Refusal:
+    return Refusal(
         fit.call,
         "where this model is compiled cannot be seen, and with it its optimizer",
         "compile the model in this file, or wrap its optimizer by hand with lockstep.distributed_optimizer",
@@ -179,9 +124,49 @@ def _wrap_loaded(facts: Facts, fit: Fit) -> Findings:
     )
 
 
-def _is_wrapped(facts: Facts, name: str) -> bool:
-    return any(
-        call.args and facts.source(call.args[0].value) == f"{name}.optimizer"
-        for call in facts.tree.calls
-        if any(facts.kinds.is_distributed_optimizer(v) for v in facts.resolver.values(call))
+def _is_wrapped(facts: Facts, name: str, model: Value) -> bool:
+    """Whether the script wraps the optimizer of the very model that was loaded under this name."""
+    for call in facts.tree.calls:
+        given = call.args[0].value if call.args else None
+        if given is None or facts.source(given) != f"{name}.optimizer":
+            continue
+        is_wrapping = any(facts.kinds.is_distributed_optimizer(v) for v in facts.resolver.values(call))
+        if is_wrapping and isinstance(given, cst.Attribute) and model in facts.resolver.values(given.value):
+            return True
+    return False
+
+
+# -- minimize ------------------------------------------------------------------------------------------------------
+
+
+def _wrap_minimising(facts: Facts) -> Findings:
+    reductions: dict[cst.Call, str] = {}
+    for update in facts.training.updates:
+        reduction = facts.reductions.of(update) if isinstance(update, Minimization) else ""
+        if isinstance(reduction, Refusal):
+            yield reduction
+        elif isinstance(update, Minimization):
+            for origin in facts.optimizers.origins(update.optimizer):
+                if isinstance(origin, Made) and reductions.setdefault(origin.call, reduction) == reduction:
+                    continue
+                if not isinstance(origin, Compiled) or reduction != "mean":
+                    yield _refuse_minimising(update.call)
+    applied = [u for u in facts.training.updates if not isinstance(u, Minimization) and facts.optimizers.will_reduce(u)]
+    for update in applied:
+        if isinstance(update.call.func, cst.Attribute):
+            for origin in facts.optimizers.origins(update.call.func.value):
+                if isinstance(origin, Made) and facts.reductions.of(update) != reductions.get(origin.call):
+                    yield _refuse_minimising(update.call)
+    for call, reduction in reductions.items():
+        tail = "" if reduction == "mean" else f', reduction="{reduction}"'
+        yield Wrap(call, f"{facts.runtime}.distributed_optimizer(", f"{tail})")
+
+
+def _refuse_minimising(call: cst.Call) -> Refusal:
+    return Refusal(
+        call,
+        "the optimizer must reduce these gradients itself, but where it is made cannot be seen, or it serves losses of "
+        "several kinds",
+        "make an optimizer of its own for this loss in this file",
+        breaks_training=True,
     )

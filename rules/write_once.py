@@ -14,7 +14,8 @@ after:
 Leaves alone: files that are only read; what is guarded by the rank already; output to the terminal; the files of
 `fit`'s callbacks (see synchronise-callbacks).
 Refuses: a write whose result the rest of the script needs; a `with open(...)` block in which training goes on or
-names are made that are read after it; a write that shares its line with other statements.
+names are made that are read after it; a write that shares its line with other statements; a file that is written
+and read again under a path which differs from worker to worker (a temporary folder, a name with the time in it).
 """
 
 from __future__ import annotations
@@ -46,6 +47,13 @@ def write_once(facts: Facts) -> Findings:
     for call in facts.files.opened:
         if not facts.files.is_chief_only(call):
             yield Refusal(call, "every worker would write this file", "open it on the chief alone, by hand")
+    for read in facts.worker_paths.lost_reads():
+        yield Refusal(
+            read,
+            "this path is another one on each worker, and the chief alone writes there",
+            "give it a fixed name",
+            breaks_training=True,
+        )
     guards: list[Guard] = []
     for write in facts.files.writes:
         if facts.files.is_chief_only(write.node) or any(_holds(facts, g, write.statement) for g in guards):
@@ -147,7 +155,7 @@ def _small_statement(facts: Facts, node: cst.CSTNode) -> cst.CSTNode | None:
 
 def _trains(facts: Facts, statement: cst.CSTNode) -> bool:
     bodies = facts.training.reached_from(statement)
-    sites = [*(f.call for f in facts.training.fits), *(u.call for u in facts.training.updates)]
+    sites = facts.training.sites
     return any(facts.tree.contains(body, site) for body in bodies for site in sites)
 
 
@@ -164,7 +172,7 @@ def _draws(facts: Facts, statement: cst.CSTNode) -> bool:
 
 def _calls_model_early(facts: Facts, statement: Statement) -> bool:
     """Whether the chief alone would call a model before training has built it on all workers."""
-    sites = [*(f.call for f in facts.training.fits), *(u.call for u in facts.training.updates)]
+    sites = facts.training.sites
     if facts.tree.function_of(statement) is not None or any(
         facts.tree.order[s] < facts.tree.order[statement] for s in sites if facts.tree.function_of(s) is None
     ):
@@ -188,7 +196,8 @@ def _names_read_after(facts: Facts, statement: Statement) -> str:
             if b.kind != "with" and facts.tree.contains(statement, b.node) and b.node is not statement
         ]
         if inside and any(
-            facts.tree.order[use] > facts.tree.last_order_in(statement)
+            use not in {b.target for b in bindings}
+            and facts.tree.order[use] > facts.tree.last_order_in(statement)
             and set(facts.resolver.reaching(use)) & set(inside)
             for use in facts.tree.names[name]
         ):
@@ -311,7 +320,7 @@ def _summary_writers(facts: Facts) -> Iterator[Wrap | Refusal]:
         condition = f"if {facts.call('is_chief')}"
         line = facts.source(facts.tree.statement_of(call)).splitlines()[0]
         if isinstance(facts.tree.parent[call], cst.Assign) and len(line) + len(condition) + len(noop) > LONGEST_LINE:
-            inner = facts.tree.module.default_indent
+            inner = facts.indent(call)
             yield Wrap(call, f"(\n{inner}", f"\n{inner}{condition}\n{inner}else {noop}\n)")
             continue
         opening, closing = ("", "") if isinstance(facts.tree.parent[call], cst.Assign) else ("(", ")")

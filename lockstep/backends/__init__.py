@@ -6,16 +6,15 @@ Such a module defines `join() -> Backend`. Nothing outside it asks which backend
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from lockstep._cluster import from_tf_config
+from lockstep._choice import choose
 from lockstep._errors import JoinError
 
-AVAILABLE = ("single", "tensorflow")
-PLANNED = ("mpi", "horovod", "npu")
+AVAILABLE = ("single", "tensorflow", "mpi", "npu")
+PLANNED = ("horovod",)
 
 
 class Backend(Protocol):
@@ -30,19 +29,26 @@ class Backend(Protocol):
     local_rank: int
 
     def reduce(self, tensors: Sequence[Any], operation: str) -> list[Any]:
-        """Element-wise "sum", "max" or "min" over the ranks of numeric tensors, same shapes and dtypes."""
+        """Element-wise "sum", "mean", "max", "min" or "prod" over the ranks; the same shapes and dtypes.
+
+        The result is bit-identical on all ranks. Integers have no "mean"; complex numbers only "sum" and "mean";
+        bools only "max" and "min". float16 and bfloat16 are added up in float32.
+        """
 
     def gather(self, tensor: Any) -> Any:
         """The ranks' tensors of one shape [k, ...], concatenated in rank order to [size * k, ...]."""
 
     def broadcast(self, tensors: Sequence[Any], root_rank: int) -> list[Any]:
-        """The root's values of the tensors, same shapes and dtypes; eager only."""
+        """The root's values of the tensors, same shapes and dtypes."""
 
     def patience(self, seconds: float) -> AbstractContextManager[None]:
         """Inside, calls fail once they have waited this long for a peer, if that is less than usual."""
 
+    def close(self) -> None:
+        """Stop taking part: all ranks have made their last call."""
+
     def abandon(self) -> None:
-        """Stop taking part, without waiting for anyone: this process is about to fail."""
+        """Stop taking part, without waiting for anyone: this process is about to fail. May end it, and the job."""
 
 
 def join() -> Backend:
@@ -50,13 +56,12 @@ def join() -> Backend:
 
     Raises JoinError for an unknown backend, an unusable TF_CONFIG or an import that comes too late.
     """
-    name = os.environ.get("LOCKSTEP_BACKEND", "").strip().lower()
-    if not name:
-        name = "tensorflow" if from_tf_config().size > 1 else "single"
+    choice = choose()
+    name = choice.backend
     if name in PLANNED:
-        raise JoinError(f"LOCKSTEP_BACKEND={name}: this backend is not there yet; use one of {AVAILABLE}")
+        raise JoinError(f"{choice.reason}: the backend {name} is not there yet; use one of {AVAILABLE}")
     if name not in AVAILABLE:
-        raise JoinError(f"LOCKSTEP_BACKEND={name}: unknown backend; use one of {AVAILABLE}")
+        raise JoinError(f"{choice.reason}: unknown backend; use one of {AVAILABLE}")
     module = importlib.import_module(f"{__name__}.{name}")
     backend: Backend = module.join()
     return backend

@@ -38,14 +38,22 @@ def buckets(tensors: Sequence[Any]) -> Iterator[list[int]]:
 
 
 def pack(tensors: Sequence[Any]) -> Any:
-    """The tensors' elements as one vector."""
+    """The tensors' elements as one vector, which is never empty: TensorFlow's collectives crash on nothing."""
     flat = [tf.reshape(tensor, [-1]) for tensor in tensors]
+    if not _surely_has_elements(tensors):
+        flat.append(tf.zeros([1], tensors[0].dtype))
     return flat[0] if len(flat) == 1 else tf.concat(flat, 0)
 
 
 def unpack(flat: Any, like: Sequence[Any]) -> list[Any]:
     """The vector that `pack` made of tensors shaped `like`, taken apart again."""
+    if not _surely_has_elements(like):
+        flat = flat[:-1]
     if len(like) == 1:
         return [tf.reshape(flat, tf.shape(like[0]))]
     parts = tf.split(flat, [tensor.shape.num_elements() for tensor in like])
     return [tf.reshape(part, tensor.shape) for part, tensor in zip(parts, like)]
+
+
+def _surely_has_elements(tensors: Sequence[Any]) -> bool:
+    return any(tensor.shape.num_elements() for tensor in tensors)

@@ -1,134 +1,217 @@
-"""Knows which collective call runs right now, and ends one that waits too long for a peer."""
+"""A thread that ends the job when it cannot go on: a worker is gone, waits too long, or waits in vain.
+
+Collectives themselves cannot time out: TensorFlow keeps a thread for each call that could. And they wait for ever
+when the workers make different calls. So the workers tell rank 0 when they have waited a while, and rank 0 tells
+all of them as soon as it is certain that they will never meet.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import selectors
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Callable
 
-import tensorflow as tf
-from tensorflow.python.eager import context
-
+from lockstep import _news
 from lockstep._cluster import Cluster
+from lockstep._connection import Connection
+from lockstep._news import News
+from lockstep._whereabouts import END_OF_SCRIPT, Place, Whereabouts
 
-
-class _Run:
-    """One call while it is being executed or traced."""
-
-    def __init__(self, device: str, after: list[Any]) -> None:
-        self._device = device
-        self._after = after
-        self.results: list[Any] = []
-
-    @contextlib.contextmanager
-    def collectives(self) -> Iterator[None]:
-        """The scope of a collective op: on the worker's device, after the call's beginning."""
-        with tf.device(self._device), tf.control_dependencies(self._after):
-            yield
-
-    def finished(self, result: Any) -> None:
-        """Tell what the call has to wait for before it is over."""
-        self.results.append(result)
-
-
-class RunningCall:
-    """The call that this process is in. Eager calls are noted in Python, calls of a traced function in
-    variables that the function itself writes.
-
-    The variables are what orders the calls of a function too: TensorFlow runs writes to one variable in
-    program order, and the collectives stand between two of them. Without that order ranks could run the
-    collectives of one function in different orders (and TensorFlow 2.6 crashes).
-    """
-
-    def __init__(self, cluster: Cluster) -> None:
-        self._host = tf.config.list_logical_devices("CPU")[0].name
-        with tf.device(self._host):
-            self._number = tf.Variable(0, dtype=tf.int64, trainable=False, name="lockstep_running_call")
-            self._finished = tf.Variable(0, dtype=tf.int64, trainable=False, name="lockstep_finished_calls")
-        self._descriptions: list[str] = ["no call"]
-        self._numbers: dict[str, int] = {}
-        self._eager: str | None = None
-        self._eager_count = 0
-        self._eager_lock = threading.RLock()
-
-    @contextlib.contextmanager
-    def call(self, description: str, device: str) -> Iterator[_Run]:
-        if tf.executing_eagerly():
-            with self._eager_lock:
-                self._eager_count += 1
-                self._eager = description
-                try:
-                    yield _Run(device, [])
-                finally:
-                    self._eager = None
-            return
-        with tf.device(self._host):
-            started = self._number.assign(self._number_of(description), read_value=False)
-        run = _Run(device, [started])
-        yield run
-        with tf.device(self._host), tf.control_dependencies(run.results):
-            self._finished.assign_add(1, read_value=False)
-            self._number.assign(0, read_value=False)
-
-    def _number_of(self, description: str) -> int:
-        if description not in self._numbers:
-            self._numbers[description] = len(self._descriptions)
-            self._descriptions.append(description)
-        return self._numbers[description]
-
-    def progress(self) -> tuple[str | None, tuple[int, ...]]:
-        """The running call's description, None between calls, and numbers that change with every call."""
-        if self._eager is not None:
-            return self._eager, (self._eager_count,)
-        number, finished = int(self._number.numpy()), int(self._finished.numpy())
-        return (self._descriptions[number] if number else None), (number, finished)
+# A call that lasts this long is reported to rank 0.
+_REPORT_SECONDS = 2.0
+# How long rank 0 waits for answers to an inquiry.
+_ANSWER_SECONDS = 3.0
+_CHIEF = 0
 
 
 class Watchdog:
-    """A daemon thread that aborts all collectives once a call has lasted longer than it may.
+    """Watches this rank's calls and its connections: rank 0 has one to each worker, the others one to rank 0.
 
-    Collectives themselves cannot time out: TensorFlow keeps a thread for each call that could.
+    place tells where this process is. abort(text) makes its collective calls fail, those that wait and all later
+    ones. A call may last stall_seconds.
     """
 
-    def __init__(self, running: RunningCall, cluster: Cluster, stall_seconds: float) -> None:
-        self._running = running
-        self._cluster = cluster
+    def __init__(
+        self,
+        place: Callable[[], Place],
+        abort: Callable[[str], None],
+        cluster: Cluster,
+        connections: dict[int, Connection],
+        stall_seconds: float,
+    ) -> None:
+        self._place, self._abort, self._cluster = place, abort, cluster
         self._stall_seconds = stall_seconds
-        self._stopped = threading.Event()
+        self._patience: float | None = None
+        self._connections = dict(connections)
+        self._sending = threading.Lock()
+        self._whereabouts = Whereabouts(cluster.size)
+        self._inquired = 0.0
+        self._stall: str | None = None
+        self._last, self._since, self._reported = place(), time.monotonic(), False
+        self._stopped = False
+        self._wake_end, self._wake_start = socket.socketpair()
         self._thread = threading.Thread(target=self._watch, name="lockstep-watchdog", daemon=True)
         self._thread.start()
+        _news.on_failure(self._tell_failure)
+        # A fork would keep the connection open when this process is gone, and so keep its peers from noticing.
+        os.register_at_fork(after_in_child=self._close)
 
     @contextlib.contextmanager
     def limit(self, seconds: float) -> Iterator[None]:
-        """Inside, a call may last this long at most."""
-        previous, self._stall_seconds = self._stall_seconds, min(seconds, self._stall_seconds)
+        """Inside, a call may last this long at most; then it fails on this rank alone."""
+        self._patience = seconds
         try:
             yield
         finally:
-            self._stall_seconds = previous
+            self._patience = None
 
     def stop(self) -> None:
-        """End the thread: it must not be inside TensorFlow when the interpreter goes down."""
-        self._stopped.set()
+        """End the thread, which must not be inside TensorFlow when the interpreter goes down, and tell the peers."""
+        self._stopped = True
+        self._wake_start.send(b"x")
         self._thread.join(timeout=2.0)
+        self._send_all({"kind": "leaving", "finished": self._place().finished})
+        self._close()
+
+    def _close(self) -> None:
+        for connection in self._connections.values():
+            connection.close()
+
+    def _tell_failure(self, text: str) -> None:
+        self._send_all({"kind": "failed", "text": text})
+
+    def _send_all(self, message: dict[str, Any]) -> None:
+        for rank in list(self._connections):
+            self._send(rank, message)
+
+    def _send(self, rank: int, message: dict[str, Any]) -> None:
+        # That a connection is gone shows when it is read.
+        with self._sending, contextlib.suppress(OSError):
+            self._connections[rank].send(message)
 
     def _watch(self) -> None:
-        last: Any = None
-        since = time.monotonic()
-        while not self._stopped.wait(min(1.0, self._stall_seconds / 8)):
-            progress = self._running.progress()
-            if progress != last:
-                last, since = progress, time.monotonic()
-            elif progress[0] is not None and time.monotonic() - since > self._stall_seconds:
-                self._abort(progress[0])
-                return
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._wake_end, selectors.EVENT_READ)
+            for rank, connection in self._connections.items():
+                selector.register(connection, selectors.EVENT_READ, rank)
+            while not self._stopped:
+                events = selector.select(min(0.5, self._stall_seconds / 8))
+                if self._stopped:
+                    return
+                for key, _ in events:
+                    if key.data is not None and not self._read(key.data):
+                        selector.unregister(key.fileobj)
+                self._look()
+                if self._cluster.rank == _CHIEF:
+                    self._judge()
 
-    def _abort(self, description: str) -> None:
-        context.context().abort_collective_ops(
-            tf.errors.DEADLINE_EXCEEDED,
-            f"lockstep: rank {self._cluster.rank} of {self._cluster.size} waited longer than "
-            f"{self._stall_seconds:g} s for its peers in {description}. A worker hangs, stopped early or "
-            "makes other calls than this one. LOCKSTEP_STALL_SECONDS sets the limit.",
+    def _read(self, rank: int) -> bool:
+        """Handle what has come from this rank; False once nothing will come any more."""
+        messages = self._connections[rank].receive()
+        for message in messages or ():
+            self._handle(rank, message)
+        if messages is None and rank not in self._whereabouts.left:
+            address = self._cluster.addresses[rank]
+            self._end(
+                f"rank {rank} ({address}) is gone without a word: it was killed, or its machine or network is gone",
+                peer_lost=True,
+            )
+        return messages is not None
+
+    def _handle(self, rank: int, message: dict[str, Any]) -> None:
+        kind = message["kind"]
+        if kind == "waiting":
+            self._whereabouts.waits[rank] = Place(*message["place"])
+        elif kind == "moved":
+            self._whereabouts.waits.pop(rank, None)
+        elif kind == "inquiry":
+            self._send(_CHIEF, {"kind": "answer", "inquiry": message["inquiry"], "place": _fields(self._place())})
+        elif kind == "answer":
+            self._whereabouts.answer(rank, message["inquiry"], Place(*message["place"]))
+        elif kind == "stalled":
+            self._begin_stall(message["text"])
+        elif kind == "leaving":
+            self._whereabouts.leave(rank, message["finished"])
+        elif kind == "failed":
+            self._end(message["text"], peer_lost=True)
+        elif kind == "end":
+            self._end(message["text"], message["peer_lost"])
+
+    def _look(self) -> None:
+        """Report this rank's own waiting, and end what waits for too long."""
+        place, now = self._place(), time.monotonic()
+        if not place.is_same_wait(self._last):
+            self._last, self._since = place, now
+            if self._reported:
+                self._reported = False
+                self._report({"kind": "moved"})
+        waited = now - self._since if place.call is not None else 0.0
+        if waited > _REPORT_SECONDS and not self._reported:
+            self._reported = True
+            self._report({"kind": "waiting", "place": _fields(place)})
+        if self._patience is not None:
+            if waited > self._patience:
+                self._abort(f"lockstep: rank {self._cluster.rank} has waited {self._patience:g} s for the others")
+        elif waited > self._stall_seconds + _ANSWER_SECONDS + 2.0:
+            # Rank 0 should have ended the job by now.
+            self._end(self._describe_stall(place), peer_lost=True)
+        elif waited > self._stall_seconds and self._stall is None:
+            self._stall = self._describe_stall(place)
+            self._report({"kind": "stalled", "text": self._stall})
+        elif waited > _REPORT_SECONDS and _CHIEF in self._whereabouts.left and place.call != END_OF_SCRIPT:
+            self._end(f"rank 0 has come to the end of its script while this rank waits in {place.call}", True)
+
+    def _report(self, message: dict[str, Any]) -> None:
+        if self._cluster.rank == _CHIEF:
+            self._handle(_CHIEF, message)
+        else:
+            self._send(_CHIEF, message)
+
+    def _describe_stall(self, place: Place) -> str:
+        where = f" at {place.line}" if place.line else ""
+        return (
+            f"rank {self._cluster.rank} of {self._cluster.size} waited longer than {self._stall_seconds:g} s for its "
+            f"peers in {place.call}{where}. LOCKSTEP_STALL_SECONDS sets the limit."
         )
+
+    def _begin_stall(self, text: str) -> None:
+        self._stall = text
+        self._inquire()
+
+    def _inquire(self) -> None:
+        self._inquired = time.monotonic()
+        number = self._whereabouts.inquire()
+        self._whereabouts.answer(_CHIEF, number, self._place())
+        self._send_all({"kind": "inquiry", "inquiry": number})
+
+    def _judge(self) -> None:
+        """On rank 0: ask all where they are as soon as there is a suspicion, and end the job once it is certain."""
+        late = time.monotonic() - self._inquired > _ANSWER_SECONDS
+        if self._whereabouts.inquiry and (late or self._whereabouts.are_complete()):
+            if self._whereabouts.are_deadlocked():
+                self._end(
+                    "the workers wait for each other in different calls, so none of them can go on:\n"
+                    + self._whereabouts.describe(),
+                    peer_lost=self._whereabouts.some_have_left(),
+                )
+            elif self._stall is not None:
+                self._end(f"{self._stall}\n{self._whereabouts.describe()}", peer_lost=True)
+        if self._whereabouts.are_suspicious() and late:
+            self._inquire()
+
+    def _end(self, text: str, peer_lost: bool) -> None:
+        """Let the calls of this rank fail with this text; rank 0 tells the others first."""
+        if self._cluster.rank == _CHIEF:
+            self._send_all({"kind": "end", "text": text, "peer_lost": peer_lost})
+        _news.publish(News(text, peer_lost))
+        self._abort(f"lockstep: {text}")
+        self._stopped = True
+
+
+def _fields(place: Place) -> list[Any]:
+    return [place.call, place.begun, place.finished, place.line]

@@ -26,6 +26,9 @@ class SingleProcess:
     def patience(self, seconds: float) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
+    def close(self) -> None:
+        return None
+
     def abandon(self) -> None:
         return None
 

@@ -7,51 +7,50 @@ never entered, so user code stays in the default strategy and Keras sees an ordi
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.ops import control_flow_util
+from tensorflow.python.eager import context
 
-from lockstep import _cluster
-from lockstep._errors import JoinError, LockstepError, LostWorkerError, MismatchError
+from lockstep import _choice, _cluster, _news
+from lockstep._connection import Connection
+from lockstep._devices import claim_gpu
+from lockstep._errors import JoinError, LostWorkerError, MismatchError
+from lockstep._first_use import first_use
+from lockstep._rendezvous import meet
 from lockstep.backends._buckets import buckets, pack, unpack
+from lockstep.backends._carriers import from_carrier, to_carrier
 from lockstep.backends._keys import InstanceKeys
-from lockstep.backends._watchdog import RunningCall, Watchdog
+from lockstep.backends._running_call import RunningCall
+from lockstep.backends._watchdog import Watchdog
+from lockstep.backends._xla import refuse_xla
 
 # Any number that MultiWorkerMirroredStrategy does not count up to for its own groups.
 _GROUP_KEY = 7_700_001
-_MERGE_OPS = {"sum": "Add", "max": "Max", "min": "Min"}
-# What CollectiveReduceV2, CollectiveGatherV2 and the broadcast ops take in every TensorFlow from 2.6 on;
-# anything else travels as the dtype named here.
-_CARRIERS: dict[Any, Any] = {
-    tf.bool: tf.int32,
-    tf.int8: tf.int32,
-    tf.int16: tf.int32,
-    tf.uint8: tf.int32,
-    tf.uint16: tf.int32,
-    tf.uint32: tf.int64,
-    tf.bfloat16: tf.float32,
-}
-_CARRIED = (tf.float16, tf.float32, tf.float64, tf.int32, tf.int64)
+# News of the reason may come a little after the failure.
+_NEWS_SECONDS = 4.0
+_MERGE_OPS = {"sum": "Add", "mean": "Add", "max": "Max", "min": "Min", "prod": "Mul"}
 
 
 class TensorFlowCollectives:
     """This process's end of TensorFlow's collective executor."""
 
-    def __init__(self, strategy: Any, cluster: _cluster.Cluster) -> None:
+    def __init__(self, strategy: Any, cluster: _cluster.Cluster, connections: dict[int, Connection]) -> None:
         self.rank = cluster.rank
         self.size = cluster.size
         self.local_rank = cluster.local_rank
         self._strategy = strategy  # keeps the servers alive
         self._device = strategy.extended.worker_devices[0]
         self._keys = InstanceKeys()
-        self._running = RunningCall(cluster)
-        self._watchdog = Watchdog(self._running, cluster, _cluster.stall_seconds())
+        self._running = RunningCall()
+        self._watchdog = Watchdog(self._running.place, _abort, cluster, connections, _cluster.stall_seconds())
 
     def reduce(self, tensors: Sequence[Any], operation: str) -> list[Any]:
         description = f"{operation} over {len(tensors)} tensor{'s' if len(tensors) != 1 else ''}"
-        carried = [_to_carrier(tensor) for tensor in tensors]
+        ordered = operation in ("max", "min")
+        carried = [to_carrier(tensor, ordered) for tensor in tensors]
         reduced: list[Any] = [None] * len(tensors)
         with self._call("all_reduce", description) as run:
             for number, bucket in enumerate(buckets(carried)):
@@ -61,27 +60,27 @@ class TensorFlowCollectives:
                     total = tf.raw_ops.CollectiveReduceV2(
                         input=flat,
                         merge_op=_MERGE_OPS[operation],
-                        final_op="Id",
+                        final_op="Div" if operation == "mean" else "Id",
                         **self._common(key),
                     )
                 run.finished(total)
                 for i, part in zip(bucket, unpack(total, [carried[i] for i in bucket])):
-                    reduced[i] = _from_carrier(part, tensors[i])
+                    reduced[i] = from_carrier(part, tensors[i], ordered)
         return reduced
 
     def gather(self, tensor: Any) -> Any:
-        carried = _to_carrier(tensor)
+        carried = to_carrier(tensor)
+        sent = _not_empty(carried)
         with self._call("gather", f"gather of a {tensor.dtype.name}{tensor.shape} tensor") as run:
-            key = self._keys.key("gather", carried)
+            key = self._keys.key("gather", sent)
             with run.collectives():
-                rows = tf.raw_ops.CollectiveGatherV2(input=carried, **self._common(key))
+                rows = tf.raw_ops.CollectiveGatherV2(input=sent, **self._common(key))
             run.finished(rows)
-        rows = tf.cast(rows, tensor.dtype)
-        rows.set_shape([None if tensor.shape[0] is None else self.size * tensor.shape[0], *tensor.shape[1:]])
-        return rows
+        known = [None if tensor.shape[0] is None else self.size * tensor.shape[0], *tensor.shape[1:]]
+        return from_carrier(_rows_of_all(rows, carried, self.size), tf.TensorSpec(known, tensor.dtype))
 
     def broadcast(self, tensors: Sequence[Any], root_rank: int) -> list[Any]:
-        carried = [_to_carrier(tensor) for tensor in tensors]
+        carried = [to_carrier(tensor) for tensor in tensors]
         sent: list[Any] = [None] * len(tensors)
         with self._call("broadcast", f"broadcast of {len(tensors)} tensors from rank {root_rank}") as run:
             for number, bucket in enumerate(buckets(carried)):
@@ -97,11 +96,14 @@ class TensorFlowCollectives:
                         )
                 run.finished(value)
                 for i, part in zip(bucket, unpack(value, [carried[i] for i in bucket])):
-                    sent[i] = _from_carrier(part, tensors[i])
+                    sent[i] = from_carrier(part, tensors[i])
         return sent
 
     def patience(self, seconds: float) -> contextlib.AbstractContextManager[None]:
         return self._watchdog.limit(seconds)
+
+    def close(self) -> None:
+        self._watchdog.stop()
 
     def abandon(self) -> None:
         self._watchdog.stop()
@@ -121,11 +123,7 @@ class TensorFlowCollectives:
 
     @contextlib.contextmanager
     def _call(self, name: str, description: str) -> Iterator[Any]:
-        if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
-            raise LockstepError(
-                f"lockstep.{name} was called in a function compiled with jit_compile=True; XLA cannot hold "
-                "collectives between workers. Pass jit_compile=False to model.compile or tf.function."
-            )
+        refuse_xla(name)
         try:
             with self._running.call(f"{name} ({description})", self._device) as run:
                 yield run
@@ -135,49 +133,68 @@ class TensorFlowCollectives:
                 f"it with different shapes. TensorFlow reports: {error.message}"
             ) from error
         except tf.errors.OpError as error:
+            here = f"rank {self.rank} of {self.size}: {name} ({description}) failed"
+            news = _news.wait_for_news(_NEWS_SECONDS)
+            if news is not None:
+                raise (LostWorkerError if news.peer_lost else MismatchError)(f"{here}: {news.text}") from error
             raise LostWorkerError(
-                f"rank {self.rank} of {self.size}: {name} ({description}) failed, since another worker ended "
-                f"or does not answer; its own error says why. TensorFlow reports: {error.message}"
+                f"{here}, since another worker ended or does not answer; its own error says why. "
+                f"TensorFlow reports: {error.message}"
             ) from error
 
 
-def _to_carrier(tensor: Any) -> Any:
-    dtype = tensor.dtype
-    if dtype in _CARRIED:
+def _not_empty(tensor: Any) -> Any:
+    """[k, ...] as [1, elements + 1] unless it surely has elements: gathering none ends the process."""
+    if tensor.shape.num_elements():
         return tensor
-    if dtype in _CARRIERS:
-        return tf.cast(tensor, _CARRIERS[dtype])
-    if dtype == tf.uint64:
-        return tf.bitcast(tensor, tf.int64)
-    if dtype.is_complex:
-        return tf.bitcast(tensor, dtype.real_dtype)
-    raise TypeError(f"lockstep cannot send {dtype.name} tensors between workers")
+    return tf.concat([tf.reshape(tensor, [1, -1]), tf.zeros([1, 1], tensor.dtype)], 1)
 
 
-def _from_carrier(tensor: Any, original: Any) -> Any:
-    dtype = original.dtype
-    if dtype == tf.uint64 or dtype.is_complex:
-        tensor = tf.bitcast(tensor, dtype)
-    elif dtype != tensor.dtype:
-        tensor = tf.cast(tensor, dtype)
-    tensor.set_shape(original.shape)
-    return tensor
+def _rows_of_all(gathered: Any, one: Any, size: int) -> Any:
+    """What came of gathering `_not_empty` of `one` [k, ...], as [size * k, ...]."""
+    rows = gathered if one.shape.num_elements() else gathered[:, :-1]
+    shape = tf.shape(one)
+    return tf.reshape(rows, tf.concat([size * shape[:1], shape[1:]], 0))
+
+
+def _abort(text: str) -> None:
+    context.context().abort_collective_ops(tf.errors.ABORTED, text)
 
 
 def join() -> TensorFlowCollectives:
-    """Connect to the workers of TF_CONFIG; waits until all of them have come.
+    """Connect to the workers of TF_CONFIG or of the Slurm step; waits until all of them have come.
 
-    Raises JoinError when TensorFlow is in use already (a tensor, variable, dataset or model exists).
+    Raises JoinError when TensorFlow is in use already (a tensor, variable, dataset or model exists), and when some
+    workers do not come or do not belong together (`lockstep._rendezvous`).
     """
-    cluster = _cluster.from_tf_config()
-    if cluster.size < 2:
-        raise JoinError("LOCKSTEP_BACKEND=tensorflow needs a TF_CONFIG that names two workers or more")
-    try:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy()
-    except RuntimeError as error:
+    cluster = _choice.cluster()
+    # Before anybody is waited for: TensorFlow notices it only when the others are waiting for this worker.
+    if context.context()._context_handle is not None:
         raise JoinError(
             "import lockstep came too late: TensorFlow was used before it (a tensor, variable, dataset or "
-            "model exists). Move `import lockstep` right below the first TensorFlow or Keras import of the "
-            f"script that is started. TensorFlow says: {error}"
-        ) from error
-    return TensorFlowCollectives(strategy, cluster)
+            f"model exists). {first_use()}Move `import lockstep` right below the first TensorFlow or Keras import of "
+            "the script that is started."
+        )
+    claim_gpu(tf.config, cluster)
+    connections = meet(cluster, _cluster.join_seconds())
+    with _ended_after(_cluster.join_seconds()):
+        strategy = tf.distribute.MultiWorkerMirroredStrategy(
+            cluster_resolver=tf.distribute.cluster_resolver.SimpleClusterResolver(
+                tf.train.ClusterSpec({"worker": list(cluster.addresses)}),
+                task_type="worker",
+                task_id=cluster.rank,
+                rpc_layer="grpc",
+            )
+        )
+    return TensorFlowCollectives(strategy, cluster, connections)
+
+
+@contextlib.contextmanager
+def _ended_after(seconds: float) -> Iterator[None]:
+    """End the process if TensorFlow's start takes longer, should a worker die in the middle of it or a port be
+    blocked: the start lets no other thread of Python run, and takes no signal but SIGKILL."""
+    faulthandler.dump_traceback_later(seconds, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()

@@ -83,9 +83,14 @@ def is_optimizer_class(path: str) -> bool:
         )
         or re.match(r"^tensorflow_addons\.optimizers\.[A-Z]\w*$", path)
         or re.match(r"^keras\.mixed_precision\.(?:experimental\.)?LossScaleOptimizer$", path)
-        or re.match(r"^tensorflow\.compat\.v1\.train\.\w*Optimizer$", path)
+        or is_v1_optimizer(path)
         or path in ("keras.optimizers.get", "keras.optimizers.deserialize")
     )
+
+
+def is_v1_optimizer(path: str) -> bool:
+    """TensorFlow 1's optimizers, which work eagerly, too."""
+    return bool(re.match(r"^tensorflow\.(?:compat\.v1\.)?train\.\w*Optimizer$", path))
 
 
 def is_loss_class(path: str) -> bool:
@@ -105,6 +110,12 @@ _TIED_LOSSES = frozenset({"dice", "tversky", "circle"})
 def is_split_loss(name: str) -> bool:
     """Whether the Keras loss of that name takes its samples one by one; the others relate them within the batch."""
     return name.rpartition(".")[2].lower() not in _TIED_LOSSES
+
+
+WRITING_CALLBACKS = frozenset({
+    "keras.callbacks.ModelCheckpoint", "keras.callbacks.TensorBoard", "keras.callbacks.CSVLogger",
+    "keras.callbacks.BackupAndRestore", "keras.callbacks.experimental.BackupAndRestore",
+})  # fmt: skip
 
 
 def is_dataset_source(path: str) -> bool:
@@ -133,7 +144,10 @@ BATCHED_SOURCES = frozenset({
 # One element in, one element out, whatever the order: a shard may stand before or after them.
 ELEMENTWISE = frozenset({"map", "with_options", "prefetch"})
 ORDERING = frozenset({"shuffle", "repeat", "cache", "snapshot"})
-BATCHING = frozenset({"batch", "padded_batch", "ragged_batch"})
+BATCHING = frozenset({
+    "batch", "padded_batch", "ragged_batch", "sparse_batch", "bucket_by_sequence_length", "map_and_batch",
+    "dense_to_ragged_batch", "dense_to_sparse_batch",
+})  # fmt: skip
 DATASET_METHODS = frozenset({
     *ELEMENTWISE, *ORDERING, *BATCHING, "enumerate", "take", "skip", "filter", "interleave", "flat_map", "concatenate",
     "unbatch", "window", "apply", "shard", "zip", "take_while", "scan", "rebatch", "unique", "rejection_resample",
@@ -142,17 +156,26 @@ DATASET_METHODS = frozenset({
 
 NUMPY = ("numpy.", "jax.numpy.")
 
-DISTRIBUTION_LIBRARIES = {
-    "horovod": "Horovod",
-    "npu_device": "npu_device",
-    "byteps": "BytePS",
-    "smdistributed": "SageMaker's smdistributed",
-}
-STRATEGIES = re.compile(r"^tensorflow\.distribute\.(?:experimental\.)?\w*(?:Strategy|Coordinator|Cluster\w*Resolver)$")
+STRATEGIES = re.compile(
+    r"^tensorflow\.distribute\.(?:experimental\.)?(?!OneDevice)\w*(?:Strategy|Coordinator|Cluster\w*Resolver)$"
+)
+# What trains on one device all the same; the current strategy is the default one where no other is made.
+ONE_DEVICE = re.compile(r"^tensorflow\.distribute\.(?:(?:experimental\.)?OneDeviceStrategy|get_strategy)$")
+# Methods of a strategy that call the function they are given, and those that give out a dataset.
+RUNS_STEP = ("run", "experimental_run_v2", "call_for_each_replica")
+DISTRIBUTES_FROM_FUNCTION = ("distribute_datasets_from_function", "experimental_distribute_datasets_from_function")
+DISTRIBUTES_DATASET = ("experimental_distribute_dataset",)
 # Settings that TensorFlow takes only before it starts up, as joining a cluster makes it do.
 DEVICE_SETTINGS = re.compile(
     r"^tensorflow\.config\.(?:threading\.set_\w+|(?:experimental\.)?set_(?:memory_growth|visible_devices"
     r"|virtual_device_configuration|logical_device_configuration)|optimizer\.set_jit)$"
+)
+FRAMEWORK = re.compile(r"^(?:tensorflow|keras|tensorflow_datasets)\.")
+# Calls that leave TensorFlow as it was started: before and after the workers join, they are the same.
+MAKES_NO_TENSOR = re.compile(
+    r"^(?:tensorflow\.(?:config|random\.set_seed|set_random_seed|get_logger|function|autograph|debugging|enable_\w+"
+    r"|io\.gfile|TensorSpec|TensorShape|distribute)|keras\.(?:utils\.set_random_seed|mixed_precision|config"
+    r"|backend\.set_\w+|losses\.[A-Z]\w*|utils\.(?:get_file|register_keras_serializable)|saving\.\w+))(?:\.|$)"
 )
 GRAPH_MODE = frozenset({
     "tensorflow.compat.v1.disable_eager_execution", "tensorflow.compat.v1.disable_v2_behavior",

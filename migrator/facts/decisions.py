@@ -17,9 +17,10 @@ import libcst as cst
 from migrator.facts.files import Files
 from migrator.facts.kinds import calls
 from migrator.facts.locality import CLOCKS, COUNT, Locality
+from migrator.facts.metrics import MetricResult, Metrics
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
-from migrator.facts.training import Training
+from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Binding, Tree, semantic_children
 from migrator.facts.values import External
 
@@ -33,12 +34,14 @@ class LocalNumber:
     """A number of this worker's own that steers training.
 
     `binding`, where given, is the statement right after which it can be averaged for all that follows; else it is
-    averaged where the expression stands. The number of samples seen cannot be averaged.
+    averaged where the expression stands. The number of samples seen cannot be averaged. `metric`, where given, says
+    that the expression is a metric's result, whether or not it steers.
     """
 
     expression: cst.BaseExpression
     binding: Binding | None = None
     is_count: bool = False
+    metric: MetricResult | None = None
 
 
 class Decisions:
@@ -49,20 +52,34 @@ class Decisions:
         self.sharding = sharding
         self.files = files
         self.locality = Locality(tree, resolver, training, sharding)
+        self.metrics = Metrics(tree, resolver, training, sharding, files, self.locality)
 
     @cached_property
     def local_numbers(self) -> list[LocalNumber]:
         """The local numbers that steer training, in source order."""
-        if not self.sharding.consumptions:
+        if not (self.sharding.consumptions or self.training.batch_fits or self.sharding.minibatches.all):
             return []
-        found: dict[cst.CSTNode, LocalNumber] = {}
-        places = [*(n.test for n in self._steering), *self._settings, *self._update_arguments]
+        found: dict[cst.CSTNode, LocalNumber] = {
+            r.call: LocalNumber(r.call, metric=r) for r in self._results if not r.is_own
+        }
+        places = [*(n.test for n in self.steering), *self._settings, *self._update_arguments]
         for place in sorted(places, key=self.tree.order.__getitem__):
             for expression in self._atoms(place, set()):
                 locality = self.locality.of(expression)
                 if locality and expression not in found:
                     found[expression] = self._number(expression, locality)
-        return list(found.values())
+        for result in self._results:
+            found.setdefault(result.call, LocalNumber(result.call, metric=result))
+        return sorted(found.values(), key=lambda number: self.tree.order[number.expression])
+
+    @cached_property
+    def _results(self) -> list[MetricResult]:
+        """The results of metrics that are combined where they are asked for, and settled by that."""
+        found = list(self.metrics.results())
+        for result in found:
+            if not result.is_own:
+                self.locality.settle(result.call)
+        return found
 
     def _number(self, expression: cst.BaseExpression, locality: str) -> LocalNumber:
         if locality == COUNT:
@@ -100,7 +117,7 @@ class Decisions:
     # -- conditions ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def _steering(self) -> list[cst.If | cst.While]:
+    def steering(self) -> list[cst.If | cst.While]:
         """Conditions that decide how training goes on, by themselves or through names that such a place reads."""
         conditions = [n for n in self.tree.order if isinstance(n, _CONDITIONS) and not self.files.is_chief_only(n)]
         chosen = {n for n in conditions if self._steers(n)}
@@ -153,9 +170,18 @@ class Decisions:
             return self._runs_training(node)
         branches: list[cst.CSTNode] = [node.body, *([node.orelse] if node.orelse is not None else [])]
         return any(
-            self._leaves_loop(b) or self._runs_training(b) or self._sets_optimizer(b) or self._writes(b)
+            self._asks_metrics(b)
+            or self._leaves_loop(b)
+            or self._runs_training(b)
+            or self._sets_optimizer(b)
+            or self._writes(b)
             for b in branches
         )
+
+    def _asks_metrics(self, branch: cst.CSTNode) -> bool:
+        """Whether the branch combines results, for which all workers have to come."""
+        bodies = self.training.reached_from(branch)
+        return any(self.tree.contains(body, result.call) for body in bodies for result in self._results)
 
     def _leaves_loop(self, branch: cst.CSTNode) -> bool:
         for child in semantic_children(branch):
@@ -173,7 +199,7 @@ class Decisions:
 
     @cached_property
     def _sites(self) -> list[cst.Call]:
-        return [*(f.call for f in self.training.fits), *(u.call for u in self.training.updates)]
+        return self.training.sites
 
     def _writes(self, branch: cst.CSTNode) -> bool:
         return any(self.tree.contains(branch, w.node) for w in self.files.writes) or any(
@@ -206,7 +232,8 @@ class Decisions:
 
     @cached_property
     def _update_arguments(self) -> list[cst.BaseExpression]:
-        return [arg.value for update in self.training.updates for arg in update.call.args]
+        updates = (u for u in self.training.updates if not isinstance(u, Minimization))
+        return [arg.value for update in updates for arg in update.call.args]
 
     # -- what to average -----------------------------------------------------------------------------------------
 

@@ -9,8 +9,8 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts import api
 from migrator.facts.kinds import Kinds, calls, is_call_of, origin
+from migrator.facts.ranks import Ranks
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
 from migrator.facts.training import Training
@@ -53,11 +53,12 @@ class Write:
 
 
 class Files:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, ranks: Ranks) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
         self.training = training
+        self.ranks = ranks
 
     @cached_property
     def writes(self) -> list[Write]:
@@ -145,22 +146,7 @@ class Files:
 
     def is_chief_only(self, node: cst.CSTNode) -> bool:
         """Whether the node runs on one rank alone already."""
-        child = node
-        for owner in self.tree.ancestors(node):
-            if isinstance(owner, cst.If) and child is owner.body and self._asks_for_rank(owner.test):
-                return True
-            if isinstance(owner, cst.IfExp) and self._asks_for_rank(owner.test):
-                return True
-            child = owner
-        return False
-
-    def _asks_for_rank(self, test: cst.BaseExpression) -> bool:
-        return any(self.tree.contains(test, call) for call in self._rank_calls)
-
-    @cached_property
-    def _rank_calls(self) -> list[cst.Call]:
-        wanted = (External(f"{api.RUNTIME}.is_chief"), External(f"{api.RUNTIME}.rank"))
-        return [c for c in self.tree.calls if any(v in wanted for v in self.resolver.values(c.func))]
+        return self.ranks.is_guarded(node)
 
     # -- kinds of calls ------------------------------------------------------------------------------------------
 

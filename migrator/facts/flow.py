@@ -24,7 +24,7 @@ class Flow:
             return bindings
         if self._same_flow(here, scope):
             return self._reaching_within(node, bindings)
-        return self._latest(bindings)
+        return self.latest(bindings)
 
     def _same_flow(self, here: Scope, scope: Scope) -> bool:
         """Whether code of `here` runs in line with the statements of `scope`: a comprehension does, a function not."""
@@ -92,8 +92,8 @@ class Flow:
             child = owner
         return False
 
-    def _latest(self, bindings: list[Binding]) -> list[Binding]:
-        """Seen from another function: every binding that is not merely a step of the next (`ds = ds.batch(8)`)."""
+    def latest(self, bindings: list[Binding]) -> list[Binding]:
+        """Seen from another function or file: each binding that is no mere step of the next (`ds = ds.batch(8)`)."""
         ordered = sorted(bindings, key=lambda b: self._tree.order[b.node])
         kept = []
         for binding, following in zip(ordered, [*ordered[1:], None]):

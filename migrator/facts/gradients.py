@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import libcst as cst
 
-from migrator.facts import api
-from migrator.facts.kinds import Kinds, is_call_of
+from migrator.facts import vocabulary
+from migrator.facts.kinds import Kinds, calls
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
 from migrator.facts.tree import Binding, Tree, semantic_children
-from migrator.facts.values import External, Function, Member, Result, Value
+from migrator.facts.values import External, Function, Member, Value
+from migrator.facts.vocabulary import Role
 
 _GRADIENT_METHODS = ("gradient", "get_gradients", "compute_gradients")
 _UNSCALING = ("get_unscaled_gradients",)
-_REDUCTIONS = (f"{api.RUNTIME}.all_reduce",)
 
 
 @dataclass(frozen=True, eq=False)
 class Gradients:
     """Gradients on their way from a tape to an update, at the last place where they are still as the tape made them.
 
-    `computed` is the call that computed or handed them over. Where a plain name (or attribute) holds the whole
-    result, `holder` is that binding; without one, the call itself is the place.
+    `computed` is the call that computed or handed them over, or the place where their sums over several steps are
+    read. Where a plain name (or attribute) holds the whole
+    result, `holder` is that binding; without one, the call itself is the place. `reduced_by` are the calls on the way
+    that reduce them over the workers, latest first; that of the tape itself, where the tape does.
     """
 
-    computed: cst.Call
+    computed: cst.BaseExpression
     holder: Binding | None
     tape_calls: tuple[cst.Call, ...]
-    is_reduced: bool = False
+    reduced_by: tuple[cst.Call, ...] = ()
+
+    @property
+    def is_reduced(self) -> bool:
+        return bool(self.reduced_by)
 
 
 def differentiated(call: cst.Call) -> cst.BaseExpression | None:
@@ -81,6 +88,11 @@ class GradientFlow:
             yield from self._trace_attribute(node, seen)
         elif isinstance(node, cst.Call):
             yield from self._trace_call(node, seen)
+        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            yield from self._trace(node.elt, seen)  # which reads the names of its `for`
+        elif isinstance(node, cst.IfExp):
+            yield from self._trace(node.body, seen)
+            yield from self._trace(node.orelse, seen)
         elif not isinstance(node, (cst.Lambda, cst.BaseString)):
             for child in semantic_children(node):
                 if isinstance(
@@ -94,12 +106,8 @@ class GradientFlow:
         name = node.attr.value
         if name not in self.tree.attributes:
             return
-        for owner in self.resolver.values(node.value):
-            if hasattr(owner, "of") and not isinstance(owner, (External, Result)):
-                of = getattr(owner, "of", None)
-                if of is not None and hasattr(of, "node"):
-                    for binding in self.resolver.attribute_bindings(of, name):
-                        yield from self._trace_binding(binding, seen)
+        for binding in self.resolver.bindings_of(node):
+            yield from self._trace_binding(binding, seen)
 
     def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
         if binding.kind == "param":
@@ -113,7 +121,7 @@ class GradientFlow:
             raw = self._raw(binding.value, binding.path, seen)
             if raw is not None:
                 held = binding if self._is_whole(binding) else None
-                yield Gradients(binding.value, held, raw.tape_calls, raw.is_reduced)
+                yield Gradients(binding.value, held, raw.tape_calls, raw.reduced_by)
                 return
         yield from self._trace(binding.value, seen)
 
@@ -128,7 +136,7 @@ class GradientFlow:
     def _trace_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
         raw = self._raw(call, (), seen)
         if raw is not None:
-            yield Gradients(call, None, raw.tape_calls, raw.is_reduced)
+            yield Gradients(call, None, raw.tape_calls, raw.reduced_by)
             return
         for arg in call.args:
             yield from self._trace(arg.value, seen)
@@ -136,26 +144,46 @@ class GradientFlow:
     def _raw(self, call: cst.Call, path: tuple[int, ...], seen: set[cst.CSTNode]) -> Gradients | None:
         """The gradients that the call itself brings into being: a tape's, or a function's of the script."""
         if self.is_tape_call(call):
-            return Gradients(call, None, (call,))
+            return Gradients(call, None, (call,), (call,) if self._reduces_itself(call) else ())
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _UNSCALING and call.args:
             scaled = list(self._trace(call.args[0].value, seen))
-            calls = tuple(c for g in scaled for c in g.tape_calls)
-            return Gradients(call, None, calls, any(g.is_reduced for g in scaled)) if scaled else None
+            return _handed_on(call, scaled) if scaled else None
+        if self.reduces(call):
+            inner = [g for arg in call.args for g in self._trace(arg.value, seen)]
+            return _handed_on(call, inner, call)
         for function in self.resolver.values(call.func):
-            if isinstance(function, External) and function.path in _REDUCTIONS and call.args:
-                inner = list(self._trace(call.args[0].value, seen))
-                return Gradients(call, None, tuple(c for g in inner for c in g.tape_calls), True)
             if isinstance(function, Function) and isinstance(function.node, cst.FunctionDef):
                 returned = self._returned_gradients(function.node, path, seen)
                 if returned:
-                    calls = tuple(c for g in returned for c in g.tape_calls)
-                    return Gradients(call, None, calls, all(g.is_reduced for g in returned))
+                    return _handed_on(call, returned)
         return None
+
+    def _reduces_itself(self, call: cst.Call) -> bool:
+        """Whether a distributed tape computes these gradients."""
+        tape = cst.ensure_type(call.func, cst.Attribute).value
+        return any(map(self.kinds.is_distributed_tape, self.resolver.values(tape)))
+
+    def reduces(self, call: cst.Call) -> bool:
+        """`all_reduce(gradients)`, and `map(all_reduce, gradients)`, whichever function maps."""
+        mapped = [arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute, cst.Lambda))]
+        return bool(call.args) and any(
+            self._is_reduction(v) for function in (call.func, *mapped) for v in self.resolver.values(function)
+        )
+
+    def _is_reduction(self, function: Value) -> bool:
+        if isinstance(function, External):
+            return vocabulary.has_role(function.path, Role.REDUCE)
+        if not isinstance(function, Function) or not isinstance(function.node, cst.Lambda):
+            return False
+        body = function.node.body
+        return isinstance(body, cst.Call) and any(map(self._is_reduction, self.resolver.values(body.func)))
 
     def _returned_gradients(
         self, function: cst.FunctionDef, path: tuple[int, ...], seen: set[cst.CSTNode]
     ) -> list[Gradients]:
         """Gradients that are computed inside of the function and returned at that place of its result."""
+        if function not in self._makers:
+            return []
         found: list[Gradients] = []
         for expression in self.resolver.returned(function):
             part: cst.CSTNode | None = expression
@@ -168,12 +196,32 @@ class GradientFlow:
                 found.extend(g for g in self._trace(part, set(seen)) if self._is_computed_in(g, function))
         return found
 
+    @cached_property
+    def _makers(self) -> set[cst.CSTNode]:
+        """The functions in which gradients are computed, by a tape or by another of these functions: the others need
+        not be followed."""
+        found: set[cst.CSTNode] = set()
+        queue = [call for call in self.tree.calls if self.is_tape_call(call)]
+        while queue:
+            for owner in self.tree.ancestors(queue.pop()):
+                if isinstance(owner, cst.FunctionDef) and owner not in found:
+                    found.add(owner)
+                    queue.extend(self.resolver.callers(owner))
+        return found
+
     def _is_computed_in(self, gradients: Gradients, function: cst.FunctionDef) -> bool:
         return self.tree.contains(function, gradients.computed)
 
 
+def _handed_on(call: cst.Call, inner: Sequence[Gradients], *reductions: cst.Call) -> Gradients:
+    """What the call gives back of the gradients that it is given; reduced are they if all ways to it reduce them."""
+    tapes = tuple(c for g in inner for c in g.tape_calls)
+    earlier = tuple(c for g in inner for c in g.reduced_by) if all(g.is_reduced for g in inner) else ()
+    return Gradients(call, None, tapes, (*reductions, *earlier))
+
+
 def is_reduction(value: Value) -> bool:
-    return is_call_of(value, *_REDUCTIONS)
+    return vocabulary.has_role(calls(value), Role.REDUCE)
 
 
 def is_bound_method(value: Value, *names: str) -> bool:

@@ -11,7 +11,7 @@ import libcst as cst
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import Binding, Statement, Tree
-from migrator.facts.values import Class, Function, Object
+from migrator.facts.values import Class, Function
 
 
 @dataclass(frozen=True)
@@ -71,13 +71,10 @@ class Holders:
             yield Unheld(node, "it has no name of its own here")
 
     def _trace_attribute(self, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[Origin]:
-        found = False
-        for owner in self.resolver.values(node.value):
-            if isinstance(owner, Object):
-                for binding in self.resolver.attribute_bindings(owner.of, node.attr.value):
-                    found = True
-                    yield from self._trace_binding(binding, seen, node)
-        if not found:
+        bindings = self.resolver.bindings_of(node)
+        for binding in bindings:
+            yield from self._trace_binding(binding, seen, node)
+        if not bindings:
             # A part of a larger object (`vae.encoder` of an imported class): the whole is broadcast in its stead.
             if any(self.kinds.has_weights(v) for v in self.resolver.values(node.value)):
                 yield from self._trace(node.value, seen)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.facts import api
+from migrator.facts import api, vocabulary
 from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import argument
 from migrator.facts.values import Class, Element, External, Literal, Member, Object, Result, Value
+from migrator.facts.vocabulary import Role
 
-_RUNTIME_DATASETS = (f"{api.RUNTIME}.shard_batches", f"{api.RUNTIME}.shard_and_rebatch_dataset")
+_SHARDED_DATASETS = ("shard_batches", "shard_and_rebatch_dataset")
 
 
 class Kinds:
@@ -71,19 +73,24 @@ class Kinds:
 
     @staticmethod
     def is_distributed_optimizer(value: Value) -> bool:
-        return is_call_of(value, f"{api.RUNTIME}.distributed_optimizer")
+        return vocabulary.has_role(calls(value), Role.OPTIMIZER)
 
     @staticmethod
     def is_tape(value: Value) -> bool:
-        return is_call_of(value, "tensorflow.GradientTape")
+        return is_call_of(value, "tensorflow.GradientTape") or Kinds.is_distributed_tape(value)
+
+    @staticmethod
+    def is_distributed_tape(value: Value) -> bool:
+        """A tape whose gradients come reduced."""
+        return vocabulary.has_role(calls(value), Role.TAPE)
 
     def is_dataset(self, value: Value) -> bool:
         if isinstance(value, Element):
-            return is_call_of(value.of, f"{api.RUNTIME}.shard_and_rebatch_dataset", "tensorflow_datasets.load")
+            return _shards(value.of) or is_call_of(value.of, "tensorflow_datasets.load") or _is_one_of_two(value)
         if not isinstance(value, Result):
             return False
         if isinstance(value.function, External):
-            return api.is_dataset_source(value.function.path) or value.function.path in _RUNTIME_DATASETS
+            return api.is_dataset_source(value.function.path) or _shards(value)
         return (
             isinstance(value.function, Member)
             and value.function.name in api.DATASET_METHODS
@@ -124,6 +131,21 @@ class Kinds:
                 "keras.preprocessing.sequence.pad_sequences",
             )
         )
+
+
+def _shards(value: Value) -> bool:
+    """Whether a distribution library gave back its share of a dataset."""
+    path = calls(value)
+    return vocabulary.has_role(path, Role.SHARD) and path.endswith(_SHARDED_DATASETS)
+
+
+def _is_one_of_two(value: Element) -> bool:
+    """The data for training or for validation of `image_dataset_from_directory(..., subset="both")`."""
+    made = value.of
+    if len(value.path) != 1 or not is_call_of(made, *api.BATCHED_SOURCES) or not isinstance(made, Result):
+        return False
+    subset = argument(made.call, "subset")
+    return subset is not None and isinstance(subset.value, cst.SimpleString) and subset.value.evaluated_value == "both"
 
 
 def is_call_of(value: Value, *paths: str) -> bool:

@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cached_property
-from typing import cast
+from typing import Callable, TypeVar, cast
 
 import libcst as cst
 
-from migrator.facts import api
+from migrator.facts import vocabulary
 from migrator.facts.kinds import calls
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
 from migrator.facts.training import Training
 from migrator.facts.tree import Binding, Tree, semantic_children
-from migrator.facts.values import External, Object, Result, Value
+from migrator.facts.values import External, Object, Value
+from migrator.facts.vocabulary import Role
 
 COUNT = "count"  # how many samples this worker has seen
 VALUE = "value"  # a number computed from them
 
-_AGREED = frozenset({f"{api.RUNTIME}.all_reduce", f"{api.RUNTIME}.is_chief", f"{api.RUNTIME}.rank"})
 # No two workers read the same time.
 CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter", "time.process_time", "timeit.default_timer"})
 _STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
@@ -28,7 +28,9 @@ _INFERENCE = frozenset({"evaluate", "predict", "predict_on_batch", "test_on_batc
 _COUNTING_ATTRIBUTES = frozenset({"shape", "size"})
 _COUNTING_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
 _COLLECTING = frozenset({"append", "extend", "add", "update_state", "insert"})
-_MANY = 100_000  # evaluations after which every result is kept, so that time stays bounded
+_Key = TypeVar("_Key")
+# What is further from its origin than so many steps counts as local: Python's own stack must not decide.
+_DEEPEST = 100
 _OPERATORS = (cst.BaseCompOp, cst.BaseBinaryOp, cst.BaseUnaryOp, cst.BaseBooleanOp, cst.BaseAugOp)
 
 
@@ -40,40 +42,59 @@ class Locality:
         self.resolver = resolver
         self.training = training
         self.sharding = sharding
-        self._known: dict[cst.CSTNode, str] = {}
+        self._known: dict[object, str] = {}
+        # Of the evaluation that is going on: what it has found, and found before where it meets itself.
+        self._found: dict[object, str] = {}
+        self._assumed: dict[object, str] = {}
         self._busy: set[object] = set()
-        self._cycles = 0
-        self._evaluations = 0
+        self._met_itself = False
         # Gradients are reduced before anything reads them.
-        self._settled = {g.holder for u in training.updates for g in u.gradients if g.holder is not None}
+        self._settled: set[object] = {g.holder for u in training.updates for g in u.gradients if g.holder is not None}
 
-    def settle(self, binding: Binding) -> None:
-        """From here on, what the binding gives counts as averaged."""
-        self._settled.add(binding)
+    def settle(self, agreed: Binding | cst.Call) -> None:
+        """From here on, what the binding or the call gives counts as averaged."""
+        self._settled.add(agreed)
         self._known.clear()
 
     def of(self, node: cst.CSTNode | None) -> str:
         """COUNT or VALUE where the expression depends on this worker's samples; empty where all workers agree."""
         if node is None:
             return ""
-        known = self._known.get(node)
+        if self._busy:
+            return self._once(node, self._of)
+        # `loss = loss + x` in a loop depends on itself: evaluated anew with what was found, until nothing is added.
+        self._assumed = {}
+        while node not in self._known:
+            self._found, self._met_itself = {}, False
+            self._once(node, self._of)
+            if not self._met_itself or self._found == self._assumed:
+                self._known.update(self._found)
+            self._assumed = self._found
+        return self._known[node]
+
+    def _once(self, key: _Key, evaluate: Callable[[_Key], str]) -> str:
+        known = self._known.get(key, self._found.get(key))
         if known is not None:
             return known
-        if node in self._busy:
-            self._cycles += 1
-            return ""
-        cycles = self._cycles
-        self._busy.add(node)
-        known = self._of(node)
-        self._busy.discard(node)
-        self._evaluations += 1
-        if not self._busy or cycles == self._cycles or self._evaluations > _MANY:
-            self._known[node] = known
-        return known
+        if len(self._busy) > _DEEPEST:
+            return VALUE
+        if key in self._busy:
+            self._met_itself = True
+            return self._assumed.get(key, "")
+        self._busy.add(key)
+        try:
+            self._found[key] = evaluate(key)
+        finally:
+            self._busy.discard(key)
+        return self._found[key]
 
     def _of(self, node: cst.CSTNode) -> str:
+        if node in self._settled:
+            return ""
+        if node in self.sharding.minibatches.nodes:
+            return VALUE
         if isinstance(node, cst.Name):
-            return _strongest([*map(self._of_binding, self.resolver.reaching(node)), self._collected(node.value)])
+            return _strongest([*map(self._of_binding, self.resolver.reaching(node)), self._collected(node)])
         if isinstance(node, cst.Call):
             return self._of_call(node)
         if isinstance(node, cst.Attribute):
@@ -87,25 +108,12 @@ class Locality:
         name = node.attr.value
         if inner:
             return COUNT if name in _COUNTING_ATTRIBUTES else inner
-        bindings: list[Binding] = []
-        for owner in self.resolver.values(node.value):
-            if isinstance(owner, Object):
-                bindings.extend(self.resolver.attribute_bindings(owner.of, name))
-        return _strongest([*map(self._of_binding, bindings), self._collected(name)])
+        return _strongest([*map(self._of_binding, self.resolver.bindings_of(node)), self._collected(node)])
 
     # -- bindings ------------------------------------------------------------------------------------------------
 
     def _of_binding(self, binding: Binding) -> str:
-        if binding in self._settled:
-            return ""
-        if binding in self._busy:
-            self._cycles += 1
-            return ""
-        self._busy.add(binding)
-        try:
-            return self._of_unsettled(binding)
-        finally:
-            self._busy.discard(binding)
+        return "" if binding in self._settled else self._once(binding, self._of_unsettled)
 
     def _of_unsettled(self, binding: Binding) -> str:
         if binding.kind == "for":
@@ -128,25 +136,36 @@ class Locality:
             return "" if counts and binding.path[:1] == (0,) else VALUE
         return self.of(binding.value)
 
-    def _collected(self, name: str) -> str:
+    def _collected(self, container: cst.CSTNode) -> str:
         """`losses.append(loss)`, `logs["loss"] = loss`: a container is as local as what is put into it."""
-        return _strongest([self.of(value) for value in self._stored.get(name, ())])
+        return _strongest([self.of(value) for value in self._put_into(container)])
+
+    def _put_into(self, container: cst.CSTNode) -> list[cst.BaseExpression]:
+        return self._stored.get(self._container(container), [])
 
     @cached_property
-    def _stored(self) -> dict[str, list[cst.BaseExpression]]:
-        """What is put into containers, by the name or attribute that leads to them."""
-        found: dict[str, list[cst.BaseExpression]] = {}
+    def _stored(self) -> dict[tuple[cst.Module | None, str], list[cst.BaseExpression]]:
+        """What is put into containers, by the name in its file, or the attribute, that leads to them."""
+        found: dict[tuple[cst.Module | None, str], list[cst.BaseExpression]] = {}
         for call in self.tree.calls:
             func = call.func
             if isinstance(func, cst.Attribute) and func.attr.value in _COLLECTING:
-                name = _container(func.value)
-                if name and not any(isinstance(v, External) for v in self.resolver.values(func)):
+                name = self._container(func.value)
+                if name[1] and not any(isinstance(v, External) for v in self.resolver.values(func)):
                     found.setdefault(name, []).extend(arg.value for arg in call.args)
         for target, value in self.tree.item_assignments:
-            name = _container(target)
-            if name:
+            name = self._container(target)
+            if name[1]:
                 found.setdefault(name, []).append(value)
         return found
+
+    def _container(self, node: cst.CSTNode) -> tuple[cst.Module | None, str]:
+        """What a container is reached by: `logs` of `logs["loss"]` in its file, `losses` of `self.losses` in all."""
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        if isinstance(node, cst.Name):
+            return self.tree.module_of(node), node.value
+        return None, node.attr.value if isinstance(node, cst.Attribute) else ""
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -162,12 +181,25 @@ class Locality:
                 found.setdefault(call, []).append(function)
         return found
 
+    def _gives_dataset(self, call: cst.Call) -> bool:
+        return any(map(self.training.kinds.is_dataset, self.resolver.values(call)))
+
+    @cached_property
+    def _fit_calls(self) -> set[cst.Call]:
+        return {fit.call for fit in self.training.fits}
+
     def _of_call(self, call: cst.Call) -> str:
         paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
-        if paths & _AGREED or self.training.flow.is_tape_call(call):
+        if any(vocabulary.has_role(p, Role.REDUCE, Role.RANK) for p in paths) or self.training.flow.is_tape_call(call):
             return ""
-        if paths & CLOCKS or (self._keeps_statistics and self._infers(call)):
+        if any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
+            return VALUE  # of a dataset it is the batches, where training reads them
+        if paths & CLOCKS or (self.keeps_statistics and self._infers(call)):
             return VALUE
+        if any(call is fit.call for fit in self.training.batch_fits):
+            return VALUE
+        if any(call is c.reader for c in self.sharding.consumptions if c.reader not in self._fit_calls):
+            return VALUE  # `next(iterator)`
         functions = self.functions_run_by(call)
         returned = [r for f in functions for r in self.resolver.returned(f)]
         if functions and returned:
@@ -177,12 +209,12 @@ class Locality:
             return COUNT if self._counts_samples(call) else ""
         if isinstance(call.func, cst.Attribute):
             given = _strongest([given, self.of(call.func.value)])
-            if call.func.attr.value == "result" and self._is_fed_locally(call.func.value):
+            if call.func.attr.value == "result" and self.is_fed_locally(call.func.value):
                 return VALUE
         return given
 
     @cached_property
-    def _keeps_statistics(self) -> bool:
+    def keeps_statistics(self) -> bool:
         """Whether a model may hold BatchNormalization: its statistics, and so inference, are each worker's own."""
         return any(
             isinstance(value, External) and _STATISTICS.match(value.path)
@@ -203,27 +235,36 @@ class Locality:
 
     def _counts_samples(self, call: cst.Call) -> bool:
         """`len(x)` of a batch; the length of a list that grows by one a step is the same everywhere."""
-        arg = call.args[0].value
-        name = _container(arg)
-        return not (name and self._stored.get(name))
+        return not self._put_into(call.args[0].value)
 
     # -- metrics -------------------------------------------------------------------------------------------------
 
-    def _is_fed_locally(self, metric: cst.BaseExpression) -> bool:
+    def _is_metric(self, value: Value) -> bool:
+        """A metric of Keras's, or of a class of the script's that derives from one."""
+        if isinstance(value, Object):
+            return self.resolver.derives_from(value.of, lambda path: path.startswith("keras.metrics."))
+        return calls(value).startswith("keras.metrics.")
+
+    def is_fed_locally(self, metric: cst.BaseExpression) -> bool:
         """Whether a Keras metric was updated with local values: `m(loss)` or `m.update_state(loss)`."""
-        metrics = {v for v in self.resolver.values(metric) if _is_metric(v)}
+        return any(map(self.of, self.fed_to(metric)))
+
+    def fed_to(self, metric: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What a Keras metric is updated with."""
+        metrics = {v for v in self.resolver.values(metric) if self._is_metric(v)}
+        found: list[cst.BaseExpression] = []
         for call in self._metric_updates:
             target = call.func.value if isinstance(call.func, cst.Attribute) and _is_update(call) else call.func
-            if metrics & set(self.resolver.values(target)) and any(self.of(a.value) for a in call.args):
-                return True
-        return False
+            if metrics & set(self.resolver.values(target)):
+                found.extend(a.value for a in call.args)
+        return found
 
     @cached_property
     def _metric_updates(self) -> list[cst.Call]:
         return [
             call
             for call in self.tree.calls
-            if _is_update(call) or (call.args and any(_is_metric(v) for v in self.resolver.values(call.func)))
+            if _is_update(call) or (call.args and any(self._is_metric(v) for v in self.resolver.values(call.func)))
         ]
 
 
@@ -234,16 +275,3 @@ def _strongest(kinds: Iterable[str]) -> str:
 
 def _is_update(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "update_state"
-
-
-def _is_metric(value: Value) -> bool:
-    return isinstance(value, Result) and calls(value).startswith("keras.metrics.")
-
-
-def _container(node: cst.CSTNode) -> str:
-    """The name or attribute that a container is reached by: `logs` of `logs["loss"]`, `losses` of `self.losses`."""
-    while isinstance(node, cst.Subscript):
-        node = node.value
-    if isinstance(node, cst.Attribute):
-        return node.attr.value
-    return node.value if isinstance(node, cst.Name) else ""

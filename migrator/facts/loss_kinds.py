@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 FREE = "free"  # a constant
 PENALTY = "penalty"  # depends on the weights alone, as regularisers do
+SHARED = "shared"  # a penalty of which each worker counts its part: the sum over the workers is the whole
 SAMPLES = "samples"  # a value for each sample
 DATA = "data"  # some tensor, of which the text does not tell more
 MEAN = "mean"
@@ -17,6 +18,8 @@ UNSPLIT = "unsplit"  # depends on the whole batch in a way that no mean or sum o
 
 def sum_of(kinds: Iterable[str]) -> str:
     present = set(kinds) - {FREE}
+    if SHARED in present and len(present) > 1:
+        return SUM if present == {SHARED, SUM} else UNSPLIT
     if SUM in present and PENALTY in present:
         return UNSPLIT  # summed over N workers, the penalty would count N times
     if len(present) > 1:
@@ -51,7 +54,7 @@ def quotient(over: str, under: str) -> str:
         return MEAN if over == SUM else UNSPLIT if over in (MEAN, MIXED, UNSPLIT) else over
     if over in (MEAN, SUM, MIXED, UNSPLIT):
         # `/ args.batch_size` and the like: a number that the text does not show, but no tensor of the batch.
-        return over if under == DATA and over == MEAN else SUM if under == DATA else UNSPLIT
+        return over if under == DATA and over in (MEAN, SUM) else UNSPLIT
     return UNSPLIT if under in (MEAN, SUM, MIXED, UNSPLIT) else SAMPLES if over == SAMPLES else DATA
 
 

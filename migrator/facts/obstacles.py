@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from typing import cast
 
 import libcst as cst
 import libcst.matchers as m
 
 from migrator.edits import Refusal
 from migrator.facts import api
-from migrator.facts.pipelines import Pipeline, batch_argument
+from migrator.facts.batch_shapes import BatchShapes, DoubtfulSize, Made, Size
+from migrator.facts.batch_sources import BatchSources
+from migrator.facts.pipelines import Pipeline, Step, batch_argument
 from migrator.facts.reading import Consumption
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import argument
+from migrator.facts.syntax import is_none
 from migrator.facts.training import Training
 from migrator.facts.tree import Tree
-from migrator.facts.values import Class, External, Object
+from migrator.facts.values import Class, External, Literal, Object, Parameter
 
 _AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {"take", "skip", "filter", "enumerate", "apply"}
 _REPORTING = (
     *(f"builtins.{name}" for name in ("print", "len", "int", "float", "str", "range", "round", "min", "max")),
     "math.", "numpy.ceil", "logging.", "absl.logging.", "tensorflow.print", "time.",
 )  # fmt: skip
+# Outside of a step they count steps, inside of it rows.
+_COUNTING = frozenset({"builtins.range", "builtins.min", "builtins.max"})
 _GENERATORS = frozenset({
     "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random",
     "random.SystemRandom", "tensorflow.random.Generator.from_non_deterministic_state",
@@ -39,7 +44,7 @@ def own_randomness(tree: Tree, resolver: Resolver) -> Refusal | None:
     for call in tree.calls:
         for value in resolver.values(call.func):
             path = value.path if isinstance(value, External) else ""
-            unseeded = path in _GENERATORS and (not call.args or _is_none(call.args[0].value))
+            unseeded = path in _GENERATORS and (not call.args or is_none(call.args[0].value))
             if unseeded or (path in _SEEDING and _takes_clock(tree, resolver, call)):
                 return Refusal(
                     call,
@@ -50,8 +55,16 @@ def own_randomness(tree: Tree, resolver: Resolver) -> Refusal | None:
     return None
 
 
-def _is_none(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
+def _key(item: cst.Subscript) -> str | None:
+    """The literal key of `config["batch_size"]`."""
+    index = item.slice[0].slice.value if isinstance(item.slice[0].slice, cst.Index) else None
+    return str(index.evaluated_value) if isinstance(index, cst.SimpleString) else None
+
+
+def _is_for_input_pipelines(step: Step) -> bool:
+    """`dataset.shard(context.num_input_pipelines, context.input_pipeline_id)`: on one device there is one pipeline."""
+    names = [arg.value.attr.value for arg in step.call.args if isinstance(arg.value, cst.Attribute)]
+    return names == ["num_input_pipelines", "input_pipeline_id"]
 
 
 def _takes_clock(tree: Tree, resolver: Resolver, call: cst.Call) -> bool:
@@ -80,7 +93,7 @@ def built_in_size(tree: Tree) -> Refusal | None:
 def _fixes_batch(keyword: str, value: cst.BaseExpression, call: cst.Call) -> bool:
     if keyword == "batch_size":
         name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-        return m.matches(name, m.Name("Input") | m.Name("InputLayer")) and not _is_none(value)
+        return m.matches(name, m.Name("Input") | m.Name("InputLayer")) and not is_none(value)
     if keyword == "stateful":
         return isinstance(value, cst.Name) and value.value == "True"
     return keyword in _SHAPES_WITH_BATCH and _is_fixed(value)
@@ -92,32 +105,35 @@ def _is_fixed(shape: cst.BaseExpression) -> bool:
 
 
 class Obstacles:
-    def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, sources: BatchSources) -> None:
         self.tree = tree
         self.resolver = resolver
         self.training = training
+        self.sources = sources
         self.kinds = training.kinds
+        self._batch_shapes = BatchShapes(tree, resolver)
 
     def to(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         """Why the batches of this dataset cannot be split; None where they can."""
-        if any(s.method == "shard" for s in pipeline.steps):
+        if any(s.method == "shard" and not _is_for_input_pipelines(s) for s in pipeline.steps):
             return Refusal(
                 consumption.dataset,
                 "this dataset is cut by Dataset.shard already",
                 "remove the shard, then migrate again",
             )
+        reader = consumption.reader
+        threads = self.sources.obstacle(consumption.dataset, reader) if isinstance(reader, cst.Call) else None
         return (
             own_randomness(self.tree, self.resolver)
+            or threads
             or self._batching(pipeline, consumption)
             or built_in_size(self.tree)
             or self._step(pipeline, consumption)
         )
 
-    def order(self, pipeline: Pipeline, prefix: cst.BaseExpression | None) -> Refusal | None:
-        """Elements that come in another order on each worker cannot be dealt out: some would train twice, some never.
-
-        `prefix` is the dataset that is cut; None where its batches are.
-        """
+    @staticmethod
+    def file(pipeline: Pipeline) -> Refusal | None:
+        """A refusal where the pipeline writes a file, which all workers would do at a time."""
         for step in pipeline.steps:
             if step.method in ("cache", "snapshot") and step.call.args:
                 return Refusal(
@@ -126,35 +142,11 @@ class Obstacles:
                     "cache in memory, or prepare the file beforehand",
                     breaks_training=True,
                 )
-        for step in pipeline.steps:
-            if prefix is not None and step.base is prefix:
-                break
-            if step.method == "with_options" and self._allows_any_order():
-                return self._unordered(step.call)
-            arg = argument(step.call, "deterministic")
-            if arg is not None and isinstance(arg.value, cst.Name) and arg.value.value == "False":
-                return self._unordered(arg.value)
         return None
-
-    @staticmethod
-    def _unordered(node: cst.CSTNode) -> Refusal:
-        return Refusal(
-            node,
-            "this dataset may give its elements in another order on each worker, so that no share is well defined",
-            "let it be deterministic up to the shard",
-            breaks_training=True,  # nor would whole batches be the same on all workers
-        )
-
-    def _allows_any_order(self) -> bool:
-        bindings = [
-            *self.tree.attributes.get("deterministic", ()),
-            *self.tree.attributes.get("experimental_deterministic", ()),
-        ]
-        return any(isinstance(b.value, cst.Name) and b.value.value == "False" for b in bindings)
 
     def _batching(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         if not pipeline.is_batched:
-            if pipeline.unseen and isinstance(consumption.reader, cst.Call):
+            if self._is_fit(consumption.reader) and not _holds_samples(pipeline):
                 return None  # what `fit` reads from a dataset are batches
             why = "this dataset is not batched, so there is nothing to split"
             if pipeline.unseen:
@@ -172,29 +164,42 @@ class Obstacles:
             "batch once, at the end of the pipeline",
         )
 
+    def _is_fit(self, reader: cst.CSTNode) -> bool:
+        return any(fit.call is reader for fit in self.training.fits)
+
     def _step(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         """A training step that counts on the global batch size would meet the local one."""
+        shapes = self.shapes(pipeline, consumption)
+        return shapes if isinstance(shapes, Refusal) else None
+
+    def shapes(self, pipeline: Pipeline, consumption: Consumption) -> list[Made | Size] | Refusal:
+        """What the training step makes with the size of the global batch; a refusal where it does more with it."""
         batch = batch_argument(pipeline.batch_steps[0]) if pipeline.batch_steps else None
-        if batch is None or not isinstance(batch.value, (cst.Name, cst.Attribute)):
-            return None
+        if batch is None or not isinstance(batch.value, (cst.Name, cst.Attribute, cst.Subscript)):
+            return []
         bodies = self._step_bodies(consumption)
+        found: list[Made | Size] = []
         for use in self._uses_of(batch.value):
             cuts = self._cuts_batch(use, consumption)
-            if not cuts and (self._is_divisor(use) or not self._shapes_something(use) or self._is_own(use, batch)):
+            in_step = any(self.tree.contains(body, use) for body in bodies)
+            shapes_it = self._shapes_something(use, _COUNTING if in_step else ())
+            if not cuts and (self._is_divisor(use) or not shapes_it or self._is_own(use, batch)):
                 continue
-            if (
-                self._builds_model(use)
-                or self._is_in_model(use)
-                or cuts
-                or any(self.tree.contains(body, use) for body in bodies)
-            ):
-                return Refusal(
-                    use,
-                    f"the training step uses the global batch size `{self.tree.module.code_for_node(use)}`, but each "
-                    "worker has only its part of a batch",
-                    "take the size from the batch itself, for instance tf.shape(x)[0]",
-                )
-        return None
+            kept = self._builds_model(use) or self._is_in_model(use)
+            if cuts or in_step or kept or self._batch_shapes.reaches(use, bodies):
+                shapes = self._batch_shapes.of(use, bodies[0]) if bodies and not cuts else None
+                if shapes is None:
+                    return self._refuse_size(use)
+                found += shapes
+        return found
+
+    def _refuse_size(self, use: cst.BaseExpression) -> Refusal:
+        return DoubtfulSize(
+            use,
+            f"the training step uses the global batch size `{self.tree.modules[0].code_for_node(use)}`, but each "
+            "worker has only its part of a batch",
+            "take the size from the batch itself, for instance tf.shape(x)[0]",
+        )
 
     def _cuts_batch(self, use: cst.BaseExpression, consumption: Consumption) -> bool:
         """`x[: batch_size // 2]` of a batch that the loop has read."""
@@ -205,6 +210,25 @@ class Obstacles:
             if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
                 return False
         return False
+
+    def to_rows(self, sizes: list[cst.Name], steps: list[cst.CSTNode]) -> Refusal | None:
+        """Why batches that a loop makes of arrays cannot be split. `sizes`: the names that they are made of."""
+        for size in sizes:
+            for use in self._uses_of(size):
+                inside = any(self.tree.contains(step, use) for step in steps)
+                if inside and self._shapes_something(use) and not self._is_divisor(use) and self._is_size(use):
+                    return Refusal(
+                        use,
+                        f"the training step uses the global batch size `{size.value}`, but each worker has only its "
+                        "part of a batch",
+                        "take the size from the batch itself, for instance tf.shape(x)[0]",
+                        breaks_training=True,
+                    )
+        return own_randomness(self.tree, self.resolver) or built_in_size(self.tree)
+
+    def _is_size(self, use: cst.BaseExpression) -> bool:
+        values = self.resolver.values(use)
+        return any(isinstance(v, (Literal, Parameter)) for v in values)
 
     def kept_by_model(self, size: cst.BaseExpression) -> Refusal | None:
         """A refusal where a model that `fit` trains has the batch size in it."""
@@ -231,13 +255,21 @@ class Obstacles:
             return self.training.reached_from(loop.body) if loop is not None else []
         return self.training.reached_from(reader.body if isinstance(reader, cst.For) else self.tree.parent[reader])
 
-    def _uses_of(self, size: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """The other places that read the same name or attribute."""
+    def _uses_of(
+        self, size: cst.BaseExpression, seen: tuple[cst.BaseExpression, ...] = ()
+    ) -> Iterator[cst.BaseExpression]:
+        """The other places that read the same name, attribute or item, also what a parameter is given."""
         if isinstance(size, cst.Name):
-            home = self.tree.scope_of(size).lookup(size.value)
-            for name in self.tree.names[size.value]:
-                if self.tree.scope_of(name).lookup(name.value) is home and self._is_load(name):
-                    yield name
+            yield from (use for use in self.resolver.uses(size) if not isinstance(use, cst.Name) or self._is_load(use))
+            for binding in self.resolver.reaching(size):
+                if binding.kind == "param":
+                    for given in self.resolver.given(cast(cst.Param, binding.node)):
+                        if isinstance(given, (cst.Name, cst.Attribute, cst.Subscript)) and given not in seen:
+                            yield from self._uses_of(given, (*seen, given))
+        elif isinstance(size, cst.Subscript):
+            for item in self.tree.order:
+                if isinstance(item, cst.Subscript) and item is not size and _key(item) == _key(size) is not None:
+                    yield item
         elif isinstance(size, cst.Attribute):
             for name in self.tree.names[size.attr.value]:
                 owner = self.tree.parent.get(name)
@@ -252,8 +284,9 @@ class Obstacles:
         call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
         return isinstance(call, cst.Call) and any(self.kinds.has_weights(v) for v in self.resolver.values(call))
 
-    def _shapes_something(self, use: cst.BaseExpression) -> bool:
-        """Whether the size goes into a shape, a list or a call; in plain arithmetic it counts global samples."""
+    def _shapes_something(self, use: cst.BaseExpression, counting: Collection[str] = ()) -> bool:
+        """Whether the size goes into a shape, a list or a call that does more than report or count; in plain
+        arithmetic it counts global samples."""
         child: cst.CSTNode = use
         for owner in self.tree.ancestors(use):
             if isinstance(owner, (cst.List, cst.Tuple)):
@@ -263,18 +296,18 @@ class Obstacles:
                 if isinstance(other, (cst.List, cst.Tuple)):
                     return True
             if isinstance(owner, cst.Call):
-                return child is not owner.func and not self._only_reports(owner)
+                return child is not owner.func and not self._only_reports(owner, counting)
             if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
                 return False
             child = owner
         return False
 
-    def _only_reports(self, call: cst.Call) -> bool:
-        """Calls that print, log or count."""
+    def _only_reports(self, call: cst.Call, counting: Collection[str]) -> bool:
+        """Calls that print, log or count, but for those that count rows here."""
         paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("format", "set_postfix", "update"):
             return True
-        return bool(paths) and all(p.startswith(_REPORTING) for p in paths)
+        return bool(paths) and all(p.startswith(_REPORTING) and p not in counting for p in paths)
 
     def _is_load(self, name: cst.Name) -> bool:
         """Whether the node reads the name: attributes and keywords only look alike."""
@@ -306,3 +339,9 @@ class Obstacles:
                 return False
             child = owner
         return False
+
+
+def _holds_samples(pipeline: Pipeline) -> bool:
+    """Whether the elements are surely single samples."""
+    single = pipeline.source_path == "tensorflow.data.Dataset.from_tensor_slices" and not pipeline.unseen
+    return single and all(s.method in _AFTER_BATCH for s in pipeline.steps)

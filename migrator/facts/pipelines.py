@@ -8,14 +8,18 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts import api
+from migrator.facts import api, vocabulary
+from migrator.facts.batch_sources import BatchSources
 from migrator.facts.kinds import Kinds
+from migrator.facts.ranks import Ranks
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import argument
+from migrator.facts.syntax import argument, is_none
 from migrator.facts.tree import Binding, Statement, Tree
-from migrator.facts.values import External, Function, Object
+from migrator.facts.values import External, Function, Member, is_strategy
+from migrator.facts.vocabulary import Role
 
-_RUNTIME_SHARDS = (f"{api.RUNTIME}.shard_batches", f"{api.RUNTIME}.shard_and_rebatch_dataset")
+# What cuts a dataset where it goes by the rank.
+_CUTTING = frozenset({"shard", "map", "filter", "skip", "take"})
 # Iterating over these is iterating over their first argument.
 _ITERATION_WRAPPERS = frozenset(
     {
@@ -51,7 +55,7 @@ class Pipeline:
     """A dataset as it is consumed, with its steps from the source on.
 
     `unseen` says why the history ends before a source; `uses` are the names that it passes through; `functions`
-    the functions whose result it is, or part of it.
+    the functions whose result it is, or part of it, `calls` the calls of them on the way.
     """
 
     consumed: cst.BaseExpression
@@ -62,23 +66,36 @@ class Pipeline:
     uses: list[cst.CSTNode] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     functions: list[cst.FunctionDef] = field(default_factory=list)
+    calls: list[cst.Call] = field(default_factory=list)
     is_sharded: bool = False
     is_zip_of_batches: bool = False
+    hands_out_batches: bool = False
 
     @property
     def batch_steps(self) -> list[Step]:
         return [s for s in self.steps if s.method in api.BATCHING]
 
     @property
+    def _source_batches(self) -> bool:
+        size = argument(self.source, "batch_size") if self.source is not None else None
+        if size is not None and is_none(size.value):
+            return False
+        return self.source_path in api.BATCHED_SOURCES or (
+            self.source_path == "tensorflow_datasets.load" and bool(size)
+        )
+
+    @property
     def is_batched(self) -> bool:
-        return bool(self.batch_steps) or self.source_path in api.BATCHED_SOURCES or self.is_zip_of_batches
+        return bool(self.batch_steps) or self._source_batches or self.is_zip_of_batches or self.hands_out_batches
 
 
 class Pipelines:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, ranks: Ranks, sources: BatchSources) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
+        self._ranks = ranks
+        self.sources = sources
 
     def core(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`, also where such a call has a name."""
@@ -109,8 +126,13 @@ class Pipelines:
     def is_dataset(self, node: cst.CSTNode) -> bool:
         return any(self.kinds.is_dataset(v) for v in self.resolver.values(node))
 
+    def is_read_in_batches(self, node: cst.BaseExpression) -> bool:
+        """Whether `fit` reads batches from this: a dataset, a Sequence, a generator."""
+        return self.is_dataset(node) or self.sources.is_source(node)
+
     def history(self, consumed: cst.BaseExpression) -> Pipeline:
         pipeline = Pipeline(consumed)
+        pipeline.hands_out_batches = self.sources.is_source(consumed) or self.sources.gives_batches(consumed)
         self._follow(consumed, (), pipeline, set())
         pipeline.steps.reverse()
         return pipeline
@@ -151,25 +173,56 @@ class Pipelines:
         callees = self.resolver.values(call.func)
         for callee in callees:
             if isinstance(callee, External):
-                if callee.path in _RUNTIME_SHARDS:
+                if vocabulary.has_role(callee.path, Role.SHARD):
                     pipeline.is_sharded = True
                     return
                 if api.is_dataset_source(callee.path):
                     pipeline.source, pipeline.source_path = call, callee.path
+                    pipeline.is_sharded = any(self._ranks.is_share(arg.value) for arg in call.args)
                     pipeline.is_zip_of_batches = callee.path.endswith(".zip") and self._zips_batches(call)
                     return
             if isinstance(callee, Function) and isinstance(callee.node, cst.FunctionDef):
+                pipeline.calls.append(call)
                 self._follow_function(callee.node, path, pipeline, seen)
                 return
+            if isinstance(callee, Member) and call.args and is_strategy(callee.owner):
+                self._follow_distributed(callee.name, call, path, pipeline, seen)
+                return
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.DATASET_METHODS:
-            step = Step(call.func.attr.value, call)
+            step = Step(self._method(call.func.attr.value, call), call)
             pipeline.steps.append(step)
-            if step.method == "apply" and self._applies_shard(call):
+            if self._is_by_rank(step) or (step.method == "apply" and self._applies_shard(call)):
                 pipeline.is_sharded = True
                 return
             self._follow(call.func.value, (), pipeline, seen)
             return
         pipeline.unseen = "its source cannot be seen"
+
+    def _follow_distributed(
+        self, method: str, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        """On one device a strategy gives out the dataset as it is."""
+        given = call.args[0].value
+        functions = [v.node for v in self.resolver.values(given) if isinstance(v, Function)]
+        if method in api.DISTRIBUTES_DATASET:
+            self._follow(given, path, pipeline, seen)
+        elif method in api.DISTRIBUTES_FROM_FUNCTION and len(functions) == 1:
+            pipeline.calls.append(call)
+            if isinstance(functions[0], cst.Lambda):
+                self._follow(functions[0].body, path, pipeline, seen)
+            else:
+                self._follow_function(functions[0], path, pipeline, seen)
+        else:
+            pipeline.unseen = "its source cannot be seen"
+
+    def _method(self, name: str, call: cst.Call) -> str:
+        """What the step does: for `apply(tf.data.experimental.map_and_batch(...))` the name of the transformation."""
+        if name == "apply" and call.args and isinstance(call.args[0].value, cst.Call):
+            for value in self.resolver.values(call.args[0].value.func):
+                if isinstance(value, External) and value.path.startswith("tensorflow.data.experimental."):
+                    applied = value.path.rpartition(".")[2]
+                    return applied if applied in api.BATCHING else name
+        return name
 
     def _zips_batches(self, call: cst.Call) -> bool:
         """Whether every dataset that is zipped holds batches already."""
@@ -178,9 +231,24 @@ class Pipelines:
             parts = [e.value for e in parts[0].elements]
         return bool(parts) and all(self.history(p).is_batched for p in parts)
 
+    def _is_by_rank(self, step: Step) -> bool:
+        """`ds.shard(rank_size, rank_id)`, or a `map` that cuts each batch by the rank."""
+        if step.method not in _CUTTING:
+            return False
+        parts = [arg.value for arg in step.call.args]
+        functions = [v.node for part in parts for v in self.resolver.values(part) if isinstance(v, Function)]
+        names = [name for part in (*parts, *functions) for name in self.tree.names_in(part)]
+        return any(map(self._ranks.depends_on_rank, (*parts, *names)))
+
     def _applies_shard(self, call: cst.Call) -> bool:
-        return bool(call.args) and any(
-            isinstance(v, External) and v.path in _RUNTIME_SHARDS for v in self.resolver.values(call.args[0].value)
+        return bool(call.args) and self._is_shard(call.args[0].value)
+
+    def _shards(self, call: cst.Call) -> bool:
+        return self._is_shard(call.func)
+
+    def _is_shard(self, function: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(v, External) and vocabulary.has_role(v.path, Role.SHARD) for v in self.resolver.values(function)
         )
 
     def _follow_function(
@@ -196,11 +264,7 @@ class Pipelines:
     def _follow_attribute(
         self, node: cst.Attribute, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
     ) -> None:
-        bindings: list[Binding] = []
-        for owner in self.resolver.values(node.value):
-            if isinstance(owner, Object):
-                bindings.extend(self.resolver.attribute_bindings(owner.of, node.attr.value))
-        bindings = [b for b in dict.fromkeys(bindings) if not self._is_none(b)]
+        bindings = [b for b in self.resolver.bindings_of(node) if not self._is_none(b)]
         bindings.sort(key=lambda b: self.tree.order[b.node], reverse=True)
         earlier = [b for b in bindings if not self.tree.contains(b.node, node)]
         if len({self.tree.function_of(b.node) for b in earlier}) > 1:
@@ -250,7 +314,7 @@ class Pipelines:
         """`ds = ds.map(f)`: the earlier value goes on, whether or not the condition around it holds."""
         node: cst.CSTNode | None = binding.value
         while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-            node = node.func.value
+            node = node.args[0].value if node.args and self._shards(node) else node.func.value
         if isinstance(binding.target, cst.Attribute):
             return isinstance(node, cst.Attribute) and node.deep_equals(binding.target)
         return isinstance(node, cst.Name) and node.value == binding.name
@@ -283,6 +347,8 @@ class Pipelines:
                 if isinstance(node, cst.Attribute) and node.attr.value == binding.name and node is not binding.target:
                     yield node
             return
+        if self.tree.scopes.get(self.tree.module_of(binding.node)) is self.tree.scope_of(binding.node):
+            yield from self._loads_elsewhere(binding)
         for name in self.tree.names.get(binding.name, ()):
             parent = self.tree.parent.get(name)
             if isinstance(parent, (cst.Attribute, cst.Arg)) and getattr(parent, "attr", None) is name:
@@ -293,3 +359,16 @@ class Pipelines:
                 continue
             if binding in self.resolver.reaching(name):
                 yield name
+
+    def _loads_elsewhere(self, binding: Binding) -> Iterator[cst.CSTNode]:
+        """Reads of a file's name by other files: `module.name`, and the name that an import gives it instead."""
+        for name in self.tree.names.get(binding.name, ()):
+            parent = self.tree.parent.get(name)
+            if isinstance(parent, cst.Attribute) and parent.attr is name and parent is not binding.target:
+                if binding in self.resolver.bindings_of(parent):
+                    yield parent
+            elif isinstance(parent, cst.ImportAlias) and parent.asname is not None:
+                other = parent.asname.name
+                for alias in self.tree.names.get(other.value, ()) if isinstance(other, cst.Name) else ():
+                    if alias is not other and binding in self.resolver.reaching(alias):
+                        yield alias

@@ -34,7 +34,11 @@ class Reading:
 
     def consumptions(self, update: Update) -> list[Consumption]:
         """The datasets whose batches reach the update: of the nearest loop over one, in each way to the call."""
-        return list(self._consumptions(update.call, set()))
+        return self.around(update.call)
+
+    def around(self, call: cst.Call) -> list[Consumption]:
+        """The datasets whose batches reach the call, as those of an update."""
+        return list(self._consumptions(call, set()))
 
     def _consumptions(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Consumption]:
         found = list(self._around(node))
@@ -64,12 +68,17 @@ class Reading:
             if isinstance(owner, (cst.ListComp, cst.GeneratorExp, cst.SetComp)) and child is owner.elt:
                 yield from self._reads(owner.for_in)
             child = owner
+        function = self.tree.function_of(node)
         if loops:
             yield from self._next_calls(loops[-1])
+        elif function is not None:
+            yield from self._next_calls(function.body)  # a step that takes its batch from an iterator by itself
 
     def _reads(self, loop: cst.For | cst.CompFor) -> Iterator[Consumption]:
         iterated = self.pipelines.core(loop.iter)
-        if isinstance(iterated, cst.Call) and self._is_zip(iterated):
+        if self.pipelines.sources.gives_batches(iterated):
+            yield Consumption(iterated, loop)
+        elif isinstance(iterated, cst.Call) and self._is_zip(iterated):
             for arg in iterated.args:
                 core = self.pipelines.core(arg.value)
                 if self.pipelines.is_dataset(core):

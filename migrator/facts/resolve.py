@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Iterator
-from functools import cached_property
-from typing import Callable, cast
+from typing import cast
 
 import libcst as cst
 
 from migrator.facts import api
-from migrator.facts.flow import Flow
-from migrator.facts.syntax import argument, dotted
-from migrator.facts.tree import Binding, FunctionLike, Tree
+from migrator.facts.callgraph import CallGraph
+from migrator.facts.classes import Classes
+from migrator.facts.modules import Modules, module_name
+from migrator.facts.names import Names
+from migrator.facts.syntax import dotted, is_property
+from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import (
     Class,
     Element,
     External,
+    File,
     Function,
     Literal,
     Member,
@@ -29,9 +32,9 @@ from migrator.facts.values import (
     Result,
     Unknown,
     Value,
+    Values,
+    is_strategy,
 )
-
-Values = tuple[Value, ...]
 
 _BUILTINS = frozenset(dir(builtins))
 _LITERALS = (
@@ -54,19 +57,37 @@ _EVALUATIONS_A_NODE = 2
 
 
 class Resolver:
-    """Evaluates expressions of one script, each once."""
+    """Evaluates expressions of one program, each once."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, modules: Modules) -> None:
         self.tree = tree
-        self._flow = Flow(tree)
+        self._modules = modules
+        self._busy_imports: set[tuple[cst.Module, str]] = set()
         self._memo: dict[cst.CSTNode, Values] = {}
         self._busy: set[cst.CSTNode] = set()
         self._depth = 0
         self._cycles = 0
         self._evaluations = 0
         self._enough = _EVALUATIONS_A_NODE * len(tree.order)
-        self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
-        self._build_call_graph()
+        classes = self._classes = Classes(tree, self.values, self.binding_values)
+        names = self._names = Names(tree, modules, classes, self.values)
+        graph = self._graph = CallGraph(tree, classes, self.values, names.reaching)
+        # What the parts know is asked of the resolver.
+        self.bases, self.lineage, self.derives_from = classes.bases, classes.lineage, classes.derives_from
+        self.method, self.attribute_bindings = classes.method, classes.attribute_bindings
+        self.reaching, self.bindings_of = names.reaching, names.bindings_of
+        self.variable, self.uses = names.variable, names.uses
+        self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments
+        self.function_of_parameter, self.owner_class = graph.function_of_parameter, graph.owner_class
+        self._find_calls()
+
+    def _find_calls(self) -> None:
+        """Finds for each function its calls, before anything else is asked: what a parameter is depends on them all."""
+        unknown = self._graph.build(self.tree.calls)
+        self._memo.clear()
+        if unknown:  # functions that reach their caller as a parameter are seen only with the first graph at hand
+            self._graph.build(unknown)
+            self._memo.clear()
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
@@ -124,19 +145,19 @@ class Resolver:
         if scope is None:
             if node.value in _BUILTINS:
                 return (External(f"builtins.{node.value}"),)
-            starred = [External(api.canonical(f"{module}.{node.value}")) for module in self._starred_modules]
-            return starred or (Unknown(node),)
+            return self._starred_values(self.tree.module_of(node), node.value) or (Unknown(node),)
         return [v for binding in self.reaching(node) for v in self.binding_values(binding)]
 
-    @cached_property
-    def _starred_modules(self) -> list[str]:
-        """TensorFlow's and Keras's modules of which the script imports all names."""
-        modules = [
-            dotted(node.module)
-            for node in self.tree.imports
-            if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar) and node.module is not None
-        ]
-        return [m for m in modules if m.split(".")[0] in ("tensorflow", "keras", "tf_keras")]
+    def _starred_values(self, importer: cst.Module, name: str) -> list[Value]:
+        """What the name may be by the file's `from … import *`: of other libraries, only the framework's lend names."""
+        found: list[Value] = []
+        for node in self._names.starred.get(importer, ()):
+            module = self._modules.named(importer, module_name(node))
+            if module is not None:
+                found.extend(self._file_member(module, name))
+            elif module_name(node).split(".")[0] in ("tensorflow", "keras", "tf_keras"):
+                found.append(External(api.canonical(f"{module_name(node)}.{name}")))
+        return found
 
     def _item_values(self, base: Value, node: cst.Subscript) -> Iterable[Value]:
         if isinstance(base, Literal) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
@@ -235,18 +256,41 @@ class Resolver:
 
     def _import_values(self, binding: Binding) -> Values:
         alias = cast(cst.ImportAlias, binding.value)
+        importer = self.tree.module_of(binding.node)
         if isinstance(binding.node, cst.ImportFrom):
-            module = dotted(binding.node.module) if binding.node.module is not None else ""
-            prefix = "." * len(binding.node.relative) + module
-            return (External(api.canonical(f"{prefix}.{dotted(alias.name)}")),)
+            name, source = dotted(alias.name), module_name(binding.node)
+            module = self._modules.named(importer, source)
+            if module is not None:
+                return self._file_member(module, name)
+            inside = self._modules.named(importer, source + name if source.endswith(".") else f"{source}.{name}")
+            return (File(inside),) if inside is not None else (External(api.canonical(f"{source}.{name}")),)
         full = dotted(alias.name)
-        return (External(api.canonical(full if alias.asname is not None else full.split(".")[0])),)
+        wanted = full if alias.asname is not None else full.split(".")[0]
+        module = self._modules.named(importer, wanted)
+        return (File(module),) if module is not None else (External(api.canonical(wanted)),)
 
-    # -- flow ----------------------------------------------------------------------------------------------------
-
-    def reaching(self, node: cst.Name) -> list[Binding]:
-        """The bindings that the name may have its value from where it stands, latest first."""
-        return self._flow.reaching(node)
+    def _file_member(self, module: cst.Module, name: str) -> Values:
+        """What another file finds under that name of the module, once the module has run."""
+        key = (module, name)
+        if key in self._busy_imports:
+            self._cycles += 1
+            return ()
+        self._busy_imports.add(key)
+        try:
+            bindings = self.tree.scopes[module].bindings.get(name)
+            found = [v for b in self._names.flow.latest(bindings) for v in self.binding_values(b)] if bindings else []
+            for binding in self.tree.attributes.get(name, ()):  # `config.size = 8` in another file
+                owner = cast(cst.Attribute, binding.target).value
+                if isinstance(owner, cst.Name) and File(module) in self.values(owner):
+                    found.extend(self.binding_values(binding))
+            if found:
+                return _unique(module, found)
+            inside = self._modules.submodule(module, name)
+            if inside is not None:
+                return (File(inside),)
+            return tuple(self._starred_values(module, name)) or (Unknown(module),)
+        finally:
+            self._busy_imports.discard(key)
 
     # -- functions -----------------------------------------------------------------------------------------------
 
@@ -272,184 +316,69 @@ class Resolver:
             and call.args  # tf.function(jit_compile=True)(step) and the like
         ):
             return self.values(call.args[0].value)
+        handed = self._handed_on(function, call)
+        if handed is not None:
+            return handed
         return (Result(function, call),)
 
-    def callers(self, function: cst.CSTNode) -> list[cst.Call]:
-        """The calls in this script that run the function (for `__init__`, those that build the object)."""
-        return self._callers.get(function, [])
-
-    def _build_call_graph(self) -> None:
-        """Finds for each function its calls, before anything else is asked: what a parameter is depends on them all."""
-        unknown = self._add_calls(self.tree.calls)
-        self._memo.clear()
-        if unknown:  # functions that reach their caller as a parameter are seen only with the first graph at hand
-            self._add_calls(unknown)
-            self._memo.clear()
-
-    def _add_calls(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
-        """Adds the calls to the graph; returns those whose function is not known yet."""
-        unknown = []
-        for call in calls:
-            functions = self.values(call.func)
-            for function in functions:
-                for node in self._runs(function):
-                    known = self._callers.setdefault(node, [])
-                    if call not in known:
-                        known.append(call)
-            if not functions or any(_depends_on_parameter(f) for f in functions):
-                unknown.append(call)
-        return unknown
-
-    def _runs(self, function: Value) -> Iterator[cst.CSTNode]:
-        if isinstance(function, Function):
-            yield function.node
-        elif isinstance(function, Class):
-            method = self.method(function, "__init__")
-            if method is not None:
-                yield method
-        elif isinstance(function, Object):
-            for name in ("__call__", "call"):
-                method = self.method(function.of, name)
-                if method is not None:
-                    yield method
+    def _handed_on(self, function: Value, call: cst.Call) -> Iterable[Value] | None:
+        """What a method of a strategy on one device gives back: the dataset it is given, or a function's result."""
+        if not (isinstance(function, Member) and call.args and is_strategy(function.owner)):
+            return None
+        if function.name in api.DISTRIBUTES_DATASET:
+            return self.values(call.args[0].value)
+        if function.name in (*api.DISTRIBUTES_FROM_FUNCTION, *api.RUNS_STEP):
+            return [
+                v
+                for f in self.values(call.args[0].value)
+                if isinstance(f, Function)
+                for v in self._call_values(f, call)
+            ]
+        return None
 
     def _parameter_values(self, param: cst.Param) -> Values:
         function = self.function_of_parameter(param)
         owner = self.owner_class(function)
-        if owner is not None and self._is_first(param, function):
+        if owner is not None and self._graph.is_first(param, function):
             return (Object(Class(owner)),)
         found: list[Value] = []
         for expression in self.arguments(param, function):
             found.extend(self.values(expression))
         return _unique(param, found) or (Parameter(param),)
 
-    def function_of_parameter(self, param: cst.Param) -> FunctionLike:
-        return next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
-
-    def given(self, param: cst.Param) -> list[cst.BaseExpression]:
-        """The expressions that the callers in this script give the parameter, its default among them."""
-        return self.arguments(param, self.function_of_parameter(param))
-
-    def _is_first(self, param: cst.Param, function: FunctionLike) -> bool:
-        params = (*function.params.posonly_params, *function.params.params)
-        return bool(params) and params[0] is param
-
-    def owner_class(self, function: FunctionLike) -> cst.ClassDef | None:
-        """The class whose instance the function's first parameter is; None for functions and static methods."""
-        if not isinstance(function, cst.FunctionDef):
-            return None
-        if any(
-            isinstance(d.decorator, cst.Name) and d.decorator.value in ("staticmethod", "classmethod")
-            for d in function.decorators
-        ):
-            return None
-        return self.tree.class_of(function)
-
-    def arguments(self, param: cst.Param, function: FunctionLike) -> list[cst.BaseExpression]:
-        params = [*function.params.posonly_params, *function.params.params]
-        position = next((i for i, p in enumerate(params) if p is param), None)
-        bound = self.owner_class(function) is not None
-        found: list[cst.BaseExpression] = []
-        for call in self.callers(function):
-            index = position
-            if index is not None and bound and not self._passes_self(call):
-                index -= 1
-            given = argument(call, param.name.value, index)
-            if given is not None:
-                found.append(given.value)
-            elif param.default is not None:
-                found.append(param.default)
-        return found
-
-    def _passes_self(self, call: cst.Call) -> bool:
-        """`Class.method(obj, …)`, against `obj.method(…)` and `Class(…)`."""
-        if not isinstance(call.func, cst.Attribute):
-            return False
-        return any(isinstance(v, Class) for v in self.values(call.func.value)) and not any(
-            isinstance(v, Class) for v in self.values(call.func)
-        )
-
     # -- classes -------------------------------------------------------------------------------------------------
-
-    def bases(self, cls: Class) -> Iterator[Value]:
-        for arg in cls.node.bases:
-            yield from self.values(arg.value)
-
-    def lineage(self, cls: Class) -> list[Class]:
-        """The class and its bases as far as the script defines them."""
-        found, queue = [], [cls]
-        while queue:
-            current = queue.pop(0)
-            if current not in found:
-                found.append(current)
-                queue.extend(base for base in self.bases(current) if isinstance(base, Class))
-        return found
-
-    def derives_from(self, cls: Class, is_wanted: Callable[[str], bool]) -> bool:
-        return any(
-            isinstance(base, External) and is_wanted(base.path)
-            for ancestor in self.lineage(cls)
-            for base in self.bases(ancestor)
-        )
-
-    def method(self, cls: Class, name: str) -> cst.FunctionDef | None:
-        for ancestor in self.lineage(cls):
-            for binding in self.tree.scopes[ancestor.node].bindings.get(name, ()):
-                if isinstance(binding.node, cst.FunctionDef):
-                    return binding.node
-        return None
 
     def member(self, base: Value, name: str) -> Iterable[Value]:
         """What `base.name` is."""
         if isinstance(base, External):
             return (External(api.canonical(f"{base.path}.{name}")),)
+        if isinstance(base, File):
+            return self._file_member(base.node, name)
         if isinstance(base, Class):
             method = self.method(base, name)
             if method is not None:
                 return (Function(method),)
-            return self._class_attribute(base, name) or (Member(base, name),)
+            return self._classes.class_attribute(base, name) or (Member(base, name),)
         if isinstance(base, Object):
             return self._object_member(base, name)
         return (Member(base, name),)
 
     def _object_member(self, base: Object, name: str) -> Iterable[Value]:
-        method = self.method(base.of, name)
-        if method is not None:
-            if any(isinstance(d.decorator, cst.Name) and d.decorator.value == "property" for d in method.decorators):
-                return [v for node in self.returned(method) for v in self.values(node)]
-            return (Function(method, base),)
+        methods = self._classes.methods(base, name)
+        if methods:
+            found: list[Value] = []
+            for method in methods:
+                if is_property(method):
+                    found.extend(v for node in self.returned(method) for v in self.values(node))
+                else:
+                    found.append(Function(method, base))
+            return found
         found = [v for b in self.attribute_bindings(base.of, name) for v in self.binding_values(b)]
-        return found or self._class_attribute(base.of, name) or (Member(base, name),)
-
-    def _class_attribute(self, cls: Class, name: str) -> list[Value]:
-        return [
-            v
-            for ancestor in self.lineage(cls)
-            for b in self.tree.scopes[ancestor.node].bindings.get(name, ())
-            for v in self.binding_values(b)
-        ]
-
-    def attribute_bindings(self, cls: Class, name: str) -> list[Binding]:
-        """Where `self.name` of the class, its bases or its subclasses gets a value, or `obj.name` from outside."""
-        family = set(self.lineage(cls))
-        found = []
-        for binding in self.tree.attributes.get(name, ()):
-            target = cast(cst.Attribute, binding.target)
-            for owner in self.values(target.value):
-                if isinstance(owner, Object) and (owner.of in family or cls in self.lineage(owner.of)):
-                    found.append(binding)
-                    break
-        return found
+        return found or self._classes.class_attribute(base.of, name) or (Member(base, name),)
 
 
 def _is_path(value: Value) -> bool:
     return isinstance(value, Result) and isinstance(value.function, External) and value.function.path == "pathlib.Path"
-
-
-def _depends_on_parameter(value: Value) -> bool:
-    while isinstance(value, (Member, Result, Element)):
-        value = value.owner if isinstance(value, Member) else value.of if isinstance(value, Element) else value.function
-    return isinstance(value, Parameter)
 
 
 def _element(base: Value, path: tuple[int, ...] = ()) -> Element:

@@ -1,52 +1,82 @@
-"""All facts of one script, each worked out when a rule first asks for it."""
+"""All facts of one program, each worked out when a rule first asks for it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.facts import api
+from migrator.facts.batch_sources import BatchSources
+from migrator.facts.broadcasts import Broadcasts
+from migrator.facts.built import Built
+from migrator.facts.chance import Chance
 from migrator.facts.decisions import Decisions
 from migrator.facts.files import Files
+from migrator.facts.joining import Joining
+from migrator.facts.keywords import Keywords
 from migrator.facts.kinds import Kinds
 from migrator.facts.losses import Losses
+from migrator.facts.minibatches import MinibatchFinder
+from migrator.facts.modules import Modules, Script
+from migrator.facts.optimizers import Optimizers
+from migrator.facts.origins import Origins
 from migrator.facts.pipelines import Pipelines
+from migrator.facts.ports import Ports
+from migrator.facts.ranks import Ranks
 from migrator.facts.reading import Reading
+from migrator.facts.reduced import Reduced
+from migrator.facts.reductions import Reductions
 from migrator.facts.resolve import Resolver
+from migrator.facts.rows import RowFinder
+from migrator.facts.scale import Scale
 from migrator.facts.sharding import Sharding
-from migrator.facts.syntax import imported_modules
+from migrator.facts.shares import Shares
+from migrator.facts.shuffles import Shuffles
+from migrator.facts.step_counts import StepCounts
 from migrator.facts.trained import Trained
 from migrator.facts.training import Training
-from migrator.facts.tree import Statement, Tree
+from migrator.facts.tree import Tree
+from migrator.facts.unbuilt import Unbuilt
 from migrator.facts.unsupported import Unsupported
-from migrator.facts.values import External
+from migrator.facts.worker_paths import WorkerPaths
 from migrator.spans import Spans
-from migrator.targets import lockstep as target
 
 
 class Facts:
-    """What the rules may ask of a script."""
+    """What the rules may ask of the files that make up a program: most often one script."""
 
-    def __init__(self, module: cst.Module, text: str) -> None:
-        """`text` is what the module was parsed from."""
-        self._text = text
-        self.tree = Tree(module)
-        self.resolver = Resolver(self.tree)
+    def __init__(self, scripts: Sequence[Script], package: str = api.RUNTIME) -> None:
+        """`scripts` in the order in which Python would run them; `package` is what the migrated ones import."""
+        self.package = package
+        self.scripts = {script.module: script for script in scripts}
+        self.scripts_at = {script.path: script for script in scripts}
+        self.tree = Tree(tuple(self.scripts))
+        modules = Modules(scripts)
+        self.resolver = Resolver(self.tree, modules)
         self.kinds = Kinds(self.resolver)
-
-    @cached_property
-    def spans(self) -> Spans:
-        return Spans(self.tree.module, self._text)
+        self.joining = Joining(self.tree, self.resolver, modules)
+        self._spans: dict[cst.Module, Spans] = {}
+        # The name by which the edited files call the runtime; where a file has its own, the engine asks again with it.
+        self.runtime = api.RUNTIME
 
     @cached_property
     def training(self) -> Training:
         return Training(self.tree, self.resolver, self.kinds)
 
     @cached_property
+    def optimizers(self) -> Optimizers:
+        return Optimizers(self.resolver, self.kinds, self.training)
+
+    @cached_property
+    def keywords(self) -> Keywords:
+        return Keywords(self.tree, self.resolver)
+
+    @cached_property
     def pipelines(self) -> Pipelines:
-        return Pipelines(self.tree, self.resolver, self.kinds)
+        sources = BatchSources(self.tree, self.resolver, RowFinder(self.tree, self.resolver))
+        return Pipelines(self.tree, self.resolver, self.kinds, self.ranks, sources)
 
     @cached_property
     def reading(self) -> Reading:
@@ -62,107 +92,114 @@ class Facts:
 
     @cached_property
     def losses(self) -> Losses:
-        return Losses(self.tree, self.resolver, self.kinds, self.training)
+        return Losses(self.tree, self.resolver, self.kinds, self.training, self.ranks, self.minibatches)
+
+    @cached_property
+    def minibatches(self) -> MinibatchFinder:
+        return MinibatchFinder(self.tree, self.resolver, self.kinds, self.training, self.reading, self.ranks)
+
+    @cached_property
+    def reductions(self) -> Reductions:
+        return Reductions(self.training, self.losses, self.sharding)
 
     @cached_property
     def sharding(self) -> Sharding:
-        return Sharding(self.tree, self.resolver, self.training, self.reading)
+        return Sharding(self.tree, self.resolver, self.training, self.reading, self.minibatches)
 
     @cached_property
     def decisions(self) -> Decisions:
         return Decisions(self.tree, self.resolver, self.training, self.sharding, self.files)
 
     @cached_property
+    def broadcasts(self) -> Broadcasts:
+        return Broadcasts(
+            self.tree, self.resolver, self.kinds, self.training, self.trained, self.files, self.ports, self.origins,
+            self.ranks,
+        )  # fmt: skip
+
+    @cached_property
+    def unbuilt(self) -> Unbuilt:
+        return Unbuilt(self.tree, self.resolver, self.kinds, self.training, self.trained)
+
+    @cached_property
+    def shares(self) -> Shares:
+        return Shares(self.tree, self.resolver, self.kinds, self.ports, self.ranks, self.pipelines, self.origins)
+
+    @cached_property
+    def step_counts(self) -> StepCounts:
+        return StepCounts(self.tree, self.resolver, self.training, self.reading, self.ports, self.shares, self.origins)
+
+    @cached_property
+    def scale(self) -> Scale:
+        sizes = self.step_counts.batch_sizes
+        return Scale(self.tree, self.resolver, self.kinds, self.ranks, self.origins, self.shares, sizes)
+
+    @cached_property
+    def shuffles(self) -> Shuffles:
+        return Shuffles(self.tree, self.resolver, self.ranks, self.pipelines, self.origins, self.shares)
+
+    @cached_property
+    def reduced(self) -> Reduced:
+        return Reduced(self.tree, self.resolver, self.kinds, self.training, self.ports, self.origins)
+
+    @cached_property
     def files(self) -> Files:
-        return Files(self.tree, self.resolver, self.kinds, self.training)
+        return Files(self.tree, self.resolver, self.kinds, self.training, self.ranks)
+
+    @cached_property
+    def worker_paths(self) -> WorkerPaths:
+        return WorkerPaths(self.tree, self.resolver, self.files)
+
+    @cached_property
+    def ports(self) -> Ports:
+        return Ports(self.tree, self.resolver, self.package)
+
+    @cached_property
+    def ranks(self) -> Ranks:
+        return Ranks(self.tree, self.resolver, self.origins)
+
+    @cached_property
+    def origins(self) -> Origins:
+        return Origins(self.tree, self.resolver)
+
+    @cached_property
+    def built(self) -> Built:
+        return Built(self.tree, self.resolver, self.kinds)
+
+    @cached_property
+    def chance(self) -> Chance:
+        return Chance(self.tree, self.resolver, self.origins, self.training, self.sharding)
 
     @property
     def trains(self) -> bool:
-        return bool(self.training.fits or self.training.updates)
+        return bool(self.training.sites)
 
     # -- text ----------------------------------------------------------------------------------------------------
 
+    def spans(self, module: cst.Module) -> Spans:
+        """Where the nodes of a file stand. Raises UnprintableSource, see there."""
+        if module not in self._spans:
+            self._spans[module] = Spans(module, self.scripts[module].text)
+        return self._spans[module]
+
+    def position(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Line and column of the node in its file, both counted from 1."""
+        return self.spans(self.tree.module_of(node)).position(node)
+
     def source(self, node: cst.CSTNode) -> str:
         """The node as the script writes it; a node that a rule made prints itself."""
-        return self.spans.source(node) if node in self.tree.order else self.tree.module.code_for_node(node)
+        if node in self.tree.order:
+            return self.spans(self.tree.module_of(node)).source(node)
+        return self.tree.modules[0].code_for_node(node)
 
-    @cached_property
-    def runtime(self) -> str:
-        """The name by which the script calls the runtime: its own import's, or one that is free."""
-        scope = self.tree.scopes[self.tree.module]
-        for name, bindings in scope.bindings.items():
-            for binding in bindings:
-                if binding.kind == "import" and External(api.RUNTIME) in self.resolver.binding_values(binding):
-                    return name
-        return self.fresh_name(api.RUNTIME)
-
-    @property
-    def imports_runtime(self) -> bool:
-        return any(b.kind == "import" for b in self.tree.scopes[self.tree.module].bindings.get(self.runtime, ()))
+    def indent(self, node: cst.CSTNode) -> str:
+        """One step of indentation in the node's file."""
+        return self.tree.module_of(node).default_indent
 
     def call(self, function: str, *args: str) -> str:
-        """A call of the runtime's function in the spelling of the target."""
-        return target.call(self.runtime, function, *args)
+        """A call of the runtime's function; the target spells it in its own API."""
+        return f"{self.runtime}.{function}({', '.join(args)})"
 
-    def fresh_name(self, wanted: str) -> str:
-        """The wanted name, or one derived from it that the script does not use."""
-        name, number = wanted, 2
-        while name in self.tree.names:
-            name, number = f"{wanted}_{number}", number + 1
-        return name
-
-    # -- imports -------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def framework_import(self) -> Statement | None:
-        """The first statement at the top level that imports TensorFlow or Keras, or holds such an import."""
-        for node in self.tree.imports:
-            if any(_is_framework(name) for name in imported_modules(node)):
-                statement = self.tree.lift(node, self.tree.module)
-                if statement is not None and self.tree.function_of(node) is None:
-                    inside = self.tree.statement_of(node)
-                    return self._last_of_imports(inside) if _is_main(statement) else self._after_settings(statement)
-        return None
-
-    def _last_of_imports(self, statement: Statement) -> Statement:
-        """The last of the framework's imports that stand together with this one: none of them makes a tensor."""
-        body = list(getattr(self.tree.block_of(statement), "body", ()))
-        for following in body[body.index(statement) + 1 :]:
-            nodes = following.body if isinstance(following, cst.SimpleStatementLine) else ()
-            imports = [n for n in nodes if isinstance(n, (cst.Import, cst.ImportFrom))]
-            framework = [n for n in imports if any(_is_framework(name) for name in imported_modules(n))]
-            if len(framework) != len(nodes) or not nodes or following.leading_lines:
-                break
-            statement = following
-        return statement
-
-    def _after_settings(self, statement: Statement) -> Statement:
-        """The last top-level statement that sets devices up, if any: they must be set before the workers join."""
-        statement = self._last_of_imports(statement)
-        for call in self.device_settings:
-            later = self.tree.lift(call, self.tree.module)
-            if self.tree.function_of(call) is None and later is not None:
-                statement = max(statement, later, key=self.tree.order.__getitem__)
-        return statement
-
-    @cached_property
-    def device_settings(self) -> list[cst.Call]:
-        """Calls that configure devices or threads before TensorFlow starts up."""
-        return [
-            call
-            for call in self.tree.calls
-            if any(
-                isinstance(v, External) and api.DEVICE_SETTINGS.match(v.path) for v in self.resolver.values(call.func)
-            )
-        ]
-
-
-def _is_main(statement: Statement) -> bool:
-    """`if __name__ == "__main__":`: what it imports, it also uses."""
-    return isinstance(statement, cst.If) and m.matches(
-        statement.test, m.Comparison(left=m.Name("__name__"), comparisons=[m.ComparisonTarget(operator=m.Equal())])
-    )
-
-
-def _is_framework(module: str) -> bool:
-    return module.split(".")[0] in ("tensorflow", "keras", "tf_keras")
+    def fresh_name(self, wanted: str, node: cst.CSTNode) -> str:
+        """The wanted name, or one derived from it that the node's file does not use."""
+        return self.tree.fresh_name(wanted, self.tree.module_of(node))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 
@@ -36,3 +38,34 @@ def imported_modules(node: cst.Import | cst.ImportFrom) -> list[str]:
     if isinstance(node, cst.ImportFrom):
         return [dotted(node.module)] if node.module is not None and not node.relative else []
     return [dotted(alias.name) for alias in node.names]
+
+
+def is_none(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
+def is_property(function: cst.FunctionDef) -> bool:
+    return any(isinstance(d.decorator, cst.Name) and d.decorator.value == "property" for d in function.decorators)
+
+
+def is_abstract(function: cst.FunctionDef) -> bool:
+    """Whether the body only says that a subclass has to have it: a docstring, `pass`, `raise NotImplementedError`."""
+    for statement in function.body.body:
+        small = statement.body if isinstance(statement, cst.SimpleStatementLine) else (statement,)
+        for part in small:
+            is_text = isinstance(part, cst.Expr) and isinstance(part.value, (cst.BaseString, cst.Ellipsis))
+            raised = part.exc.func if isinstance(part, cst.Raise) and isinstance(part.exc, cst.Call) else None
+            raised = part.exc if isinstance(part, cst.Raise) and raised is None else raised
+            is_refusal = isinstance(raised, cst.Name) and raised.value == "NotImplementedError"
+            if not (is_text or is_refusal or isinstance(part, cst.Pass)):
+                return False
+    return True
+
+
+def part_at(node: cst.CSTNode, path: Sequence[int]) -> cst.CSTNode | None:
+    """The part of a tuple or list display to which the positions lead; None where there is none to see."""
+    for index in path:
+        if not isinstance(node, (cst.Tuple, cst.List)) or not -len(node.elements) <= index < len(node.elements):
+            return None
+        node = node.elements[index].value
+    return node

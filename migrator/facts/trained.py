@@ -11,11 +11,11 @@ from migrator.facts.gradients import sources_of
 from migrator.facts.holders import Holder, Holders, Origin, Unheld
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
-from migrator.facts.training import Training
+from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Tree
 from migrator.facts.values import Function, Literal
 
-_WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
+WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 _SEQUENCE_CALLS = frozenset({"list", "tuple", "sorted", "reversed", "set"})
 
 
@@ -50,21 +50,36 @@ class Trained:
         return self.tree.order[holder.node if isinstance(holder, Unheld) else holder.function]
 
     def _roots(self) -> Iterator[cst.BaseExpression | Unheld]:
-        for fit in self.training.fits:
+        for fit in (*self.training.fits, *self.training.batch_fits):
             yield fit.model
         for update in self.training.updates:
+            if isinstance(update, Minimization):
+                yield from self._minimized(update)
             for gradients in update.gradients:
                 for call in gradients.tape_calls:
                     sources = sources_of(call)
                     if sources is not None:
                         yield from self._behind(sources, set())
 
+    def _minimized(self, update: Minimization) -> Iterator[cst.BaseExpression | Unheld]:
+        """The weights that `minimize` is given, as a list or as a function that returns one."""
+        if update.variables is None:
+            yield Unheld(update.call, "which weights it trains is not said")
+            return
+        listed: list[cst.BaseExpression] = []
+        for value in self.resolver.values(update.variables):
+            if isinstance(value, Function):
+                node = value.node
+                listed += [node.body] if isinstance(node, cst.Lambda) else self.resolver.returned(node)
+        for weights in listed or [update.variables]:
+            yield from self._behind(weights, set())
+
     def _behind(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression | Unheld]:
         """The models and variables whose weights the expression lists."""
         if node in seen:
             return
         seen.add(node)
-        if isinstance(node, cst.Attribute) and node.attr.value in _WEIGHT_LISTS:
+        if isinstance(node, cst.Attribute) and node.attr.value in WEIGHT_LISTS:
             yield self._whole(node.value)
         elif isinstance(node, (cst.List, cst.Tuple)):
             for element in node.elements:
@@ -108,16 +123,7 @@ class Trained:
         if values and all(self.kinds.is_variable(v) or self.kinds.has_weights(v) for v in values):
             yield node
             return
-        bindings = (
-            self.resolver.reaching(node)
-            if isinstance(node, cst.Name)
-            else [
-                b
-                for owner in self.resolver.values(node.value)
-                if hasattr(owner, "of")
-                for b in self.resolver.attribute_bindings(owner.of, node.attr.value)  # type: ignore[arg-type]
-            ]
-        )
+        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
         followed = False
         for binding in bindings:
             if binding.kind == "param":

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 import libcst as cst
 
+from migrator.facts import api
+from migrator.facts.accumulators import Accumulators
 from migrator.facts.gradients import GradientFlow, Gradients, sources_of
-from migrator.facts.kinds import Kinds, origin
+from migrator.facts.kinds import Kinds, calls, origin
 from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import argument
 from migrator.facts.tree import Tree, semantic_children
 from migrator.facts.values import Class, Function, Object, Result, Value
 
@@ -21,7 +25,7 @@ _ASSIGNMENTS = frozenset({"assign", "assign_sub", "assign_add", "scatter_sub", "
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A call of a Keras model's `fit`."""
+    """A call of a Keras model's `fit`, `train_on_batch` or `compile`."""
 
     call: cst.Call
     model: cst.BaseExpression
@@ -36,12 +40,22 @@ class Update:
     gradients: tuple[Gradients, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Minimization(Update):
+    """`optimizer.minimize(loss, variables)`: the optimizer computes the gradients by itself."""
+
+    optimizer: cst.BaseExpression
+    loss: cst.BaseExpression | None
+    variables: cst.BaseExpression | None
+
+
 class Training:
     def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
         self.flow = GradientFlow(tree, resolver, kinds)
+        self._accumulators = Accumulators(tree, resolver, self.flow)
 
     # -- fit -----------------------------------------------------------------------------------------------------
 
@@ -52,12 +66,23 @@ class Training:
 
     @cached_property
     def fits(self) -> list[Fit]:
-        found = []
-        for call, func in self.methods("fit"):
+        return list(self._model_calls("fit"))
+
+    @cached_property
+    def batch_fits(self) -> list[Fit]:
+        """`train_on_batch` calls: each one step on a batch that the script makes."""
+        return list(self._model_calls("train_on_batch"))
+
+    def _model_calls(self, name: str) -> Iterator[Fit]:
+        for call, func in self.methods(name):
             values = self.resolver.values(func.value)
-            if any(self.kinds.is_model(v) for v in values) and not self.is_overridden(values, "fit"):
-                found.append(Fit(call, func.value, values))
-        return found
+            if any(self.kinds.is_model(v) for v in values) and not self.is_overridden(values, name):
+                yield Fit(call, func.value, values)
+
+    @property
+    def sites(self) -> list[cst.Call]:
+        """All calls that train."""
+        return [f.call for f in (*self.fits, *self.batch_fits)] + [u.call for u in self.updates]
 
     def is_overridden(self, values: tuple[Value, ...], name: str) -> bool:
         return any(isinstance(v, Object) and self.resolver.method(v.of, name) is not None for v in values)
@@ -72,6 +97,12 @@ class Training:
                 found.append(Fit(call, func.value, values))
         return found
 
+    def compiles_of(self, values: Iterable[Value]) -> list[Fit]:
+        """The `compile` calls of what may be the model that these values are; within its class a model is known by
+        the class alone."""
+        mine = {_identity(v) for v in values}
+        return [c for c in self.compiles if mine & {_identity(v) for v in c.values}]
+
     # -- updates -------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -83,22 +114,38 @@ class Training:
             if is_super(func.value):
                 continue
             gradients = [g for arg in call.args[:1] for g in self.flow.sources(arg.value)]
+            if not any(g.tape_calls for g in gradients):
+                gradients = [g for arg in call.args[:1] for g in self._accumulators.read_in(arg.value)] or gradients
             is_optimizer = any(self.kinds.is_optimizer(v) for v in self.resolver.values(func.value))
             if func.attr.value == "apply" and not gradients and not is_optimizer:
                 continue  # a dataset's or a pandas frame's
             found.append(Update(call, tuple(gradients)))
         found.extend(self._assignments())
+        found.extend(self._minimizations())
         return [u for u in found if not self._optimises_input(u)]
 
     def _assignments(self) -> Iterator[Update]:
-        for call, _ in self.methods(*_ASSIGNMENTS):
+        for call, func in self.methods(*_ASSIGNMENTS):
+            if self._accumulators.holds(func.value):
+                continue
             gradients = [g for arg in call.args for g in self.flow.sources(arg.value)]
             if gradients:
                 yield Update(call, tuple(gradients))
 
+    def _minimizations(self) -> Iterator[Update]:
+        for call, func in self.methods("minimize"):
+            values = self.resolver.values(func.value)
+            if any(self.kinds.is_optimizer(v) for v in values):
+                position = 2 if any(api.is_v1_optimizer(calls(v)) for v in values) else 1
+                given = (argument(call, "loss", 0), argument(call, "var_list", position))
+                loss, variables = (arg.value if arg is not None else None for arg in given)
+                yield Minimization(call, (), func.value, loss, variables)
+
     def _optimises_input(self, update: Update) -> bool:
         """Style transfer, adversarial examples: the gradients move an image, not a model."""
         sources = [s for g in update.gradients for c in g.tape_calls if (s := sources_of(c)) is not None]
+        if isinstance(update, Minimization) and update.variables is not None:
+            sources = [update.variables]
         return bool(sources) and all(self.is_input(s) for s in sources)
 
     def is_input(self, node: cst.BaseExpression) -> bool:
@@ -128,16 +175,33 @@ class Training:
 
     def reached_from(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The node and the bodies of all functions of the script that run when it runs."""
-        bodies: list[cst.CSTNode] = [node]
-        run_by: dict[cst.Call, list[cst.CSTNode]] = {}
-        for function in self.tree.functions:
-            for call in self.resolver.callers(function):
-                run_by.setdefault(call, []).append(function)
-        for body in bodies:
-            for call, functions in run_by.items():
-                if self.tree.contains(body, call):
-                    bodies.extend(f for f in functions if f not in bodies)
-        return bodies
+        bodies: dict[cst.CSTNode, None] = {node: None}
+        queue = [node]
+        while queue:
+            body = queue.pop(0)
+            start = bisect_left(self._calls_run, (self.tree.order[body], -1))
+            for i in range(start, len(self._calls_run)):
+                order, function = self._calls_run[i]
+                if order > self.tree.last_order_in(body):
+                    break
+                node = self.tree.functions[function]
+                if node not in bodies:
+                    bodies[node] = None
+                    queue.append(node)
+        return list(bodies)
+
+    @cached_property
+    def _calls_run(self) -> list[tuple[int, int]]:
+        """Calls, by their order, with the number of the function that they run."""
+        return sorted(
+            (self.tree.order[call], number)
+            for number, function in enumerate(self.tree.functions)
+            for call in self.resolver.callers(function)
+        )
+
+
+def _identity(value: Value) -> object:
+    return value.of if isinstance(value, Object) else value
 
 
 def is_super(node: cst.CSTNode) -> bool:

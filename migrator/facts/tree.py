@@ -1,4 +1,4 @@
-"""The one walk over a parsed script: parents, order, scopes, bindings, calls.
+"""The one walk over the parsed files of a program: parents, order, scopes, bindings, calls.
 
 Only nodes that carry meaning are visited (expressions, statements, arguments): white space and punctuation
 are two thirds of a libcst tree, and libcst's own visitors spend most of their time there.
@@ -7,8 +7,9 @@ are two thirds of a libcst tree, and libcst's own visitors spend most of their t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Union, cast
 
 import libcst as cst
@@ -139,10 +140,11 @@ _SCOPE_NODES = (
 
 
 class Tree:
-    """The walked module. All look-ups are by node identity."""
+    """The walked modules. All look-ups are by node identity."""
 
-    def __init__(self, module: cst.Module) -> None:
-        self.module = module
+    def __init__(self, modules: Sequence[cst.Module]) -> None:
+        """`modules` in the order in which Python would run them: what is imported before what imports it."""
+        self.modules = tuple(modules)
         self.parent: dict[cst.CSTNode, cst.CSTNode] = {}
         self.order: dict[cst.CSTNode, int] = {}
         self.scopes: dict[cst.CSTNode, Scope] = {}
@@ -155,7 +157,8 @@ class Tree:
         self.classes: list[cst.ClassDef] = []
         self.returns: dict[cst.CSTNode, list[cst.Return]] = defaultdict(list)
         self.imports: list[cst.Import | cst.ImportFrom] = []
-        self._walk(module, Scope(module, None))
+        for module in self.modules:
+            self._walk(module, Scope(module, None))
 
     # -- the walk ------------------------------------------------------------------------------------------------
 
@@ -163,7 +166,7 @@ class Tree:
         self.scopes[module] = scope
         # An explicit stack: deeply nested expressions must not exhaust Python's.
         stack: list[tuple[cst.CSTNode, Scope]] = [(module, scope)]
-        order = 0
+        order = len(self.order)
         parent, orders = self.parent, self.order
         while stack:
             node, scope = stack.pop()
@@ -316,7 +319,22 @@ class Tree:
             if scope is not None and not self._belongs_outside(owner, child):
                 return scope
             child = owner
-        return self.scopes[self.module]
+        return self.scopes[self.module_of(node)]
+
+    def module_of(self, node: cst.CSTNode) -> cst.Module:
+        """The file that holds the node."""
+        if isinstance(node, cst.Module):
+            return node
+        for owner in self.ancestors(node):
+            node = owner
+        return cast(cst.Module, node)
+
+    def fresh_name(self, wanted: str, module: cst.Module) -> str:
+        """The wanted name, or one derived from it that the file does not use."""
+        name, number = wanted, 2
+        while any(self.module_of(node) is module for node in self.names.get(name, ())):
+            name, number = f"{wanted}_{number}", number + 1
+        return name
 
     def function_of(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The function whose body holds the node; lambdas and comprehensions belong to theirs."""
@@ -368,8 +386,18 @@ class Tree:
                 yield owner
             child = owner
 
+    def is_read(self, name: cst.Name) -> bool:
+        """Whether the node reads the variable of that name: attributes, keywords and targets only look alike."""
+        parent = self.parent.get(name)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is name
+        if isinstance(parent, cst.Arg):
+            return parent.keyword is not name
+        bound = (cst.AssignTarget, cst.Param, cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.AsName, cst.NameItem)
+        return not isinstance(parent, bound) and not (isinstance(parent, cst.AnnAssign) and parent.target is name)
+
     def contains(self, outer: cst.CSTNode, node: cst.CSTNode) -> bool:
-        return node is outer or any(owner is outer for owner in self.ancestors(node))
+        return self.order[outer] <= self.order[node] <= self.last_order_in(outer)
 
     def names_in(self, node: cst.CSTNode) -> Iterator[cst.Name]:
         if isinstance(node, cst.Name):
@@ -379,12 +407,17 @@ class Tree:
 
     def last_order_in(self, node: cst.CSTNode) -> int:
         """The order of the last node inside `node`: what comes after has a greater one."""
-        last = node
-        while True:
-            children = list(semantic_children(last))
-            if not children:
-                return self.order[last]
-            last = children[-1]
+        return self._last_orders[node]
+
+    @cached_property
+    def _last_orders(self) -> dict[cst.CSTNode, int]:
+        found: dict[cst.CSTNode, int] = {}
+        for node, order in reversed(self.order.items()):
+            last = found.setdefault(node, order)
+            owner = self.parent.get(node)
+            if owner is not None:
+                found.setdefault(owner, last)  # of its children, the last one comes first here
+        return found
 
 
 _BINDERS = {

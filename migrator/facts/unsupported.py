@@ -81,7 +81,7 @@ class Unsupported:
         """Libraries that call `fit` themselves, where no argument of it can be reached."""
         for node in self.tree.imports:
             for module in imported_modules(node):
-                if module.split(".")[0] in _ENVIRONMENTS and (self.training.fits or self.training.updates):
+                if module.split(".")[0] in _ENVIRONMENTS and self.training.sites:
                     yield UnsupportedTraining(
                         node,
                         "each worker would meet other episodes, make other numbers of steps and wait for ever",
@@ -133,7 +133,7 @@ class Unsupported:
         """A mask that reaches the loss makes it a mean over unmasked steps, of which each worker has another number."""
         paths = {v.path for call in self.tree.calls for v in self.resolver.values(call.func) if isinstance(v, External)}
         if (
-            not self.training.fits
+            not (self.training.fits or self.training.batch_fits)
             or any(p.rpartition(".")[2] in _SEQUENCE_ENDS for p in paths)
             or self._ends_recurrence()
         ):
@@ -185,17 +185,20 @@ class Unsupported:
         )
 
     def _unsupported_calls(self) -> Iterator[UnsupportedTraining]:
+        known = self.training.sites
         for call, func in self.training.methods("fit_generator", "train_on_batch", "minimize"):
             values = self.resolver.values(func.value)
+            if call in known or any(map(self.kinds.is_optimizer, values)):
+                continue
             name = func.attr.value
             foreign = bool(values) and all(_is_of_other_library(v) for v in values)
             own = any(isinstance(v, Function) for v in self.resolver.values(call.func))
             if not foreign and not own:
-                yield UnsupportedTraining(
-                    call,
-                    f"training by `{name}` is not migrated yet",
-                    "write the step with a GradientTape and apply_gradients, or train with fit",
-                )
+                reason = f"this looks like Keras's `{name}`, but what it trains cannot be seen here"
+                advice = "make the model or the optimizer in this file, or write the step with a GradientTape"
+                if name == "fit_generator":
+                    reason, advice = "training by `fit_generator` is not migrated", "train with fit"
+                yield UnsupportedTraining(call, reason, advice)
 
     def _lost_gradients(self) -> Iterator[UnsupportedTraining]:
         """Gradients of weights whose way to an update cannot be seen."""

@@ -17,7 +17,7 @@ class External:
 
 @dataclass(frozen=True)
 class Result:
-    """What calling something outside of this script returned."""
+    """What calling something outside of the program returned."""
 
     function: Value
     call: cst.Call
@@ -25,7 +25,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Member:
-    """An attribute or bound method of a value that the script does not define itself."""
+    """An attribute or bound method of a value that the program does not define itself."""
 
     owner: Value
     name: str
@@ -41,7 +41,7 @@ class Element:
 
 @dataclass(frozen=True)
 class Function:
-    """A function, method or lambda of the script; `owner` is the object that a method is bound to."""
+    """A function, method or lambda of the program; `owner` is the object that a method is bound to."""
 
     node: cst.FunctionDef | cst.Lambda
     owner: Value | None = None
@@ -49,17 +49,24 @@ class Function:
 
 @dataclass(frozen=True)
 class Class:
-    """A class of the script."""
+    """A class of the program."""
 
     node: cst.ClassDef
 
 
 @dataclass(frozen=True)
 class Object:
-    """An instance of a class of the script; `call` built it, None for `self` inside the class."""
+    """An instance of a class of the program; `call` built it, None for `self` inside the class."""
 
     of: Class
     call: cst.Call | None = None
+
+
+@dataclass(frozen=True)
+class File:
+    """A module of the program itself, as an import names it."""
+
+    node: cst.Module
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class Literal:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter that no call in this script gives a value."""
+    """A parameter that no call in the program gives a value."""
 
     node: cst.Param
 
@@ -83,4 +90,14 @@ class Unknown:
     node: cst.CSTNode
 
 
-Value = Union[External, Result, Member, Element, Function, Class, Object, Literal, Parameter, Unknown]
+Value = Union[External, Result, Member, Element, Function, Class, Object, File, Literal, Parameter, Unknown]
+Values = tuple[Value, ...]
+
+
+def is_strategy(value: Value) -> bool:
+    """An object of tf.distribute; those that spread over several devices are refused as such."""
+    return (
+        isinstance(value, Result)
+        and isinstance(value.function, External)
+        and value.function.path.startswith("tensorflow.distribute.")
+    )

@@ -32,12 +32,13 @@ def error(message: str) -> str:
     return f"{click.style('error:', fg='red', bold=True)} {message}"
 
 
-def summary(changed: int, refused: int, unchanged: int, failed: int, *, dry: bool) -> str:
+def summary(changed: int, refused: int, unchanged: int, passed_over: int, failed: int, *, dry: bool) -> str:
     """One line for the whole run: what became of how many files."""
     parts = [
         _count(changed, "would be migrated" if dry else "migrated", "green"),
         _count(refused, "with refusals", "yellow"),
         _count(unchanged, "with nothing to do", None),
+        _count(passed_over, "passed over as unit tests", None),
         _count(failed, "failed", "red"),
     ]
     return ", ".join(p for p in parts if p)

@@ -1,14 +1,46 @@
-"""Spells the calls of the bundled runtime `lockstep`."""
+"""The bundled runtime: its calls are what the rules write."""
 
 from __future__ import annotations
 
-MODULE = "lockstep"
+from collections.abc import Iterator
+
+import libcst as cst
+
+from migrator.edits import Edit, Refusal
+from migrator.facts import api
+from migrator.facts.script import Facts
+from migrator.targets.placing import on_import
 
 
-def call(runtime: str, function: str, *args: str) -> str:
-    return f"{runtime}.{function}({', '.join(args)})"
+class LockstepSpelling:
+    def __init__(self, facts: Facts, module: cst.Module) -> None:
+        self._facts = facts
+        self._module = module
+
+    def spell(self, edit: Edit) -> Iterator[Edit]:
+        yield edit
+
+    def refused(self, rule: str, refusal: Refusal) -> Refusal:
+        return refusal
+
+    def imports(self) -> Iterator[Edit]:
+        """`import lockstep`, under another name where the script has taken that one."""
+        joining = self._facts.joining
+        if not joining.imports_runtime(self._module):
+            name = joining.runtime_name(self._module)
+            code = f"import {api.RUNTIME}" if name == api.RUNTIME else f"import {api.RUNTIME} as {name}"
+            yield from on_import(self._facts, self._module, code)
 
 
-def import_statement(name: str) -> str:
-    """`import lockstep`, under another name where the script has taken that one."""
-    return f"import {MODULE}" if name == MODULE else f"import {MODULE} as {name}"
+class Lockstep:
+    name = "lockstep"
+    package = api.RUNTIME
+
+    def spelling(self, facts: Facts, module: cst.Module) -> LockstepSpelling:
+        return LockstepSpelling(facts, module)
+
+    def joining(self, facts: Facts, edited: set[cst.Module]) -> set[cst.Module]:
+        return edited.union(facts.joining.must_join(edited)) if edited else set()
+
+
+LOCKSTEP = Lockstep()

@@ -9,7 +9,7 @@ from pathlib import Path
 from threading import Lock
 
 from damage import without_calls
-from training_runs import SCRIPTS, Trained, migrate, train
+from training_runs import SCRIPTS, Trained, migrate, original, train
 from warm_server import WarmServer
 
 
@@ -23,6 +23,7 @@ class Run:
     without_randomness: bool = False
     samples: bool = False
     fill_up: int = 1  # give one process the samples that so many workers train on
+    target: str = "lockstep"  # the API that it is migrated to
     damage: str | None = None  # a function of lockstep whose calls are taken out again
 
 
@@ -30,7 +31,7 @@ class Campaign:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._futures: dict[Run, Future[list[Trained]]] = {}
-        self._migrated: dict[str, Path] = {}
+        self._migrated: dict[tuple[str, str], Path] = {}
         self._migrating = Lock()
         self._warm_server = WarmServer(folder)
         # Two: while one run imports on one core or waits for its peers, the other one can work.
@@ -52,9 +53,7 @@ class Campaign:
 
     def _make(self, run: Run, folder: Path) -> list[Trained]:
         folder.mkdir()
-        script = SCRIPTS / f"{run.script}.py"
-        if run.migrated:
-            script = self._migrate(script)
+        script = self._migrate(run.script, run.target) if run.migrated else original(run.script)
         if run.damage is not None:
             damaged = folder / script.name
             damaged.write_bytes(without_calls(script.read_bytes(), run.damage))
@@ -66,6 +65,7 @@ class Campaign:
             without_randomness=run.without_randomness,
             samples=run.samples,
             fill_up=run.fill_up,
+            stand_in=run.target == "npu",
             warm=self._warm_server.socket() if self._may_start_warm(run, script) else None,
         )
 
@@ -77,11 +77,13 @@ class Campaign:
         as_it_is = run.workers is None and not run.without_randomness
         return not as_it_is and b"TF_USE_LEGACY_KERAS" not in script.read_bytes()
 
-    def _migrate(self, script: Path) -> Path:
+    def _migrate(self, name: str, target: str) -> Path:
         with self._migrating:
-            if script.stem not in self._migrated:
-                destination = self._folder / "migrated" / script.name
+            if (name, target) not in self._migrated:
+                script = original(name)
+                source = script if script.parent == SCRIPTS else script.parent
+                destination = self._folder / target / (script.name if source is script else name)
                 destination.parent.mkdir(exist_ok=True)
-                migrate(script, destination)
-                self._migrated[script.stem] = destination
-            return self._migrated[script.stem]
+                migrate(source, destination, target)
+                self._migrated[name, target] = destination if source is script else destination / script.name
+            return self._migrated[name, target]

@@ -1,6 +1,6 @@
 """Run a training script untouched and write down what it trained.
 
-    python recorder.py --record FOLDER --seed 7 [--without-randomness] [--samples] script.py [arguments ...]
+    python recorder.py --record FOLDER --seed 7 [--without-randomness] [--samples] [--stand-in] script.py [args ...]
 
 Every process of the run leaves `FOLDER/rank-<r>.npz`, with
 
@@ -16,6 +16,8 @@ migrated scripts run exactly as their users would run them. These things are don
 
 * Workers start apart: every rank seeds Python, NumPy and TensorFlow differently, and on ranks above 0 every
   trainable variable starts from another value. Only a broadcast can bring them together again.
+* --stand-in puts the packages of tests/stand_in in the place of libraries that need hardware, and tells the rank
+  as their launchers do.
 * --fill-up N gives a single process the samples that N workers train on, see fill_up.py.
 * --without-randomness turns off what makes two runs of the *same* script differ, or makes the order of the
   samples depend on their number: shuffling in tf.data and in `fit`, and dropout.
@@ -38,14 +40,25 @@ from types import ModuleType
 from typing import Any, Callable
 
 import numpy as np
-from fill_up import fill_up_arrays, fill_up_datasets
+from fill_up import fill_up_datasets
 from import_hooks import after_import
 from sample_log import SampleLog
+
+STAND_INS = Path(__file__).resolve().parents[1] / "stand_in"
 
 
 def rank_of_this_process() -> int:
     """The rank as the environment tells it: this runs before the script may import lockstep."""
     return int(json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {}).get("index", 0))
+
+
+def stand_in_for_npus() -> None:
+    """Let the script find the stand-in for npu_device, and its rank where launchers of NPU jobs put it."""
+    sys.path.append(str(STAND_INS))
+    cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+    os.environ["RANK_SIZE"] = str(len(cluster.get("worker", [])) or 1)
+    os.environ["RANK_ID"] = str(rank_of_this_process())
+    os.environ["LOCKSTEP_BACKEND"] = "single"
 
 
 class TrainingRecord:
@@ -156,8 +169,6 @@ def install_hooks(options: argparse.Namespace, record: TrainingRecord, samples: 
         after_import("tensorflow", samples.watch_tapes)
     for keras in ("keras", "tf_keras"):
         after_import(keras, record.watch_losses)
-        if options.fill_up > 1:
-            after_import(keras, lambda module: fill_up_arrays(module, options.fill_up))
         if options.without_randomness:
             after_import(keras, keep_array_order)
             after_import(keras, drop_nothing)
@@ -172,10 +183,13 @@ def main() -> None:
     parser.add_argument("--without-randomness", action="store_true")
     parser.add_argument("--fill-up", type=int, default=1, metavar="N")
     parser.add_argument("--samples", action="store_true")
+    parser.add_argument("--stand-in", action="store_true")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args()
 
+    if options.stand_in:
+        stand_in_for_npus()
     record = TrainingRecord(rank_of_this_process())
     samples = SampleLog() if options.samples else None
     install_hooks(options, record, samples)

@@ -1,4 +1,4 @@
-"""Every script of fixtures/scripts, migrated, trains on N workers the model that it trains on one device."""
+"""Every script and program of the fixtures, migrated, trains on N workers the model that it trains on one device."""
 
 from __future__ import annotations
 
@@ -7,33 +7,62 @@ from typing import TYPE_CHECKING
 import pytest
 from campaign import Campaign, Run
 from proof import WeightsDifferError, check_bit_equal, check_close, check_ranks_agree, check_steps
-from training_runs import SCRIPTS, Trained
+from training_runs import Trained, names
 
 if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
-NAMES = sorted(path.stem for path in SCRIPTS.glob("*.py"))
+NAMES = names()
 
 # Largest difference of a weight, relative to the largest one of its variable. Rounding differs because the
 # workers' sums are added in another order; Adam and RMSprop divide by the root of a second moment that starts
 # at zero, so in the first steps they magnify what is lost in small gradients.
 ROUNDING = 1e-5
 
-# Their number of training samples is odd. The workers even it out by training on the first samples once more,
-# which is a real, if small, difference: they must train exactly what one process trains on the same samples,
-# and stay this close to the original.
-UNEVEN = {"cancer_subclassed", "digits_legacy_keras"}
+# Cut within the pipeline, and the number of training samples is odd. The workers even it out by training on the
+# first samples once more, which is a real, if small, difference: they must train exactly what one process trains on
+# the same samples, and stay this close to the original.
+UNEVEN = {"cancer_subclassed"}
 ONE_SAMPLE_TWICE = 0.2
 
 # These fix the order of their samples themselves, with seeds: they are compared as they are. In all others
 # shuffles are unseeded, so that two runs of the same script differ: these are compared without shuffling.
-OWN_ORDER = {"digits_cnn_argparse", "wine_l2"}
+OWN_ORDER = {
+    "digits_cnn_argparse",
+    "digits_image_folder",
+    "digits_permuted_batches",
+    "digits_sequence",
+    "digits_tfrecords",
+    "wine_l2",
+}
+
+
+# On four workers: one for each way in which batches are made, split and trained on. The others run by `make test-long`.
+FOUR_WORKERS = {
+    "cancer_subclassed",
+    "descriptions_embedding",
+    "diabetes_minimize",
+    "digits_gan_on_batch",
+    "digits_mlp_fit",
+    "digits_permuted_batches",
+    "digits_sequence",
+    "digits_tfrecords",
+    "digits_trainer_class",
+    "digits_two_heads",
+    "resnet_loop",
+    "wine_average_loss",
+}
 
 
 def pairs(workers: int) -> list[ParameterSet]:
     """What one process trains and what the workers train, on the same samples, for every script."""
     return [
-        pytest.param(original(name, fill_up=workers if name in UNEVEN else 1), migrated(name, workers), id=name)
+        pytest.param(
+            original(name, fill_up=workers if name in UNEVEN else 1),
+            migrated(name, workers),
+            id=name,
+            marks=[pytest.mark.long] if workers == 4 and name not in FOUR_WORKERS else [],
+        )
         for name in NAMES
     ]
 
@@ -90,5 +119,5 @@ def check_same_model(one: list[Trained], ranks: list[Trained]) -> None:
 
 
 def test_the_scripts_with_exceptions_exist() -> None:
-    assert set(NAMES) >= OWN_ORDER | UNEVEN
+    assert set(NAMES) >= OWN_ORDER | UNEVEN | FOUR_WORKERS
     assert len(NAMES) >= 12

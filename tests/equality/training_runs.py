@@ -16,6 +16,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 RECORDER = Path(__file__).with_name("recorder.py")
 WARM_START = Path(__file__).with_name("warm_start.py")
 SCRIPTS = REPOSITORY / "fixtures" / "scripts"
+PROGRAMS = REPOSITORY / "fixtures" / "programs"
 
 SEED = 20
 TIME_LIMIT_SECONDS = 240  # many times what a run needs: a run that gets here hangs
@@ -44,6 +45,18 @@ class Trained:
             return cls(tuple(weights), steps, tuple(record["losses"].tolist()), samples)
 
 
+def names() -> list[str]:
+    """The scripts, and the programs of several files, that are migrated whole and so can be compared."""
+    programs = [path for path in PROGRAMS.iterdir() if not (path / "refused.txt").exists()]
+    return sorted(path.stem for path in [*SCRIPTS.glob("*.py"), *programs])
+
+
+def original(name: str) -> Path:
+    """The file that starts the training of that name."""
+    script = SCRIPTS / f"{name}.py"
+    return script if script.exists() else PROGRAMS / name / "before" / "main.py"
+
+
 def train(
     script: Path,
     folder: Path,
@@ -52,12 +65,14 @@ def train(
     without_randomness: bool = False,
     samples: bool = False,
     fill_up: int = 1,
+    stand_in: bool = False,
     warm: Path | None = None,
 ) -> list[Trained]:
     """Run `script` in the new folder `folder`; what each rank trained, in the order of the ranks.
 
-    With `workers` the script is started by `lockstep run`, else as `python script` would be. With `warm`, the
-    socket of a server of warm_start.py, each process starts with TensorFlow imported.
+    With `workers` the script is started by `lockstep run`, else as `python script` would be. With `stand_in`,
+    npu_device is its stand-in. With `warm`, the socket of a server of warm_start.py, each process starts with
+    TensorFlow imported.
 
     Raises RunFailedError if it fails, or if it has not ended in time.
     """
@@ -66,16 +81,17 @@ def train(
     command = [str(RECORDER)] if warm is None else [str(WARM_START), str(warm)]
     command += ["--record", str(folder), "--seed", str(SEED)]
     command += ["--without-randomness"] * without_randomness + ["--samples"] * samples
-    command += ["--fill-up", str(fill_up), str(script)]
+    command += ["--stand-in"] * stand_in + ["--fill-up", str(fill_up), str(script)]
     if workers is not None:
         command = ["-m", "lockstep", "run", "-n", str(workers), *command]
     run([sys.executable, *command], working_directory)
     return [Trained.read(folder / f"rank-{rank}.npz") for rank in range(workers or 1)]
 
 
-def migrate(source: Path, destination: Path) -> str:
+def migrate(source: Path, destination: Path, target: str = "lockstep") -> str:
     """Migrate a script or a folder of them with the command line tool; its output."""
-    return run([sys.executable, "-m", "migrator", str(source), "-o", str(destination)], destination.parent)
+    command = ["-m", "migrator", str(source), "-o", str(destination), "--target", target]
+    return run([sys.executable, *command], destination.parent)
 
 
 def run(command: Sequence[str], working_directory: Path) -> str:

@@ -12,6 +12,7 @@ import click
 from migrator.engine import Outcome, migrate
 from migrator.registry import choose
 from migrator.report import text
+from migrator.targets import target_named
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 INDENT = 4  # columns that the fixtures use for one level
@@ -20,9 +21,14 @@ _INSIDE_STRINGS = {getattr(tokenize, name) for name in ("FSTRING_MIDDLE",) if ha
 
 @dataclass(frozen=True)
 class Case:
-    """One folder: `before.py`, `after.py` where the script is changed, `refused.txt` where sites are refused."""
+    """One folder: `before.py`, `after.py` where the script is changed, `refused.txt` where sites are refused.
+
+    For another target than lockstep the files carry its name (`after.npu.py`, `refused.npu.txt`), and the folder is a
+    case of that target where it has one of them.
+    """
 
     folder: Path
+    target: str = "lockstep"
 
     @property
     def rule(self) -> str:
@@ -30,40 +36,55 @@ class Case:
 
     @property
     def name(self) -> str:
-        return f"{self.rule}/{self.folder.name}"
+        return f"{self.rule}/{self.folder.name}{self._mark}"
 
     @property
     def before(self) -> str:
-        return self._read("before.py")
+        return self._read(self.folder / "before.py")
 
     @property
     def after(self) -> str:
         """The script as it must come out; the original where nothing may be changed."""
-        return self._read("after.py") if self.is_changed else self.before
+        return self._read(self.after_path) if self.is_changed else self.before
 
     @property
     def refusals(self) -> list[str]:
-        return self._read("refused.txt").splitlines() if self.is_refused else []
+        return self._read(self.refused_path).splitlines() if self.is_refused else []
 
     @property
     def is_changed(self) -> bool:
-        return (self.folder / "after.py").exists()
+        return self.after_path.exists()
 
     @property
     def is_refused(self) -> bool:
-        return (self.folder / "refused.txt").exists()
+        return self.refused_path.exists()
 
-    def _read(self, name: str) -> str:
-        return (self.folder / name).read_bytes().decode()
+    @property
+    def after_path(self) -> Path:
+        return self.folder / f"after{self._mark}.py"
+
+    @property
+    def refused_path(self) -> Path:
+        return self.folder / f"refused{self._mark}.txt"
+
+    @property
+    def _mark(self) -> str:
+        return "" if self.target == "lockstep" else f".{self.target}"
+
+    @staticmethod
+    def _read(path: Path) -> str:
+        return path.read_bytes().decode()
 
 
-def cases() -> list[Case]:
-    return [Case(path.parent) for path in sorted(FIXTURES.glob("*/*/before.py"))]
+def cases(target: str = "lockstep") -> list[Case]:
+    """The cases of the target, by name."""
+    found = [Case(path.parent, target) for path in sorted(FIXTURES.glob("*/*/before.py"))]
+    return found if target == "lockstep" else [c for c in found if c.is_changed or c.is_refused]
 
 
-def run(script: str) -> Outcome:
+def run(script: str, target: str = "lockstep") -> Outcome:
     """All rules on the script, as the command runs them."""
-    return migrate(script.encode(), choose())
+    return migrate(script.encode(), choose(), target_named(target))
 
 
 def refusal_lines(outcome: Outcome) -> list[str]:

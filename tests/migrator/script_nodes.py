@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from textwrap import dedent
 
 import libcst as cst
@@ -9,6 +10,7 @@ import libcst as cst
 from migrator.apply import apply
 from migrator.edits import Edit
 from migrator.engine import parse
+from migrator.facts import modules
 from migrator.facts.script import Facts
 from migrator.facts.tree import Statement
 
@@ -17,7 +19,7 @@ class Script:
     """The facts of one script, with its nodes by their text."""
 
     def __init__(self, text: str) -> None:
-        self.facts = Facts(parse(text), text)
+        self.facts = Facts([modules.Script(Path("script.py"), parse(text), text)])
 
     @classmethod
     def of(cls, indented: str) -> Script:
@@ -32,7 +34,7 @@ class Script:
             if isinstance(node, cst.BaseExpression)
             and not isinstance(node, cst.ImportStar)
             and not self._is_label(node)
-            and self.facts.spans.source(node) == source
+            and self.facts.source(node) == source
         ]
 
     def _is_label(self, node: cst.CSTNode) -> bool:
@@ -61,4 +63,4 @@ class Script:
 
     def after(self, *edits: Edit) -> str:
         """The script's text after the edits."""
-        return apply(self.facts.tree, self.facts.spans, edits)
+        return apply(self.facts.tree, self.facts.spans(self.facts.tree.modules[0]), edits)

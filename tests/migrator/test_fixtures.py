@@ -12,16 +12,17 @@ from migrator.registry import all_rules
 from migrator.rule import Rule
 
 CASES = cases()
+ALL_CASES = [*CASES, *cases("npu")]
 # Where a long call is broken depends on the columns to its left, and a tab is one of them.
 
-each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-each_changed = pytest.mark.parametrize("case", [c for c in CASES if c.is_changed], ids=lambda case: case.name)
+each_case = pytest.mark.parametrize("case", ALL_CASES, ids=lambda case: case.name)
+each_changed = pytest.mark.parametrize("case", [c for c in ALL_CASES if c.is_changed], ids=lambda case: case.name)
 each_rule = pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rule: rule.id)
 
 
 @each_case
 def test_comes_out_as_written_down(case: Case) -> None:
-    outcome = run(case.before)
+    outcome = run(case.before, case.target)
     assert outcome.data.decode() == case.after
     assert refusal_lines(outcome) == case.refusals
 
@@ -34,7 +35,7 @@ def test_after_differs_from_before_and_is_python(case: Case) -> None:
 
 @each_changed
 def test_second_run_changes_nothing(case: Case) -> None:
-    outcome = run(case.after)
+    outcome = run(case.after, case.target)
     assert outcome.data.decode() == case.after
     # What was refused is refused again, at the line where it stands now.
     assert [_without_place(line) for line in refusal_lines(outcome)] == [_without_place(r) for r in case.refusals]
@@ -46,7 +47,7 @@ def _without_place(refusal: str) -> str:
 
 @each_case
 def test_crlf_form_gives_crlf_form(case: Case) -> None:
-    assert run(with_crlf(case.before)).data.decode() == with_crlf(case.after)
+    assert run(with_crlf(case.before), case.target).data.decode() == with_crlf(case.after)
 
 
 @each_case
@@ -54,7 +55,7 @@ def test_tab_form_gives_tab_form(case: Case) -> None:
     before = with_tabs(case.before)
     # A script without blocks does not tell how it indents them.
     after = with_tabs(case.after) if before != case.before else case.after
-    found = run(before).data.decode()
+    found = run(before, case.target).data.decode()
     compile(found, case.name, "exec", dont_inherit=True)  # no block mixes tabs and spaces
     # Within brackets a level may be a tab or the spaces that it is wide.
     assert found.expandtabs(INDENT) == after.expandtabs(INDENT)
@@ -63,7 +64,7 @@ def test_tab_form_gives_tab_form(case: Case) -> None:
 def test_folders_are_named_after_rules() -> None:
     assert {case.rule for case in CASES} == set(all_rules())
     files = {p.name for p in FIXTURES.glob("*/*/*") if p.parent.parent.name in all_rules()}
-    assert files == {"before.py", "after.py", "refused.txt"}
+    assert files == {"before.py", "after.py", "refused.txt", "after.npu.py", "refused.npu.txt"}
 
 
 @each_rule
@@ -77,9 +78,19 @@ def test_rule_has_enough_cases(rule: Rule) -> None:
             kinds["left alone"] += not found
             kinds["untouched"] += not case.is_changed and not case.is_refused
     # Some rules have nothing to edit: they only tell what cannot be migrated.
-    edits = {"edited": 3, "untouched": 3, "refused": 1}
+    refused = 0 if "\nRefuses: nothing" in rule.manual else 1
+    edits = {"edited": 3, "untouched": 3, "refused": refused}
     least = edits if kinds["edited"] else {"left alone": 3, "refused": 3}
     assert {kind: kinds[kind] for kind, number in least.items() if kinds[kind] < number} == {}
+
+
+@each_rule
+def test_rule_that_edits_has_a_case_of_each_target(rule: Rule) -> None:
+    edits = any(
+        f.rule == rule.id and not f.is_refusal for c in CASES if c.rule == rule.id for f in run(c.before).findings
+    )
+    if edits:
+        assert any(case.rule == rule.id and case.target == "npu" for case in ALL_CASES)
 
 
 @each_rule

@@ -101,6 +101,7 @@ UNSPLITTABLE = [
     "tf.sqrt(tf.reduce_mean(tf.square(y - p)))",
     "tf.math.log(tf.reduce_sum(p))",
     "mse(y, p) ** 0.5",
+    "tf.sqrt(mse(y, p)) / args.scale",
     "mse(y, p) * tf.reduce_mean(p)",
     "tf.reduce_sum(each(y, p)) / tf.reduce_sum(mask_of(y))",
     "tf.reduce_sum(each(y, p)) / tf.maximum(tf.reduce_sum(y), 1.0)",

@@ -6,7 +6,8 @@ import pytest
 from script_nodes import Script
 
 from migrator.edits import Refusal
-from migrator.facts.sharding import CutBatches, CutPipeline
+from migrator.facts.pipeline_cuts import CutPipeline
+from migrator.facts.sharding import CutBatches
 
 MODEL = """
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
@@ -33,8 +34,10 @@ def only_plan(parsed: Script) -> CutPipeline | CutBatches | Refusal:
         (".map(f).shuffle(9).batch(B)", ""),
         (".shuffle(9).map(f).batch(B).prefetch(1)", ""),
         (".cache().shuffle(9).batch(B)", ""),
-        (".shuffle(9).repeat(3).batch(B)", ""),
-        (".repeat(3).shuffle(9).batch(B)", ""),
+        (".shuffle(9).repeat().batch(B)", ""),
+        (".repeat(-1).shuffle(9).batch(B)", ""),
+        (".repeat(3).shuffle(9).batch(B)", ".repeat(3)"),
+        (".cache().repeat(count=B).map(f).shuffle(9).batch(B)", ".cache().repeat(count=B)"),
         # What selects elements sees them all.
         (".take(5).batch(B)", ".take(5)"),
         (".skip(5).shuffle(9).batch(B)", ".skip(5)"),
@@ -62,6 +65,11 @@ def test_place_of_the_cut(steps: str, before_the_cut: str) -> None:
     assert parsed.facts.source(plan.batch.value) == "B"
 
 
+def test_shares_are_not_repeated_a_number_of_times() -> None:
+    """They are made even in each pass, and would make more steps than one process in the end."""
+    assert isinstance(only_plan(script(f"ds = {SOURCE}.shuffle(9).repeat(3).batch(B)")), CutBatches)
+
+
 @pytest.mark.parametrize(
     ("shuffles", "seeds"),
     [(".shuffle(9)", "tf.random.set_seed(1)\n"), (".shuffle(9)", "tf.keras.utils.set_random_seed(1)\n")],
@@ -80,7 +88,7 @@ def test_global_seed_makes_shuffles_reproducible(shuffles: str, seeds: str) -> N
 def test_last_batch_is_dropped_as_the_script_says(batch: str, drops: bool) -> None:
     plan = only_plan(script(f"ds = {SOURCE}.batch({batch})"))
     assert isinstance(plan, CutPipeline)
-    assert plan.drop_remainder is drops
+    assert (plan.drop_remainder is not None) is drops
 
 
 @pytest.mark.parametrize(
@@ -195,8 +203,10 @@ def test_dataset_of_a_loop_is_found(loop: str) -> None:
 @pytest.mark.parametrize(
     "loop",
     [
-        "for i in range(0, 100, B):\n    step(x[i : i + B], y[i : i + B])",
-        "for i in range(100):\n    pick = np.random.randint(0, 100, B)\n    step(x[pick], y[pick])",
+        "for i in range(0, 100, B):\n    step(x[i], y[i])",
+        "for i in range(0, 100, B):\n    step(x[0, i : i + B], y[0, i : i + B])",
+        "for i in range(100):\n    pick = np.random.randint(0, 100)\n    step(x[pick], y[pick])",
+        "for i in range(0, 100, B):\n    step(x[i : i + B], x[i + 1 : i + 1 + B])",
         "for x, y in zip(xs, ys):\n    step(x, y)",
     ],
 )
@@ -204,4 +214,4 @@ def test_loop_without_a_dataset_is_refused(loop: str) -> None:
     parsed = script("x = y = np.zeros([100, 1])", STEP + loop)
     plan = only_plan(parsed)
     assert isinstance(plan, Refusal)
-    assert "no tf.data dataset" in plan.reason
+    assert "no batches are surely seen" in plan.reason

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ import pytest
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parent.parent
+STAND_IN = HERE.parent / "stand_in"  # its sitecustomize tells the rank as launchers of NPU jobs do
 JOB_SECONDS = 240
 
 
@@ -40,9 +45,39 @@ class Job:
     program: str
     workers: int
     legacy_keras: bool = False
+    backend: str = "tensorflow"
 
     def __str__(self) -> str:
-        return f"{self.workers}-workers" + ("-tf_keras" if self.legacy_keras else "")
+        other = "" if self.backend == "tensorflow" else f"-{self.backend}"
+        return f"{self.workers}-workers{other}" + ("-tf_keras" if self.legacy_keras else "")
+
+    def why_impossible(self) -> str:
+        """What this machine lacks for the job; empty if nothing."""
+        if self.legacy_keras and TENSORFLOW >= (2, 16) and find_spec("tf_keras") is None:
+            return "tf_keras is not installed"
+        if self.legacy_keras and TENSORFLOW < (2, 16):
+            return "tf.keras is Keras 2 here in any case"
+        if self.backend == "mpi":
+            return why_no_mpi()
+        return ""
+
+
+def why_no_mpi() -> str:
+    """What this machine lacks for the backend mpi; empty if nothing."""
+    if find_spec("mpi4py") is None:
+        return "mpi4py is not installed"
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return "" if shutil.which("mpiexec", path=beside) else "there is no mpiexec"
+
+
+def _tensorflow_version() -> tuple[int, ...]:
+    for distribution in ("tensorflow", "tensorflow-cpu"):
+        with contextlib.suppress(PackageNotFoundError):
+            return tuple(int(part) for part in version(distribution).split(".")[:2])
+    raise RuntimeError("the tests of the runtime need TensorFlow")
+
+
+TENSORFLOW = _tensorflow_version()
 
 
 class Outcomes:
@@ -53,6 +88,8 @@ class Outcomes:
         self._of_job: dict[Job, tuple[list[dict[str, str]], str]] = {}
 
     def assert_passed(self, job: Job, check: str) -> None:
+        if job.why_impossible():
+            pytest.skip(job.why_impossible())
         if job not in self._of_job:
             self._of_job[job] = self._run(job)
         ranks, output = self._of_job[job]
@@ -67,8 +104,14 @@ class Outcomes:
         environment = {"LOCKSTEP_TEST_OUTCOMES": str(folder)}
         if job.legacy_keras:
             environment["TF_USE_LEGACY_KERAS"] = "1"
+        if job.backend == "npu":
+            environment |= {
+                "LOCKSTEP_BACKEND": "npu",
+                "PYTHONPATH": os.pathsep.join(map(str, (PROJECT, HERE, STAND_IN))),
+            }
         program = str(HERE / "programs" / f"{job.program}.py")
-        done = launch("-n", str(job.workers), "--all-output", program, **environment)
+        backend = ("--backend", "mpi") if job.backend == "mpi" else ()
+        done = launch("-n", str(job.workers), *backend, "--all-output", program, **environment)
         files = [folder / f"{rank}.json" for rank in range(job.workers)]
         ranks = [json.loads(file.read_text()) if file.exists() else {} for file in files]
         if done.returncode == 0:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -11,9 +13,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from conftest import launch, worker_environment
 
+# What the documentation promises.
+DEATH_SECONDS = 10
 Script = Callable[[str], str]
 HEAD = """
 import os, signal, sys, time
@@ -97,7 +102,7 @@ def run_without_launcher(path: str, **environment: str) -> list[subprocess.Compl
     finished = []
     try:
         for worker in workers:
-            out, err = worker.communicate(timeout=100)
+            out, err = worker.communicate(timeout=150)
             finished.append(subprocess.CompletedProcess(worker.args, worker.returncode, out, err))
     finally:
         for worker in workers:
@@ -108,19 +113,130 @@ def run_without_launcher(path: str, **environment: str) -> list[subprocess.Compl
 def test_the_survivor_of_a_killed_worker_says_what_happened(script: Script) -> None:
     path = script(
         """
-        began = time.monotonic()
-        for k in range(1000):
-            step(tf.constant(1.0))
-            if k == 5:
-                began = time.monotonic()
-                if rank == 1:
+        try:
+            for k in range(1000):
+                if rank == 1 and k == 5:
                     os.kill(os.getpid(), signal.SIGKILL)
+                before = time.monotonic()
+                step(tf.constant(1.0))
+        except tf.errors.OpError:
+            print("noticed after", time.monotonic() - before)
+            raise
         """
     )
     survivor, killed = run_without_launcher(path)
     assert killed.returncode == -9
     assert survivor.returncode == 1
-    assert "lockstep: rank 0 of 2 ended because a collective call with the other workers failed" in survivor.stderr
+    assert "lockstep: rank 0 of 2 ended at " in survivor.stderr
+    assert "a collective call with the other workers failed: rank 1 (127.0.0.1:" in survivor.stderr
+    assert re.search(r"ended at \S*train.py:\d+ because", survivor.stderr)
+    assert float(survivor.stdout.split()[-1]) < DEATH_SECONDS
+
+
+def test_a_stopped_worker_is_named(script: Script) -> None:
+    path = script(
+        """
+        step(tf.constant(1.0))
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        step(tf.constant(1.0))
+        """
+    )
+    done, _ = timed_launch("-n", "2", path, LOCKSTEP_STALL_SECONDS="3")
+    assert done.returncode == 1
+    assert "rank 0 of 2 waited longer than 3 s for its peers in all_reduce (" in done.stderr
+    assert "rank 1 does not answer" in done.stderr
+
+
+# In each the workers make different calls from one point on. The stall limit is far away: it must not take that.
+DISAGREEMENTS = {
+    "order": """
+        two(tf.constant(1.0)); step(tf.constant(1.0))
+        for function in (step, two) if rank == 0 else (two, step):
+            function(tf.constant(1.0))
+        """,
+    "number": """
+        two(tf.constant(1.0))
+        for k in range(5 + rank):
+            step(tf.constant(1.0))
+        two(tf.constant(1.0))
+        """,
+    "new": """
+        step(tf.constant(1.0))
+        (two if rank == 0 else step)(tf.constant(1.0))
+        """,
+}
+
+
+@pytest.mark.parametrize("what", list(DISAGREEMENTS))
+def test_workers_that_make_different_calls_in_functions(script: Script, what: str) -> None:
+    two = """
+        @tf.function
+        def two(x):
+            return lockstep.all_reduce([x, x])
+        """
+    path = script(textwrap.dedent(two) + textwrap.dedent(DISAGREEMENTS[what]))
+    done, seconds = timed_launch("-n", "2", path)
+    assert done.returncode == 1
+    assert "the workers wait for each other in different calls" in done.stderr
+    waits = [line for line in done.stderr.splitlines() if " waits in " in line]
+    assert any("rank 0 waits in" in line and "train.py:" in line for line in waits)
+    assert any("rank 1 waits in" in line and "train.py:" in line for line in waits)
+    assert seconds < 90
+
+
+def test_a_worker_with_fewer_steps(script: Script) -> None:
+    path = script("for k in range(5 + rank): step(tf.constant(1.0))")
+    done, seconds = timed_launch("-n", "2", path)
+    assert done.returncode == 1
+    assert "rank 0 has come to the end of its script" in done.stderr
+    assert "rank 1 waits in all_reduce" in done.stderr
+    assert seconds < 90
+
+
+def test_an_exit_code_of_the_scripts_own(script: Script) -> None:
+    path = script("step(tf.constant(1.0)); sys.exit(5) if rank == 1 else step(tf.constant(1.0))")
+    done, _ = timed_launch("-n", "2", path)
+    assert done.returncode == 5
+
+
+def test_out_of_memory_on_one_worker(script: Script) -> None:
+    path = script(
+        """
+        step(tf.constant(1.0))
+        if rank == 1:
+            import resource
+            limit = int(open("/proc/self/statm").read().split()[0]) * 4096 + (300 << 20)
+            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+            tf.ones([400, 1000, 1000])
+        step(tf.constant(1.0))
+        """
+    )
+    done, _ = timed_launch("-n", "2", path)
+    assert done.returncode not in (0, None)
+    assert "worker 1 failed first" in done.stderr
+
+
+def test_ctrl_c_in_the_middle_of_a_call(script: Script) -> None:
+    path = script(
+        """
+        step(tf.constant(1.0))
+        print(os.getpid(), flush=True)
+        time.sleep(300) if rank == 1 else step(tf.constant(1.0))
+        """
+    )
+    launcher = subprocess.Popen(
+        [sys.executable, "-m", "lockstep", "run", "-n", "2", "--all-output", path],
+        env=worker_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert launcher.stdout is not None
+    workers = [psutil.Process(int(launcher.stdout.readline().split()[1])) for _ in range(2)]
+    launcher.send_signal(signal.SIGINT)
+    assert launcher.wait(20) == 128 + signal.SIGINT
+    assert psutil.wait_procs(workers, timeout=5)[1] == []
 
 
 def test_a_worker_that_exits_early_ends_the_others(script: Script) -> None:
@@ -132,9 +248,9 @@ def test_a_worker_that_exits_early_ends_the_others(script: Script) -> None:
         step(tf.constant(1.0))
         """
     )
-    leaver, left = run_without_launcher(path, LOCKSTEP_STALL_SECONDS="3")
+    leaver, left = run_without_launcher(path)
     assert left.returncode == 1
-    assert "rank 1 of 2" in left.stderr
+    assert "rank 0 has come to the end of its script" in left.stderr
     assert leaver.returncode == 0
 
 
@@ -184,10 +300,32 @@ def test_calm_exits_at_different_times(script: Script) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_worker_that_dies_while_tensorflow_connects(script: Script) -> None:
+    """TensorFlow's start waits for it inside one call that nothing interrupts, so the process itself has to end."""
+    head = """
+import json, os
+if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
+    config = os.environ.pop("TF_CONFIG")
+    from lockstep import _cluster, _rendezvous  # alone, since nothing names others any more
+    os.environ["TF_CONFIG"] = config
+    _rendezvous.meet(_cluster.from_tf_config(), 60)
+    os._exit(9)
+import tensorflow as tf
+import lockstep
+"""
+    survivor, died = run_without_launcher(script("", head), LOCKSTEP_JOIN_SECONDS="12")
+    assert died.returncode == 9
+    assert survivor.returncode == 1
+    assert "Timeout" in survivor.stderr
+    assert "lockstep/backends/tensorflow.py" in survivor.stderr
+
+
 def test_an_import_that_comes_too_late(script: Script) -> None:
-    head = "import tensorflow as tf\nx = tf.constant(1.0)\nimport lockstep\n"
+    head = "import tensorflow as tf\nname = 'x'\nx = tf.constant(1.0)\nimport lockstep\n"
     done, _ = timed_launch("-n", "2", script("", head))
     assert done.returncode == 1
+    assert 'The first tensor was made by "x = tf.constant(1.0)" (' in done.stderr
+    assert "train.py:3)" in done.stderr
     assert "Move `import lockstep` right below the first TensorFlow or Keras import" in done.stderr
 
 

@@ -120,7 +120,7 @@ def test_one_failure_ends_all_with_its_traceback_last(script: Script) -> None:
     )
     began = time.monotonic()
     done = launch("-n", "3", path)
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 30
     assert done.returncode == 1
     lines = done.stderr.splitlines()
     assert lines[-1] == "[1] ArithmeticError: rank one cannot go on"
@@ -207,4 +207,4 @@ def test_workers_that_ignore_sigterm_are_killed(script: Script) -> None:
     )
     began = time.monotonic()
     assert launch("-n", "2", path).returncode == 1
-    assert time.monotonic() - began < 9
+    assert time.monotonic() - began < 30

@@ -11,8 +11,18 @@ from conftest import HERE, Job, Outcomes
 JOBS = [
     Job("collectives", 2),
     Job("collectives", 4),
+    Job("rows", 2),
+    # What every backend has to pass. Three ranks: algorithms for powers of two do not fit.
+    Job("collectives", 3, backend="mpi"),
+    Job("rows", 2, backend="mpi"),
+    Job("optimizers", 2, backend="mpi"),
+    Job("collectives", 2, backend="npu"),
+    Job("rows", 2, backend="npu"),
     Job("data", 2),
     Job("data", 4),
+    Job("uneven", 4),
+    Job("uneven", 2, legacy_keras=True),
+    Job("consistency", 2),
     Job("weights", 2),
     Job("weights", 2, legacy_keras=True),
     Job("optimizers", 2),

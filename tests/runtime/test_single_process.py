@@ -31,13 +31,21 @@ def test_identity_without_importing_anything() -> None:
         thing = object()
         assert (lockstep.rank(), lockstep.size(), lockstep.local_rank(), lockstep.is_chief()) == (0, 1, 0, True)
         assert lockstep.barrier() is None
-        assert lockstep.broadcast(thing) is None
+        assert lockstep.broadcast(thing) is thing
         assert lockstep.all_reduce(thing) is thing
+        assert lockstep.metric_result(type("Metric", (), {"result": lambda self: 7})()) == 7
+        assert lockstep.reduce(thing) is thing
+        assert lockstep.all_gather(thing) is thing
+        assert lockstep.gather({"a": [thing, None]}) == {"a": [thing, None]}
+        assert lockstep.scatter(thing) is thing
+        assert lockstep.reduce_scatter(thing) is thing
         assert lockstep.distributed_optimizer("adam") == "adam"
         assert lockstep.shard_and_rebatch_dataset(thing, 33) == (thing, 33)
         assert lockstep.shard_batches(thing) is thing
+        assert lockstep.shard_batches(thing, loss="sum") is thing
+        assert lockstep.shard_batch(thing) is thing
         assert lockstep.shard_arrays(thing) is thing
-        assert lockstep.shard_arrays(thing, None, validation_split=0.2) == [thing, None]
+        assert lockstep.shard_arrays(thing, None, validation_split=0.2, batch_size=32) == [thing, None]
         assert lockstep.local_batch_size(33) == 33
         assert lockstep.callbacks() is None
         assert lockstep.callbacks(thing) is thing
@@ -49,6 +57,21 @@ def test_identity_without_importing_anything() -> None:
     )
     assert done.stdout == "fine\n", done.stderr
     assert done.stderr == ""
+
+
+def test_gathered_scalars_become_vectors() -> None:
+    done = run(
+        """
+        import tensorflow as tf
+        import lockstep
+        values = [3.5, tf.constant(2).numpy(), (tf.constant(1), tf.ones([2, 3]))]
+        number, scalar, (tensor, rows) = lockstep.all_gather(values)
+        assert number.tolist() == [3.5] and scalar.tolist() == [2]
+        assert tensor.numpy().tolist() == [1] and rows.shape == [2, 3]
+        print("fine")
+        """
+    )
+    assert done.stdout.endswith("fine\n"), done.stderr
 
 
 def test_adds_no_operation_to_functions() -> None:
@@ -81,7 +104,7 @@ def test_the_backend_can_be_named() -> None:
     config = json.dumps({"cluster": CLUSTER, "task": {"type": "worker", "index": 0}})
     code = "import lockstep; print(lockstep.size())"
     assert run(code, TF_CONFIG=config, LOCKSTEP_BACKEND="single").stdout == "1\n"
-    assert "not there yet" in run(code, LOCKSTEP_BACKEND="mpi").stderr
+    assert "not there yet" in run(code, LOCKSTEP_BACKEND="horovod").stderr
     assert "unknown backend" in run(code, LOCKSTEP_BACKEND="carrier-pigeon").stderr
     assert "needs a TF_CONFIG" in run(code, LOCKSTEP_BACKEND="tensorflow").stderr
 

@@ -54,12 +54,44 @@ def check_every_dtype() -> None:
         reduced = lockstep.all_reduce(tf.cast(tf.fill([3], RANK), dtype))
         assert reduced.dtype == dtype
         np.testing.assert_allclose(tf.cast(reduced, tf.float64), [MEAN_RANK] * 3)
-    for dtype in (tf.int8, tf.uint8, tf.int32, tf.int64, tf.uint32, tf.uint64):
-        reduced = lockstep.all_reduce(tf.cast(tf.fill([3], RANK), dtype), "sum")
-        assert reduced.dtype == dtype
-        assert reduced.numpy().tolist() == [SUM_RANK] * 3
+    for dtype in (tf.int8, tf.uint8, tf.int16, tf.uint16, tf.int32, tf.int64, tf.uint32, tf.uint64):
+        mine = tf.cast(tf.fill([3], RANK + 1), dtype)
+        product = int(np.prod(np.arange(1, SIZE + 1)))
+        for reduction, expected in (("sum", SUM_RANK + SIZE), ("max", SIZE), ("min", 1), ("prod", product)):
+            reduced = lockstep.all_reduce(mine, reduction)
+            assert reduced.dtype == dtype
+            assert reduced.numpy().tolist() == [expected] * 3
     reduced = lockstep.all_reduce(tf.complex([1.0 * RANK], [2.0]))
     np.testing.assert_allclose(reduced, [MEAN_RANK + 2j])
+
+
+def check_unsigned_numbers_of_64_bits_keep_their_order() -> None:
+    mine = np.array([2**63 + RANK, 7, 2**64 - 1 - RANK], np.uint64)
+    assert lockstep.all_reduce(mine, "max").tolist() == [2**63 + SIZE - 1, 7, 2**64 - 1]
+    assert lockstep.all_reduce(mine, "min").tolist() == [2**63, 7, 2**64 - SIZE]
+
+
+def check_halves_are_added_up_in_single_precision() -> None:
+    large = tf.constant([50_000.0], tf.float16)
+    assert lockstep.all_reduce(large).numpy().tolist() == [float(large[0])]
+
+
+def check_bools() -> None:
+    first, none, all_of_them = RANK == 0, False, True
+    assert lockstep.all_reduce([first, none, all_of_them], "max") == [True, False, True]
+    assert lockstep.all_reduce([first, none, all_of_them], "min") == [False, False, True]
+    assert type(lockstep.all_reduce(first, "max")) is bool
+    reduced = lockstep.all_reduce(tf.constant([first, none, all_of_them]), "max")
+    assert reduced.dtype == tf.bool
+    assert reduced.numpy().tolist() == [True, False, True]
+    assert '"max"' in raised(TypeError, lockstep.all_reduce, True, "sum")
+
+
+def check_empty_tensors() -> None:
+    for reduction in ("mean", "sum", "max"):
+        reduced = lockstep.all_reduce([tf.zeros([0]), tf.zeros([3, 0, 2])], reduction)
+        assert [one.shape.as_list() for one in reduced] == [[0], [3, 0, 2]]
+    assert lockstep.all_reduce(np.zeros([0], np.int64), "sum").shape == (0,)
 
 
 def check_numbers_stay_numbers() -> None:
@@ -87,6 +119,9 @@ def check_what_cannot_be_reduced_is_refused() -> None:
     assert "median" in raised(ValueError, lockstep.all_reduce, tf.constant(1.0), "median")
     slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]), tf.constant([5, 2]))
     assert "max" in raised(TypeError, lockstep.all_reduce, slices, "max")
+    assert "complex" in raised(TypeError, lockstep.all_reduce, tf.constant([1j]), "prod")
+    assert "string" in raised(TypeError, lockstep.all_reduce, tf.constant(["text"]))
+    assert "RaggedTensor" in raised(TypeError, lockstep.all_reduce, [tf.ragged.constant([[1.0], [2.0, 3.0]])])
 
 
 def check_many_tensors_in_many_buckets() -> None:
@@ -223,7 +258,7 @@ def check_broadcast_of_variables_of_any_dtype_and_root() -> None:
             "bool": tf.Variable(root == RANK),
             "scalar": tf.Variable(float(RANK)),
         }
-        assert lockstep.broadcast(variables, root) is None
+        assert lockstep.broadcast(variables, root) is variables
         assert variables["bool"].numpy()
         for variable in [*variables["list"], *variables["dtypes"], variables["scalar"]]:
             assert (tf.cast(variable, tf.float64).numpy() == root).all()

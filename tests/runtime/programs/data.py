@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from typing import Any
 
 import numpy as np
@@ -126,22 +128,41 @@ def check_batch_sizes_that_do_not_divide() -> None:
 
 
 def check_slices_of_batches_are_the_batch() -> None:
-    whole = tf.data.Dataset.range(10 * SIZE + 3).batch(2 * SIZE + 1)
+    whole = tf.data.Dataset.range(10 * SIZE).batch(2 * SIZE)
     share = lockstep.shard_batches(whole)
     assert cardinality(share) == cardinality(whole)
     ranks = of_all_ranks(elements(share))
     for k, batch in enumerate(elements(whole)):
-        union = [sample for rank in range(SIZE) for sample in ranks[rank][k]]
-        assert union == batch if len(batch) >= SIZE else set(union) == set(batch)
-        assert all(ranks[rank][k] for rank in range(SIZE))
+        assert [sample for rank in range(SIZE) for sample in ranks[rank][k]] == batch
 
 
-def check_batches_smaller_than_the_world() -> None:
-    for rows in range(1, SIZE + 1):
-        share = lockstep.shard_batches(tf.data.Dataset.range(rows).batch(SIZE))
-        ranks = of_all_ranks(elements(share)[0])
-        assert all(len(one) >= 1 for one in ranks)
-        assert {sample for one in ranks for sample in one} == set(range(rows))
+def check_batches_of_any_size() -> None:
+    """For a mean all parts have one size and all samples come equally often; for a sum each comes once."""
+    for rows in range(1, 3 * SIZE + 2):
+        whole = tf.data.Dataset.range(rows).batch(3 * SIZE + 2)
+        for loss in ("mean", "sum"):
+            own = elements(lockstep.shard_batches(whole, loss=loss))[0]
+            assert lockstep.shard_batches([np.arange(rows)], loss=loss).__iter__().__next__().tolist() == own
+            ranks = of_all_ranks(own)
+            times = {sum(one.count(sample) for one in ranks) for sample in range(rows)}
+            if loss == "mean":
+                assert len({len(one) for one in ranks}) == 1
+                assert times == {SIZE // math.gcd(rows, SIZE)}
+            else:
+                assert max(map(len, ranks)) - min(map(len, ranks)) <= 1
+                assert times == {1}
+    raised(ValueError, lockstep.shard_batches, tf.data.Dataset.range(3).batch(3), "max")
+
+
+def check_batches_that_never_split_evenly_are_warned_of() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        lockstep.shard_batches(tf.data.Dataset.range(9 * SIZE).batch(2 * SIZE, drop_remainder=True))
+        lockstep.shard_batches(tf.data.Dataset.range(9 * SIZE).batch(2 * SIZE + 1))
+        assert not [warning for warning in caught if "lockstep" in str(warning.message)]
+        lockstep.shard_batches(tf.data.Dataset.range(9 * SIZE).batch(2 * SIZE + 1, drop_remainder=True))
+        assert f"{2 * SIZE + 1} rows" in str(caught[-1].message)
+        assert caught[-1].filename == __file__
 
 
 def check_batches_of_shuffled_repeated_prefetched_datasets() -> None:
@@ -271,6 +292,36 @@ def check_fit_cuts_the_share_where_training_ends() -> None:
         assert set(validation) <= set(range(training, count))
         assert len(set(validation)) >= min(count - training, len(validation)) - SIZE
         assert len({len(one) for one in validated}) == 1
+
+
+def check_a_batch_in_hand_is_dealt_out() -> None:
+    for count in (4 * SIZE, 4 * SIZE + 1, SIZE - 1):
+        batch = np.arange(count)
+        ranks = of_all_ranks(lockstep.shard_batch(batch).tolist())
+        assert len({len(one) for one in ranks}) == 1  # or the mean over the ranks is none over the rows
+        (times,) = {sum(one.count(row) for one in ranks) for row in range(count)}
+        assert times > 0
+        summed = of_all_ranks(lockstep.shard_batch(batch, loss="sum").tolist())
+        assert sorted(row for one in summed for row in one) == list(range(count))
+
+
+def check_a_batch_in_a_graph_is_dealt_out() -> None:
+    @tf.function(input_signature=[tf.TensorSpec([None]), tf.RaggedTensorSpec([None, None])])
+    def own(x: tf.Tensor, ragged: tf.RaggedTensor) -> Any:
+        return lockstep.shard_batch({"x": x, "none": None}, ragged)
+
+    for count in (2 * SIZE, 2 * SIZE + 1):
+        rows = tf.range(float(count))
+        x, ragged = own(rows, tf.RaggedTensor.from_tensor(rows[:, None]))
+        assert x["none"] is None
+        assert x["x"].numpy().tolist() == lockstep.shard_batch(rows).numpy().tolist()
+        assert ragged.to_list() == [[row] for row in x["x"].numpy()]
+
+
+def check_what_is_no_batch_is_said() -> None:
+    raised(ValueError, lockstep.shard_batch, np.zeros(4), np.zeros(5))
+    raised(ValueError, lockstep.shard_batch, np.zeros(4), loss="max")
+    raised(TypeError, lockstep.shard_batch, 3)
 
 
 run_checks(globals())

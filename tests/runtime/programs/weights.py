@@ -16,6 +16,7 @@ import lockstep
 keras = tf.keras
 layers = keras.layers
 RANK, SIZE = lockstep.rank(), lockstep.size()
+TENSORFLOW = tuple(int(part) for part in tf.__version__.split(".")[:2])
 LEGACY = getattr(keras, "__version__", "2").startswith("2")
 BATCH = np.linspace(-1, 1, 12).reshape(4, 3).astype("float32")
 
@@ -53,7 +54,7 @@ def check_a_built_model_with_all_its_weights() -> None:
     model.layers[1].moving_mean.assign([float(RANK + 1)] * 4)
     assert_differ(model)
     chief = of_all_ranks([weight.tolist() for weight in model.get_weights()])[1]
-    assert lockstep.broadcast(model, root_rank=1) is None
+    assert lockstep.broadcast(model, root_rank=1) is model
     for mine, sent in zip(model.get_weights(), chief):
         np.testing.assert_array_equal(mine, np.asarray(sent, mine.dtype))
 
@@ -76,7 +77,7 @@ def check_what_has_no_variables_is_refused() -> None:
     assert "no variables" in raised(ValueError, lockstep.broadcast, tf.Module())
     raised(ValueError, lockstep.broadcast, [])
     raised(TypeError, lockstep.broadcast, "model")
-    raised(TypeError, lockstep.broadcast, [np.zeros(3)])
+    raised(TypeError, lockstep.broadcast, ["text"])
 
 
 def first_output_is_the_same(model: Any, call: Any) -> None:
@@ -222,8 +223,8 @@ def check_copies_clones_and_files_of_a_followed_model() -> None:
         clone(BATCH)
         copied(BATCH)
     model(BATCH)
-    copied = copy.deepcopy(model)
-    np.testing.assert_array_equal(copied(BATCH), model(BATCH))
+    if TENSORFLOW >= (2, 7):  # a deep copy of a built Sequential could not be called before
+        np.testing.assert_array_equal(copy.deepcopy(model)(BATCH), model(BATCH))
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.h5" if LEGACY else "model.keras")
         model.save(path)

@@ -1,0 +1,68 @@
+"""shard_batch: each rank its rows of one global batch that all ranks hold.
+
+For a loss that is a mean, all parts must have one size, or averaging would weigh their rows unevenly. So a batch of m
+rows is dealt out into gcd(m, N) equal parts: N of them where N divides m; fewer otherwise, and then several ranks
+compute the same part. For a loss that is a sum, every row must count once, and the parts may differ by a row.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from lockstep._arrays import leaves_of, take
+from lockstep._random_state import agree_on_dataset_order, agree_on_host_order
+from lockstep._world import backend
+
+_CHECK_EVERY = 256
+_calls = itertools.count(1)
+
+
+def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
+    leaves = [leaf for value in values for leaf in leaves_of(value)]
+    if tf.executing_eagerly() and leaves and _is_to_be_checked(next(_calls)):
+        agree_on_dataset_order("shard_batch")
+        agree_on_host_order("shard_batch")
+    lengths = {length for length in map(_length, leaves) if length is not None}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"lockstep.shard_batch: the values of one call must have equally many rows, not {sorted(lengths)}"
+        )
+    if leaves:
+        indices = _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
+        values = tuple(take(value, indices) for value in values)
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _is_to_be_checked(call: int) -> bool:
+    """Comparing costs milliseconds, so it is done in the calls 1, 2, 4, ... and then now and then."""
+    return call % _CHECK_EVERY == 0 or (call < _CHECK_EVERY and call & (call - 1) == 0)
+
+
+def _own_rows(rows: Any, loss: str) -> Any:
+    """The indices of this rank's rows, of so many: every `parts`-th."""
+    rank, size = backend().rank, backend().size
+    if isinstance(rows, int):
+        parts = size if loss == "sum" else math.gcd(rows, size)
+        return np.arange(rank * parts // size, rows, parts)
+    by_remainder = [math.gcd(remainder, size) for remainder in range(size)]
+    parts = tf.constant(size) if loss == "sum" else tf.gather(tf.constant(by_remainder), rows % size)
+    return tf.range(rank * parts // size, rows, parts)
+
+
+def _length(leaf: Any) -> int | None:
+    """How many rows; None where a graph knows it only when it runs."""
+    if isinstance(leaf, tf.RaggedTensor):
+        return int(leaf.nrows()) if tf.executing_eagerly() else None
+    shape = getattr(leaf, "shape", None)
+    if shape is None:
+        return len(leaf)
+    return None if shape[0] is None else int(shape[0])
+
+
+def _running_length(leaf: Any) -> Any:
+    return tf.cast(leaf.nrows(), tf.int32) if isinstance(leaf, tf.RaggedTensor) else tf.shape(leaf)[0]

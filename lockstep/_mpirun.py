@@ -1,0 +1,147 @@
+"""Starts the workers of one machine through the mpiexec of an MPI, which alone can connect them.
+
+Which MPI that is, and how it would show what its ranks print, makes no difference: each rank opens two pipes that
+the launcher has made for it, before it becomes the script (`lockstep._mpi_rank`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+
+from lockstep import _mpi_rank
+from lockstep._child import DieWithParent, handling, settings
+from lockstep._errors import JoinError
+from lockstep._launch import Job
+from lockstep._worker_output import WorkerOutput
+
+_TERMINATE_SECONDS = 5.0
+
+
+def launch(job: Job) -> int:
+    """Run the job's command as so many ranks of one MPI job; returns the exit code: 0, or the one of mpiexec.
+
+    Raises JoinError when there is no mpiexec.
+    """
+    mpiexec = _mpiexec()
+    interrupted: list[int] = []
+    started: list[subprocess.Popen[bytes]] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupted.append(number)
+        for process in started:
+            process.terminate()
+
+    with handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), interrupt):
+        for restarts in range(job.max_restarts + 1):
+            if restarts:
+                print(f"lockstep: all workers start anew, restart {restarts}", file=sys.stderr, flush=True)
+            code = _attempt(mpiexec, job, restarts, started, interrupted)
+            if not code or interrupted:
+                break
+    return 128 + interrupted[0] if interrupted else code if code >= 0 else 128 - code
+
+
+def _attempt(
+    mpiexec: Sequence[str], job: Job, restarts: int, started: list[subprocess.Popen[bytes]], interrupted: Sequence[int]
+) -> int:
+    """Start the ranks once and wait for their end; the process of mpiexec is appended to `started`."""
+    with _outputs(job.workers, job.all_output) as (folder, outputs):
+        environment = {**settings(job.workers), "LOCKSTEP_BACKEND": "mpi", "LOCKSTEP_RESTARTS": str(restarts)}
+        process = subprocess.Popen(
+            [*mpiexec, "-n", str(job.workers), sys.executable, _mpi_rank.__file__, *job.command],
+            env={**environment, _mpi_rank.PIPES: folder},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=DieWithParent(os.getpid()),
+        )
+        started.append(process)
+        if interrupted:
+            process.terminate()
+        try:
+            complaints, _ = process.communicate()
+        finally:
+            _end(process)
+        for output in outputs:
+            output.finish()
+    if process.returncode and not interrupted:
+        sys.stdout.flush()
+        sys.stderr.buffer.write(complaints)
+        _show_first_failure(outputs, process.returncode)
+    return process.returncode
+
+
+def _mpiexec() -> list[str]:
+    """The command that starts ranks: that of the environment of this Python, else that of PATH."""
+    beside = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+    found = shutil.which("mpiexec", path=beside) or shutil.which("mpirun", path=beside)
+    if found is None:
+        raise JoinError("--backend mpi: there is no mpiexec. `pip install mpi4py mpich` brings one.")
+    version = subprocess.run([found, "--version"], capture_output=True, text=True).stdout
+    if "open mpi" not in version.lower() and "open-mpi" not in version.lower():
+        return [found]
+    # It would bind each rank to one core, and count cores before it starts more ranks than there are.
+    as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return [found, *as_root, "--oversubscribe", "--bind-to", "none"]
+
+
+@contextlib.contextmanager
+def _outputs(workers: int, all_output: bool) -> Iterator[tuple[str, list[WorkerOutput]]]:
+    """A folder with two named pipes for each rank, and what reads them."""
+    with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
+        lock = threading.Lock()
+        outputs = []
+        for rank in range(workers):
+            pipes = [Path(folder, f"{stream}.{rank}") for stream in ("stdout", "stderr")]
+            for pipe in pipes:
+                os.mkfifo(pipe)
+            output = WorkerOutput(rank, shown=all_output or rank == 0, lock=lock)
+            output.read(*(_Pipe(pipe) for pipe in pipes))
+            outputs.append(output)
+        try:
+            yield folder, outputs
+        finally:
+            for pipe in Path(folder).iterdir():  # a rank that never started leaves its readers waiting
+                with contextlib.suppress(OSError):
+                    os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+
+
+class _Pipe:
+    """The lines of a named pipe; it is opened when they are asked for, since that waits for the other end."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __iter__(self) -> Iterator[bytes]:
+        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as lines:
+            yield from lines
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave no rank behind."""
+    if process.poll() is None:
+        process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_TERMINATE_SECONDS)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _show_first_failure(outputs: Sequence[WorkerOutput], code: int) -> None:
+    failed = [output for output in outputs if output.says_why() and not output.only_followed()]
+    if failed:
+        min(failed, key=lambda output: output.ended).show_failure(f"mpiexec's exit code is {code}")
+    else:
+        print(f"lockstep: mpiexec ended with exit code {code}", file=sys.stderr)

@@ -1,0 +1,22 @@
+"""The statistics that layers keep of the batches they see: each rank sees its own part, all must keep the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lockstep._variables import has_value
+from lockstep._weights import followed_layers
+
+
+def moving_statistics() -> list[Any]:
+    """The moving means and variances of all BatchNormalization layers that were broadcast and are trained.
+
+    Layers are known by what they keep, so that BatchNormalization of any Keras, and what is made like it, counts.
+    A frozen layer only reads its statistics.
+    """
+    found: dict[int, Any] = {}
+    for layer in followed_layers():
+        kept = [getattr(layer, name, None) for name in ("moving_mean", "moving_variance")]
+        if getattr(layer, "trainable", True) and all(variable is not None for variable in kept):
+            found.update((id(variable), variable) for variable in kept if has_value(variable))
+    return list(found.values())

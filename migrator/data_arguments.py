@@ -1,0 +1,32 @@
+"""Wraps the data that a Keras method trains on (`x`, `y`, `sample_weight`) in a call of the runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from migrator.edits import Wrap
+from migrator.facts.script import Facts
+from migrator.facts.syntax import argument
+
+
+def wrap_data(
+    facts: Facts, call: cst.Call, function: str, tail: str = "", weight_position: int | None = None
+) -> Iterator[Wrap]:
+    """One call around x and y where they stand side by side, else one around each; `tail` ends its arguments."""
+    x, y = argument(call, "x", 0), argument(call, "y", 1)
+    weight = argument(call, "sample_weight", weight_position)
+    opening, closing = f"{facts.runtime}.{function}(", f"{tail})"
+    given = [arg for arg in (x, y, weight) if arg is not None]
+    if x is not None and y is not None and x.keyword is None and y.keyword is None and _stand_alone(facts, call, x, y):
+        yield Wrap(x.value, f"*{opening}", closing, last=y.value)
+        given = given[2:]
+    for arg in given:
+        yield Wrap(arg.value, opening, closing)
+
+
+def _stand_alone(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg) -> bool:
+    """Whether x and y are the only positional arguments, on one line: unpacked, they hide the positions of others."""
+    positional = sum(arg.keyword is None and not arg.star for arg in call.args)
+    return positional == 2 and facts.position(x.value)[0] == facts.position(y.value)[0]

@@ -1,0 +1,177 @@
+"""What hands out batches without being a tf.data pipeline: Keras Sequences, image generators, Python generators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import cast
+
+import libcst as cst
+
+from migrator.edits import Refusal
+from migrator.facts.kinds import origin
+from migrator.facts.resolve import Resolver
+from migrator.facts.rows import RowFinder
+from migrator.facts.syntax import argument
+from migrator.facts.tree import Tree
+from migrator.facts.values import Class, External, Function, Member, Object, Result, Value
+
+_SEQUENCES = frozenset({
+    "keras.utils.Sequence", "keras.utils.PyDataset", "keras.utils.data_utils.Sequence",
+    "keras.utils.all_utils.Sequence",
+})  # fmt: skip
+_FLOWS = frozenset({"flow", "flow_from_directory", "flow_from_dataframe"})
+_IMAGE_GENERATORS = ("keras.preprocessing.image.ImageDataGenerator", "keras.legacy.preprocessing.image.")
+# They draw from generators that all of a process's threads share.
+_SHARED_RANDOMNESS = ("numpy.random.", "random.")
+_OWN_GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
+_ADVICE = "draw from a generator of its own with a fixed seed (np.random.default_rng(0))"
+
+
+class BatchSources:
+    def __init__(self, tree: Tree, resolver: Resolver, rows: RowFinder) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.rows = rows
+
+    def is_source(self, node: cst.BaseExpression) -> bool:
+        """Whether `fit` takes its batches from this one by one: it is no array and no dataset."""
+        return self.is_sequence(node) or bool(self.generators(node))
+
+    def is_sequence(self, node: cst.BaseExpression) -> bool:
+        """A Keras Sequence (PyDataset) of the script's own, or what an image generator's `flow` gives."""
+        return any(self._is_sequence(v) or _is_flow(v) for v in self.resolver.values(node))
+
+    def _is_sequence(self, value: Value) -> bool:
+        return isinstance(value, Object) and self.resolver.derives_from(value.of, _SEQUENCES.__contains__)
+
+    def generators(self, node: cst.CSTNode) -> list[cst.FunctionDef]:
+        """The generator functions of the script whose generator the expression is."""
+        if isinstance(node, cst.Call):
+            functions = [v.node for v in self.resolver.values(node.func) if isinstance(v, Function)]
+            return [f for f in functions if isinstance(f, cst.FunctionDef) and f in self._yields]
+        return [f for made in self.made(node) for f in self.generators(made)] if isinstance(node, cst.Name) else []
+
+    def made(self, node: cst.Name) -> list[cst.Call]:
+        """The calls that made what the name stands for, as far as each is seen."""
+        found = []
+        for binding in self.resolver.reaching(node):
+            given = self.resolver.given(cast(cst.Param, binding.node)) if binding.kind == "param" else [binding.value]
+            for value in given:
+                if isinstance(value, cst.Call) and not binding.path:
+                    found.append(value)
+                elif isinstance(value, cst.Name) and value is not node and not binding.path:
+                    found.extend(self.made(value))
+        return found
+
+    @cached_property
+    def _yields(self) -> dict[cst.FunctionDef, list[cst.Yield]]:
+        found: dict[cst.FunctionDef, list[cst.Yield]] = {}
+        for node in self.tree.order:
+            if isinstance(node, cst.Yield):
+                function = self.tree.function_of(node)
+                if function is not None:
+                    found.setdefault(function, []).append(node)
+        return found
+
+    # -- in loops of the script's own ----------------------------------------------------------------------------
+
+    def gives_batches(self, node: cst.BaseExpression) -> bool:
+        """Whether each turn of a loop over this surely gets a batch: `fit` takes nothing else, but a loop may get
+        single samples."""
+        if self.is_sequence(node) or self._splits(node):
+            return True
+        functions = self.generators(node)
+        return bool(functions) and all(self._yields_rows(f) for f in functions)
+
+    def _yields_rows(self, function: cst.FunctionDef) -> bool:
+        return all(
+            isinstance(y.value, cst.BaseExpression) and self._are_rows(y.value) for y in self._yields.get(function, ())
+        )
+
+    def _are_rows(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, (cst.Tuple, cst.List)):
+            found = [self.rows.of(e.value) for e in node.elements]
+            return len(found) > 1 and all(found) and len({r.chosen for r in found if r is not None}) == 1
+        return False
+
+    def _splits(self, node: cst.BaseExpression) -> bool:
+        """`zip(np.array_split(x, 10), np.array_split(y, 10))`"""
+        if not isinstance(node, cst.Call) or External("builtins.zip") not in self.resolver.values(node.func):
+            return False
+        parts = [self.rows.dealt_out(node, (i,)) for i in range(len(node.args))]
+        return len(parts) > 1 and all(parts) and len({p.chosen for p in parts if p is not None}) == 1
+
+    # -- random numbers in threads -------------------------------------------------------------------------------
+
+    def obstacle(self, node: cst.BaseExpression, fit: cst.Call) -> Refusal | None:
+        """Why the batches of a source that `fit` reads may differ from worker to worker."""
+        draws = self._draw_in([f for f in self._run_for(node) if f.name.value != "on_epoch_end"])
+        if draws is None:
+            return None
+        if self._has_several_threads(node, fit):
+            why = "several threads draw these random numbers, in another order on each worker"
+            return Refusal(draws, why, _ADVICE, breaks_training=True)
+        others = [
+            a.value for a in (argument(fit, "validation_data", 7), argument(fit, "callbacks", 5)) if a is not None
+        ]
+        if any(self._draw_in(self._run_for(other)) is not None for other in others):
+            why = "training and validation draw from one random generator, in threads that take turns by chance"
+            return Refusal(draws, why, _ADVICE, breaks_training=True)
+        return None
+
+    def _has_several_threads(self, node: cst.BaseExpression, fit: cst.Call) -> bool:
+        objects = [v for v in self.resolver.values(node) if isinstance(v, Object)]
+        inside = [c for c in self.tree.calls if any(self.tree.contains(v.of.node, c) for v in objects)]
+        for call in (fit, *inside, *(v.call for v in objects if v.call is not None)):
+            workers, processes = argument(call, "workers"), argument(call, "use_multiprocessing")
+            if workers is not None and not (isinstance(workers.value, cst.Integer) and workers.value.value in "01"):
+                return True
+            if processes is not None and not (
+                isinstance(processes.value, cst.Name) and processes.value.value == "False"
+            ):
+                return True
+        return False
+
+    def _run_for(self, node: cst.BaseExpression) -> list[cst.FunctionDef]:
+        """The functions and methods that run while batches are drawn from the expression, or callbacks called."""
+        roots = list(self.generators(node))
+        for value in self._each(node):
+            if isinstance(value, Object):
+                for cls in self.resolver.lineage(value.of):
+                    roots += [f for f in self.tree.functions if self._is_run_later(f, cls)]
+        return roots
+
+    def _is_run_later(self, function: cst.FunctionDef, cls: Class) -> bool:
+        return self.tree.class_of(function) is cls.node and function.name.value != "__init__"
+
+    def _each(self, node: cst.BaseExpression) -> Iterator[Value]:
+        if isinstance(node, (cst.List, cst.Tuple)):
+            for element in node.elements:
+                yield from self._each(element.value)
+        else:
+            yield from self.resolver.values(node)
+
+    def _draw_in(self, roots: list[cst.FunctionDef]) -> cst.Call | None:
+        """A draw from a generator that all threads share, in one of the functions or in what they call."""
+        bodies: list[cst.CSTNode] = [*roots]
+        for body in bodies:
+            for call in self.tree.calls:
+                if not self.tree.contains(body, call):
+                    continue
+                for value in self.resolver.values(call.func):
+                    if isinstance(value, Function) and value.node not in bodies:
+                        bodies.append(value.node)
+                    path = value.path if isinstance(value, External) else ""
+                    if path.startswith(_SHARED_RANDOMNESS) and path not in _OWN_GENERATORS:
+                        return call
+        return None
+
+
+def _is_flow(value: Value) -> bool:
+    return (
+        isinstance(value, Result)
+        and isinstance(value.function, Member)
+        and value.function.name in _FLOWS
+        and origin(value.function.owner).startswith(_IMAGE_GENERATORS)
+    )

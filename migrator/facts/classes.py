@@ -1,0 +1,95 @@
+"""The program's classes: their bases, methods and attributes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Callable, cast
+
+import libcst as cst
+
+from migrator.facts.syntax import is_abstract
+from migrator.facts.tree import Binding, Tree
+from migrator.facts.values import Class, External, Object, Value, Values
+
+
+class Classes:
+    """`values` evaluates an expression, `binding_values` what a binding gives."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        values: Callable[[cst.CSTNode], Values],
+        binding_values: Callable[[Binding], Values],
+    ) -> None:
+        self.tree = tree
+        self._values = values
+        self._binding_values = binding_values
+
+    def bases(self, cls: Class) -> Iterator[Value]:
+        for arg in cls.node.bases:
+            yield from self._values(arg.value)
+
+    def lineage(self, cls: Class) -> list[Class]:
+        """The class and its bases as far as the script defines them."""
+        found, queue = [], [cls]
+        while queue:
+            current = queue.pop(0)
+            if current not in found:
+                found.append(current)
+                queue.extend(base for base in self.bases(current) if isinstance(base, Class))
+        return found
+
+    def derives_from(self, cls: Class, is_wanted: Callable[[str], bool]) -> bool:
+        return any(
+            isinstance(base, External) and is_wanted(base.path)
+            for ancestor in self.lineage(cls)
+            for base in self.bases(ancestor)
+        )
+
+    def method(self, cls: Class, name: str) -> cst.FunctionDef | None:
+        for ancestor in self.lineage(cls):
+            for binding in self.tree.scopes[ancestor.node].bindings.get(name, ()):
+                if isinstance(binding.node, cst.FunctionDef):
+                    return binding.node
+        return None
+
+    def methods(self, base: Object, name: str) -> list[cst.FunctionDef]:
+        """The methods of that name which the object may have: `self` may be one of a subclass, which has its own."""
+        own = self.method(base.of, name)
+        found = [own] if own is not None else []
+        if base.call is None:
+            for cls in self._subclasses.get(base.of, ()):
+                for binding in self.tree.scopes[cls.node].bindings.get(name, ()):
+                    if isinstance(binding.node, cst.FunctionDef) and binding.node not in found:
+                        found.append(binding.node)
+        return [m for m in found if not is_abstract(m)] or found
+
+    @cached_property
+    def _subclasses(self) -> dict[Class, list[Class]]:
+        found: dict[Class, list[Class]] = defaultdict(list)
+        for node in self.tree.classes:
+            for ancestor in self.lineage(Class(node))[1:]:
+                found[ancestor].append(Class(node))
+        return found
+
+    def class_attribute(self, cls: Class, name: str) -> list[Value]:
+        return [
+            v
+            for ancestor in self.lineage(cls)
+            for b in self.tree.scopes[ancestor.node].bindings.get(name, ())
+            for v in self._binding_values(b)
+        ]
+
+    def attribute_bindings(self, cls: Class, name: str) -> list[Binding]:
+        """Where `self.name` of the class, its bases or its subclasses gets a value, or `obj.name` from outside."""
+        family = set(self.lineage(cls))
+        found = []
+        for binding in self.tree.attributes.get(name, ()):
+            target = cast(cst.Attribute, binding.target)
+            for owner in self._values(target.value):
+                if isinstance(owner, Object) and (owner.of in family or cls in self.lineage(owner.of)):
+                    found.append(binding)
+                    break
+        return found

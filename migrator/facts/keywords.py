@@ -1,0 +1,65 @@
+"""Arguments of a call, also those that it unpacks from a dictionary which the program writes out."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import argument
+from migrator.facts.tree import Tree
+from migrator.facts.values import External, Literal, Result, Value
+
+
+class Keywords:
+    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+        self.tree = tree
+        self.resolver = resolver
+
+    def given(self, call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
+        """What the call gives the parameter."""
+        arg = argument(call, name, position)
+        if arg is not None:
+            return arg.value
+        for arg in call.args:
+            items = self._items(arg.value) if arg.star == "**" else None
+            if items is not None and name in items:
+                return items[name]
+        return None
+
+    def hides_arguments(self, call: cst.Call) -> bool:
+        """Whether the call unpacks arguments that cannot be seen."""
+        return any(arg.star == "*" or (arg.star == "**" and self._items(arg.value) is None) for arg in call.args)
+
+    def _items(self, mapping: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
+        """The items of a dictionary that is written out once and read nowhere else; None of any other."""
+        values = self.resolver.values(mapping)
+        if len(values) != 1 or (isinstance(mapping, cst.Name) and self._is_read_elsewhere(mapping)):
+            return None
+        return _written_out(values[0])
+
+    def _is_read_elsewhere(self, mapping: cst.Name) -> bool:
+        """Whether anything but `f(**mapping)` and its definition names the dictionary."""
+        home = self.tree.scope_of(mapping).lookup(mapping.value)
+        for name in self.tree.names[mapping.value]:
+            if self.tree.scope_of(name).lookup(name.value) is not home:
+                continue
+            parent = self.tree.parent.get(name)
+            is_unpacked = isinstance(parent, cst.Arg) and parent.star == "**"
+            if not is_unpacked and not isinstance(parent, (cst.AssignTarget, cst.AnnAssign)):
+                return True
+        return False
+
+
+def _written_out(value: Value) -> dict[str, cst.BaseExpression] | None:
+    if isinstance(value, Literal) and isinstance(value.node, cst.Dict):
+        items = {}
+        for pair in value.node.elements:
+            if not (isinstance(pair, cst.DictElement) and isinstance(pair.key, cst.SimpleString)):
+                return None
+            items[str(pair.key.evaluated_value)] = pair.value
+        return items
+    if isinstance(value, Result) and value.function == External("builtins.dict"):
+        if any(arg.keyword is None for arg in value.call.args):
+            return None
+        return {arg.keyword.value: arg.value for arg in value.call.args if arg.keyword is not None}
+    return None

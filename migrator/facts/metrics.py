@@ -1,0 +1,103 @@
+"""Where a script asks a Keras metric for its result, of what all workers have seen or of this worker's part alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrator.facts import vocabulary
+from migrator.facts.files import Files
+from migrator.facts.kinds import calls
+from migrator.facts.locality import Locality
+from migrator.facts.resolve import Resolver
+from migrator.facts.sharding import Sharding
+from migrator.facts.training import Training
+from migrator.facts.tree import Tree
+from migrator.facts.values import External, Object
+from migrator.facts.vocabulary import Role
+
+# The mean of their results over parts of one size is the result over the whole; that of all others is not.
+_MEANS = re.compile(
+    r"^keras\.metrics\.(?:Mean|MeanTensor|MeanRelativeError|\w*Accuracy|\w*Crossentropy|MeanSquaredError|MSE"
+    r"|MeanAbsoluteError|MeanAbsolutePercentageError|MeanSquaredLogarithmicError|CosineSimilarity|KLDivergence|LogCoshError"
+    r"|Poisson|\w*Hinge)$"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class MetricResult:
+    """A `metric.result()` of a metric that has seen this worker's part of the batches.
+
+    `is_own`: the metric is of a class of the script's, so that what its state adds up to is not known.
+    """
+
+    call: cst.Call
+    metric: cst.BaseExpression
+    is_mean: bool
+    is_own: bool
+
+
+class Metrics:
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        files: Files,
+        locality: Locality,
+    ) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.sharding = sharding
+        self.files = files
+        self.locality = locality
+
+    def results(self) -> Iterator[MetricResult]:
+        """The results to combine over the workers: once an epoch, as it were, and not for each batch, where only what
+        is no mean needs it."""
+        steps = [body for loop in self._loops() for body in self.training.reached_from(loop)]
+        for call in self.tree.calls:
+            func = call.func
+            if not isinstance(func, cst.Attribute) or func.attr.value != "result" or call.args:
+                continue
+            if self._is_combined(call) or not self.locality.is_fed_locally(func.value) or self._runs_alone(call, set()):
+                continue
+            metrics = self.resolver.values(func.value)
+            is_mean = all(_MEANS.match(calls(v)) for v in metrics)
+            if not is_mean or not any(self.tree.contains(step, call) for step in steps):
+                yield MetricResult(call, func.value, is_mean, any(isinstance(v, Object) for v in metrics))
+
+    def _is_combined(self, call: cst.Call) -> bool:
+        return any(
+            isinstance(owner, cst.Call)
+            and any(
+                isinstance(v, External) and vocabulary.has_role(v.path, Role.REDUCE)
+                for v in self.resolver.values(owner.func)
+            )
+            for owner in self.tree.ancestors(call)
+        )
+
+    def _loops(self) -> Iterator[cst.CSTNode]:
+        """The code that runs for each batch."""
+        for consumption in self.sharding.consumptions:
+            if isinstance(consumption.reader, cst.For):
+                yield consumption.reader.body
+            elif not any(fit.call is consumption.reader for fit in self.training.fits):
+                yield from (loop.body for loop in list(self.tree.loops_around(consumption.reader))[:1])
+        for cut in self.sharding.minibatches.all:
+            yield from (loop.body for loop in list(self.tree.loops_around(cut.place))[:1])
+            yield from self.sharding.minibatches.steps(cut)
+
+    def _runs_alone(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
+        """Whether the chief alone comes here, or is made to: what writes a file waits for nobody."""
+        if self.files.is_chief_only(node) or any(self.tree.contains(w.statement, node) for w in self.files.writes):
+            return True
+        function = self.tree.function_of(node)
+        if function is None or function in seen:
+            return False
+        return any(self._runs_alone(call, seen | {function}) for call in self.resolver.callers(function))

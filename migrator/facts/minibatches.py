@@ -1,0 +1,387 @@
+"""Batches that a loop of the script cuts out of arrays by itself, and where each worker takes its rows of them.
+
+They are the same on all workers, which draw from one common seed. Two places: the arguments of the training step that
+the loop calls, or what the code under the tape reads where it stands in the loop itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Union, cast
+
+import libcst as cst
+
+from migrator.facts import vocabulary
+from migrator.facts.kinds import Kinds, calls
+from migrator.facts.ranks import Ranks
+from migrator.facts.reading import Reading
+from migrator.facts.resolve import Resolver
+from migrator.facts.rows import RowFinder
+from migrator.facts.training import Training, Update
+from migrator.facts.tree import Binding, Statement, Tree, semantic_children
+from migrator.facts.values import Class, External, Function, Literal, Object, Result, Value
+from migrator.facts.vocabulary import Role
+
+_MANY_NAMES = 50
+_FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.")
+
+
+@dataclass(frozen=True, eq=False)
+class CutArguments:
+    """The arguments of a training step's call that are batches."""
+
+    call: cst.Call
+    batches: tuple[cst.Arg, ...]
+    update: Update
+
+    @property
+    def place(self) -> cst.CSTNode:
+        return self.call
+
+
+@dataclass(frozen=True, eq=False)
+class CutNames:
+    """Names that hold batches, cut in front of the statement with the tape."""
+
+    names: tuple[cst.Name, ...]
+    before: Statement
+    update: Update
+
+    @property
+    def place(self) -> cst.CSTNode:
+        return self.before
+
+
+@dataclass(frozen=True, eq=False)
+class CutExpressions:
+    """Batches that are cut out of arrays under the tape itself."""
+
+    expressions: tuple[cst.BaseExpression, ...]
+    update: Update
+
+    @property
+    def place(self) -> cst.CSTNode:
+        return self.expressions[0]
+
+
+Cut = Union[CutArguments, CutNames, CutExpressions]
+
+
+class MinibatchFinder:
+    def __init__(
+        self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, reading: Reading, ranks: Ranks
+    ) -> None:
+        self.tree = tree
+        self.ranks = ranks
+        self.resolver = resolver
+        self.kinds = kinds
+        self.training = training
+        self.reading = reading
+        self.rows = RowFinder(tree, resolver)
+
+    def of(self, update: Update) -> list[Cut] | None:
+        """Where to cut the batches of an update that reads no dataset; None where they are not surely seen.
+
+        Empty where all of them are cut already.
+        """
+        return self._by_update.get(update)
+
+    @cached_property
+    def _by_update(self) -> dict[Update, list[Cut]]:
+        found = {}
+        for update in self.training.updates:
+            if self.training.step_class(update) is None and not self.reading.consumptions(update):
+                cuts = self._find(update)
+                if cuts is not None:
+                    found[update] = cuts
+        return found
+
+    @cached_property
+    def all(self) -> list[Cut]:
+        return [cut for cuts in self._by_update.values() for cut in cuts]
+
+    @cached_property
+    def nodes(self) -> set[cst.CSTNode]:
+        """The expressions that stand for a worker's rows: as each is read by the training step."""
+        found: set[cst.CSTNode] = set()
+        for cut in self.all:
+            if isinstance(cut, CutArguments):
+                found.update(arg.value for arg in cut.batches)
+            elif isinstance(cut, CutExpressions):
+                found.update(cut.expressions)
+            else:
+                found.update(self._reads_behind(cut))
+        return found
+
+    def _reads_behind(self, cut: CutNames) -> Iterator[cst.Name]:
+        """Where the names are read from the cut on."""
+        start = self.tree.order[cut.before]
+        for name in cut.names:
+            bindings = set(self.resolver.reaching(name))
+            for read in self.tree.names[name.value]:
+                if self.tree.order[read] > start and bindings & set(self.resolver.reaching(read)):
+                    yield read
+
+    # -- finding them --------------------------------------------------------------------------------------------
+
+    def _find(self, update: Update) -> list[Cut] | None:
+        block = self._tape_block(update)
+        if block is None:
+            return None
+        inside = self._under_tape(block, update)
+        if inside is not None:
+            return inside
+        function = self.tree.function_of(block)
+        if function is None or not all(self._is_of(function, node) for node in self._data_read(block)):
+            return None
+        return self._in_callers(function, update)
+
+    def _is_of(self, function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
+        """Whether the data are the function's own: its parameters, or made of them."""
+        return isinstance(node, cst.Name) and all(
+            b.kind == "param" or self.tree.function_of(b.node) is function for b in self.resolver.reaching(node)
+        )
+
+    def _tape_block(self, update: Update) -> cst.With | None:
+        """The one `with` statement whose tape gives the update all of its gradients."""
+        blocks = {
+            owner
+            for gradients in update.gradients
+            for call in gradients.tape_calls
+            for value in self.resolver.values(cst.ensure_type(call.func, cst.Attribute).value)
+            if isinstance(value, Result)
+            for owner in self.tree.ancestors(value.call)
+            if isinstance(owner, cst.With)
+        }
+        return next(iter(blocks)) if len(blocks) == 1 else None
+
+    # -- in the loop itself --------------------------------------------------------------------------------------
+
+    def _under_tape(self, block: cst.With, update: Update) -> list[Cut] | None:
+        names: dict[str, cst.Name] = {}
+        direct: list[cst.BaseExpression] = []
+        is_cut = False
+        for node in self._data_read(block):
+            if self._is_share(node):
+                is_cut = True
+                continue
+            rows = self.rows.of(node)
+            if rows is None:
+                return None
+            if isinstance(node, cst.Name):
+                if not self._is_bound_beside(node, block):
+                    return None
+                names.setdefault(node.value, node)
+            else:
+                direct.append(node)
+        found = [*names.values(), *direct]
+        if is_cut:
+            return [] if not found else None
+        if not found or not self._are_samples(found, block):
+            return None
+        cuts: list[Cut] = []
+        if names:
+            cuts.append(CutNames(tuple(names.values()), block, update))
+        if direct:
+            cuts.append(CutExpressions(tuple(direct), update))
+        return cuts
+
+    def _data_read(self, block: cst.With) -> Iterator[cst.BaseExpression]:
+        """What the code under the tape reads of data: names and items that are no weights, numbers or functions.
+
+        Parameters are left to the callers, unless nothing else is read.
+        """
+        queue: list[cst.CSTNode] = [block.body]
+        while queue:
+            node = queue.pop()
+            is_whole = self._is_item(node, block) or (not isinstance(node, cst.Name) and self._is_share(node))
+            if is_whole or self._is_read(node, block):
+                yield cast(cst.BaseExpression, node)
+            if not is_whole:
+                queue.extend(reversed(list(semantic_children(node))))
+
+    def _is_read(self, node: cst.CSTNode, block: cst.With) -> bool:
+        if isinstance(node, cst.Name):
+            return self._is_load(node) and self._is_data(node, block)
+        return isinstance(node, cst.Attribute) and any(map(self.kinds.is_array, self.resolver.values(node)))
+
+    def _is_item(self, node: cst.CSTNode, block: cst.With) -> bool:
+        """Whether the node takes rows of an array that comes from outside of the tape."""
+        if not isinstance(node, cst.Subscript) or self._is_made_inside(node, block):
+            return False
+        return self.rows.of(node) is not None
+
+    def _is_made_inside(self, node: cst.Subscript, block: cst.With) -> bool:
+        """Whether what is indexed comes from code under the tape (`logits[:, 0]`)."""
+        base: cst.BaseExpression = node
+        while isinstance(base, (cst.Subscript, cst.Attribute)):
+            base = base.value
+        if not isinstance(base, cst.Name):
+            return True
+        return any(self.tree.contains(block, b.node) for b in self.resolver.reaching(base))
+
+    def _is_load(self, name: cst.Name) -> bool:
+        parent = self.tree.parent.get(name)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is name
+        if isinstance(parent, cst.Call):
+            return parent.func is not name
+        return not (isinstance(parent, (cst.AssignTarget, cst.NamedExpr)) or getattr(parent, "keyword", None) is name)
+
+    def _is_data(self, name: cst.Name, block: cst.With) -> bool:
+        bindings = self.resolver.reaching(name)
+        if not bindings or any(self.tree.contains(block, b.node) for b in bindings):
+            return False
+        return not all(map(self._is_constant, self.resolver.values(name))) or not self.resolver.values(name)
+
+    def _is_constant(self, value: Value) -> bool:
+        """Weights, numbers, functions, losses: what has no rows."""
+        if isinstance(value, Literal):
+            return isinstance(value.node, (cst.BaseNumber, cst.BaseString))
+        if isinstance(value, External):
+            return f"{value.path}.".startswith(_FUNCTIONS)
+        if isinstance(value, (Function, Class)):
+            return True
+        if isinstance(value, Object):
+            return self.kinds.has_weights(value) or self.resolver.derives_from(
+                value.of, lambda p: p.startswith("keras.")
+            )
+        path = calls(value)
+        return (
+            self.kinds.has_weights(value)
+            or self.kinds.is_optimizer(value)
+            or self.kinds.is_variable(value)
+            or self.kinds.is_tape(value)
+            or path.startswith(("keras.losses.", "keras.metrics.", "keras.optimizers.", "keras.regularizers."))
+            or path in ("builtins.len", "builtins.int", "builtins.float", "builtins.range")
+        )
+
+    def _is_bound_beside(self, name: cst.Name, block: cst.With) -> bool:
+        """Whether the name gets its value by assignments of the same turn of the loop that the tape stands in."""
+        around = list(self.tree.loops_around(block))
+        return bool(around) and all(
+            b.kind == "assign" and self.tree.contains(around[0].body, b.node) for b in self.resolver.reaching(name)
+        )
+
+    # -- in the callers of the step ------------------------------------------------------------------------------
+
+    def _in_callers(self, function: cst.FunctionDef, update: Update) -> list[Cut] | None:
+        cuts: list[Cut] = []
+        callers = self.resolver.callers(function)
+        for call in callers:
+            found = self._arguments(call, function, update)
+            if found is None:
+                return None
+            cuts.extend(found)
+        return cuts if callers else None
+
+    def _arguments(self, call: cst.Call, function: cst.FunctionDef, update: Update) -> list[Cut] | None:
+        batches = []
+        for arg in call.args:
+            if self._is_share(arg.value):
+                return []
+            if arg.star:
+                return None
+            if self.rows.of(arg.value) is not None:
+                batches.append(arg)
+            elif not self._is_number_or_constant(arg.value):
+                return None
+        if not batches:
+            return None
+        given = [self._parameter(call, arg, function) for arg in batches]
+        if not self._are_samples([a.value for a in batches], function, given):
+            return None
+        return [CutArguments(call, tuple(batches), update)]
+
+    def _parameter(self, call: cst.Call, arg: cst.Arg, function: cst.FunctionDef) -> str:
+        params = [*function.params.posonly_params, *function.params.params]
+        return next((p.name.value for p in params if arg.value in self.resolver.given(p)), "")
+
+    def _is_number_or_constant(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+            if bindings and all(b.kind == "for" and self._counts(b) for b in bindings):
+                return True
+        values = self.resolver.values(node)
+        return bool(values) and all(map(self._is_constant, values))
+
+    def _counts(self, binding: Binding) -> bool:
+        """`for step in range(n)`, `for step, … in enumerate(…)`"""
+        if not isinstance(binding.value, cst.Call):
+            return False
+        names = {v.path for v in self.resolver.values(binding.value.func) if isinstance(v, External)}
+        return (names == {"builtins.range"} and not binding.path) or (
+            names == {"builtins.enumerate"} and binding.path == (0,)
+        )
+
+    # -- sizes ---------------------------------------------------------------------------------------------------
+
+    def sizes(self, cut: Cut) -> list[cst.Name]:
+        """The names of which the batches are made, down to arrays and numbers: that of their size is among them."""
+        if isinstance(cut, CutArguments):
+            queue: list[cst.CSTNode] = [arg.value for arg in cut.batches]
+        else:
+            queue = [*(cut.names if isinstance(cut, CutNames) else cut.expressions)]
+        found: dict[cst.Name, None] = {}
+        for node in queue:
+            for name in self.tree.names_in(node):
+                if name not in found and len(found) < _MANY_NAMES:
+                    found[name] = None
+                    queue.extend(b.value for b in self.resolver.reaching(name) if b.kind == "assign" and b.value)
+        return list(found)
+
+    def steps(self, cut: Cut) -> list[cst.CSTNode]:
+        """The code that runs for each batch."""
+        if isinstance(cut, CutArguments):
+            return self.training.reached_from(cut.call)[1:]
+        block = self._tape_block(cut.update)
+        return self.training.reached_from(block.body) if block is not None else []
+
+    # -- certainty -----------------------------------------------------------------------------------------------
+
+    def _are_samples(
+        self, batches: Iterable[cst.BaseExpression], user: cst.CSTNode, parameters: Iterable[str] = ()
+    ) -> bool:
+        """Whether the first axis is surely that of the samples: two arrays are cut by the same indices, or a Keras
+        model or layer takes the batch as it is."""
+        cut = [self.rows.of(b) for b in batches]
+        if len({r.array for r in cut if r is not None}) > 1 and len({r.chosen for r in cut if r is not None}) == 1:
+            return True
+        names = {b.value for b in batches if isinstance(b, cst.Name)} | set(parameters)
+        return len(cut) == 1 and any(
+            self.tree.contains(user, call)
+            and bool(call.args)
+            and self._is_one_of(call.args[0].value, names, batches)
+            and any(self.kinds.has_weights(v) for v in self.resolver.values(call.func))
+            for call in self.tree.calls
+        )
+
+    @staticmethod
+    def _is_one_of(node: cst.BaseExpression, names: set[str], batches: Iterable[cst.BaseExpression]) -> bool:
+        return (isinstance(node, cst.Name) and node.value in names) or any(node is b for b in batches)
+
+    def _is_share(self, node: cst.CSTNode) -> bool:
+        """Whether the expression is a worker's share already."""
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+            return bool(bindings) and all(
+                b.value is not None and self._is_share(_part(b.value, b.path)) for b in bindings
+            )
+        return self.ranks.is_slice(node) or (
+            isinstance(node, cst.Call)
+            and any(
+                isinstance(v, External) and vocabulary.has_role(v.path, Role.SHARD)
+                for v in self.resolver.values(node.func)
+            )
+        )
+
+
+def _part(value: cst.CSTNode, path: tuple[int, ...]) -> cst.CSTNode:
+    """What a tuple that is written out has at that path."""
+    for index in path:
+        if not isinstance(value, (cst.Tuple, cst.List)) or not -len(value.elements) <= index < len(value.elements):
+            break
+        value = value.elements[index].value
+    return value

@@ -1,0 +1,54 @@
+"""The parsed files of a program, and which of them an import means."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import libcst as cst
+
+from migrator.facts.syntax import dotted
+from migrator.imports import Imports
+
+
+@dataclass(frozen=True)
+class Script:
+    """One parsed file; `text` is what the module was parsed from."""
+
+    path: Path
+    module: cst.Module
+    text: str
+
+
+class Modules:
+    """Look-ups between the files of one program."""
+
+    def __init__(self, scripts: Sequence[Script]) -> None:
+        self._module_at = {script.path: script.module for script in scripts}
+        self._path_of = {script.module: script.path for script in scripts}
+        self._imports = Imports(self._module_at.__contains__)
+        self._named: dict[tuple[cst.Module, str], cst.Module | None] = {}
+
+    def path(self, module: cst.Module) -> Path:
+        return self._path_of[module]
+
+    def named(self, importer: cst.Module, name: str) -> cst.Module | None:
+        """The file that the dotted name, with its leading dots, means in an import of this file."""
+        if len(self._module_at) == 1:
+            return None
+        if (importer, name) not in self._named:
+            plain = name.lstrip(".")
+            path = self._imports.find(self._path_of[importer], len(name) - len(plain), plain)
+            self._named[importer, name] = self._module_at[path] if path is not None else None
+        return self._named[importer, name]
+
+    def submodule(self, package: cst.Module, name: str) -> cst.Module | None:
+        """`package.name` where that is a file of its own."""
+        path = self._path_of[package]
+        return self.named(package, f".{name}") if path.name == "__init__.py" else None
+
+
+def module_name(node: cst.ImportFrom) -> str:
+    """The module of a `from` import with its leading dots."""
+    return "." * len(node.relative) + (dotted(node.module) if node.module is not None else "")

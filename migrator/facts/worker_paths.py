@@ -1,0 +1,64 @@
+"""Paths that differ from worker to worker: temporary folders, names with the time in them.
+
+What the chief writes under such a path, no other worker finds under its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from migrator.facts.files import Files
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Tree, semantic_children
+from migrator.facts.values import External
+
+_OWN = re.compile(
+    r"^(?:tempfile\.(?:mkdtemp|mkstemp|mktemp|TemporaryDirectory|NamedTemporaryFile)|uuid\.uuid\d|os\.getpid"
+    r"|time\.(?:time|time_ns|strftime|ctime|asctime|localtime|gmtime)|datetime\.(?:datetime|date)\.(?:now|utcnow|today))$"
+)
+_WRITING_CALLBACKS = frozenset({"keras.callbacks.ModelCheckpoint"})
+
+
+class WorkerPaths:
+    def __init__(self, tree: Tree, resolver: Resolver, files: Files) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.files = files
+
+    def lost_reads(self) -> Iterator[cst.Call]:
+        """Calls that read what the chief alone has written, under a path that is this worker's own."""
+        written = {origin for write in self._written() for origin in self._origins(write, set())}
+        for read in self.files.reads if written else ():
+            if not self.files.is_chief_only(read) and written & set(self._origins(read, set())):
+                yield read
+
+    def _written(self) -> Iterator[cst.CSTNode]:
+        for write in self.files.writes:
+            yield write.node
+        for call in self.tree.calls:
+            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            if paths & _WRITING_CALLBACKS:
+                yield call
+
+    def _origins(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[cst.Call]:
+        """The calls that make a value of this worker's own, on which the expression depends."""
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, cst.Call) and any(
+            isinstance(v, External) and _OWN.match(v.path) for v in self.resolver.values(node.func)
+        ):
+            yield node
+            return
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
+            for binding in bindings:
+                given = self.resolver.given(binding.node) if isinstance(binding.node, cst.Param) else [binding.value]
+                for value in given:
+                    if isinstance(value, cst.BaseExpression):
+                        yield from self._origins(value, seen)
+        for child in semantic_children(node):
+            yield from self._origins(child, seen)

@@ -1,0 +1,106 @@
+"""Which of the user's files an import statement leads to, by the paths alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Callable
+
+# What these names lead to is never a file of the user's, whatever a folder beside the script is called.
+_FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "numpy", "horovod", "npu_device", "lockstep"})
+_STATEMENT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import\b[ \t]*(?P<names>\([^)]*\)|[^\n#;]*)"
+    rb"|import[ \t]+(?P<plain>[^\n#;]+))",
+    re.M,
+)
+_NAME = re.compile(rb"([\w.]+)(?:\s+as\s+\w+)?")
+
+
+class Imports:
+    """Look-ups among the files of which `exists` is true. Nothing is read: a file is known by its path."""
+
+    def __init__(self, exists: Callable[[Path], bool]) -> None:
+        self._exists = exists
+
+    def find(self, importer: Path, level: int, module: str) -> Path | None:
+        """The file that `module`, with `level` dots before it, is for a statement in `importer`; None if it is none.
+
+        Python looks into the folder of the script that it was started with and into PYTHONPATH; neither is known. So
+        the importer's folder and those above it are tried, nearest first; the folder of a package comes last, since
+        its modules are reached by the package's name.
+        """
+        parts = module.split(".") if module else []
+        if level:
+            folder = importer.parent
+            for _ in range(level - 1):
+                folder = folder.parent
+            return self._file(folder, parts)
+        if not parts or parts[0] in _FRAMEWORKS:
+            return None
+        folders = sorted(importer.parents, key=self._is_package)
+        found = (self._file(folder, parts) for folder in folders)
+        return next((path for path in found if path is not None and path != importer), None)
+
+    def _is_package(self, folder: Path) -> bool:
+        return self._exists(folder / "__init__.py")
+
+    def _file(self, folder: Path, parts: list[str]) -> Path | None:
+        base = folder.joinpath(*parts)
+        candidates = [base / "__init__.py", *([base.with_name(f"{base.name}.py")] if parts else [])]
+        return next((path for path in candidates if self._exists(path)), None)
+
+    def named_in(self, importer: Path, data: bytes) -> set[Path]:
+        """All files that the import statements in these bytes may lead to; text that only looks like one counts."""
+        found: set[Path] = set()
+        for level, module, names in statements(data):
+            for name in (module, *(f"{module}.{n}" if module else n for n in names)):
+                path = self.find(importer, level, name) if name or level else None
+                if path is not None and path != importer:
+                    found.add(path)
+        return found
+
+
+def statements(data: bytes) -> Iterator[tuple[int, str, list[str]]]:
+    """The import statements in the bytes of a file: dots, module, and the names that are taken from it."""
+    for match in _STATEMENT.finditer(data.replace(b"\\\n", b" ")):
+        if match["plain"] is not None:
+            for name in match["plain"].split(b","):
+                plain = _NAME.match(name.strip())
+                if plain:
+                    yield 0, plain[1].decode(), []
+        else:
+            names = [m[1].decode() for m in _NAME.finditer(re.sub(rb"#[^\n]*", b"", match["names"]))]
+            yield len(match["dots"]), match["module"].decode(), [n for n in names if n.isidentifier()]
+
+
+def in_order_of_import(paths: Iterable[Path], imported: Mapping[Path, set[Path]]) -> list[Path]:
+    """The paths, what is imported before what imports it."""
+    found: dict[Path, None] = {}
+    wanted = sorted(paths)
+    among = set(wanted)
+    for first in wanted:
+        stack = [(first, iter(sorted(imported.get(first, set()) & among)))]
+        entered = {first}
+        while stack:
+            path, rest = stack[-1]
+            following = next((p for p in rest if p not in found and p not in entered), None)
+            if following is None:
+                found.setdefault(path)
+                stack.pop()
+            else:
+                entered.add(following)
+                stack.append((following, iter(sorted(imported.get(following, set()) & among))))
+    return list(found)
+
+
+def reachable(start: Iterable[Path], imported: Mapping[Path, set[Path]]) -> set[Path]:
+    """The files themselves and all that they import, directly or not."""
+    found = set(start)
+    queue = list(found)
+    while queue:
+        for path in imported.get(queue.pop(), ()):
+            if path not in found:
+                found.add(path)
+                queue.append(path)
+    return found

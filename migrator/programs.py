@@ -1,0 +1,154 @@
+"""Groups the files of a run into programs: files that import each other and are analysed together."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from migrator.imports import Imports, in_order_of_import, reachable
+from migrator.source import is_about_training
+
+# A program that is larger is analysed by folder, and then file by file: memory must stay bounded.
+_MOST_BYTES = 1_500_000
+# A script that leads to more files than these on disk is one of a library: they are then left out.
+_MOST_CONTEXT = 200
+
+
+@dataclass(frozen=True)
+class Program:
+    """Files that are analysed together, in the order in which Python would run them.
+
+    `imported` tells of each file which others of the program it imports. Files in `context` are only read.
+    """
+
+    files: Mapping[Path, bytes]
+    imported: Mapping[Path, set[Path]] = field(default_factory=dict)
+    context: frozenset[Path] = frozenset()
+
+    def parts(self, marked: Collection[Path]) -> tuple[set[Path], set[Path]]:
+        """The files of all runs without a marked file, and those of all runs with one; some may be in both.
+
+        A run is a file that no other imports, with all that it imports.
+        """
+        imports = {other for path, others in self.imported.items() for other in others - {path}}
+        without: set[Path] = set()
+        with_: set[Path] = set()
+        for start in self.files.keys() - imports or self.files:
+            run = reachable([start], self.imported)
+            (without if run.isdisjoint(marked) else with_).update(run)
+        return without, with_
+
+
+def programs(files: Mapping[Path, bytes], context: Mapping[Path, bytes] | None = None) -> list[Program]:
+    """The programs among the files, in the order of their first file; files that train nothing stand alone.
+
+    `context`: files that those of the run import, but which the run may not change.
+    """
+    everything = {**(context or {}), **files}
+    imports = Imports(everything.__contains__)
+    imported = {path: imports.named_in(path, data) for path, data in everything.items()}
+    relevant = _around_training(everything, imported)
+    groups = [*_groups(relevant, imported), *([path] for path in everything if path not in relevant)]
+    position = {path: i for i, path in enumerate(files)}
+    found = []
+    for group in groups:
+        mine = [path for path in group if path in position]
+        if not mine:
+            continue
+        data = {path: everything[path] for path in in_order_of_import(group, imported)}
+        edges = {path: imported[path] & set(group) for path in group}
+        found.append((min(position[p] for p in mine), Program(data, edges, frozenset(set(group) - set(mine)))))
+    return [program for _, program in sorted(found, key=lambda pair: pair[0])]
+
+
+def context_of(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
+    """The files on disk that those of the run import without being among them, directly or not.
+
+    Looked for beside the importing file and from the folder in which its package lies. Paths are absolute.
+    """
+    roots = {folder: _import_root(folder) for folder in {path.parent for path in files}}
+    found: dict[Path, bytes] = {}
+    queue = list(files.items())
+    while queue:
+        path, data = queue.pop()
+        root = roots[path.parent]
+        imports = Imports(lambda p, root=root: p in files or (root in p.parents and p.is_file()))  # type: ignore[misc]
+        for other in imports.named_in(path, data) - files.keys() - found.keys():
+            roots.setdefault(other.parent, root)
+            try:
+                found[other] = other.read_bytes()
+            except OSError:
+                continue
+            if len(found) > _MOST_CONTEXT:
+                return {}
+            queue.append((other, found[other]))
+    return found
+
+
+def _import_root(folder: Path) -> Path:
+    """The folder from which the modules of this one are imported: above its package, if it is one."""
+    while (folder / "__init__.py").is_file() and folder.parent != folder:
+        folder = folder.parent
+    return folder
+
+
+def _around_training(files: Mapping[Path, bytes], imported: Mapping[Path, set[Path]]) -> dict[Path, bytes]:
+    """The files that train, those that they import and those that import them, directly or not."""
+    importing: dict[Path, set[Path]] = defaultdict(set)
+    for path, others in imported.items():
+        for other in others:
+            importing[other].add(path)
+    training = [path for path, data in files.items() if is_about_training(data)]
+    wanted = reachable(training, imported) | reachable(training, importing)
+    return {path: data for path, data in files.items() if path in wanted}
+
+
+def _groups(files: Mapping[Path, bytes], imported: Mapping[Path, set[Path]]) -> list[list[Path]]:
+    found: list[list[Path]] = []
+    for group in _connected(files, imported):
+        if sum(len(files[path]) for path in group) <= _MOST_BYTES:
+            found.append(group)
+        else:
+            found.extend(_by_folder(group, files, imported))
+    return found
+
+
+def _by_folder(
+    group: Iterable[Path], files: Mapping[Path, bytes], imported: Mapping[Path, set[Path]]
+) -> Iterable[list[Path]]:
+    folders: dict[Path, list[Path]] = defaultdict(list)
+    for path in group:
+        folders[path.parent].append(path)
+    for members in folders.values():
+        for part in _connected(members, imported):
+            if sum(len(files[path]) for path in part) <= _MOST_BYTES:
+                yield part
+            else:
+                yield from ([path] for path in part)
+
+
+def _connected(paths: Iterable[Path], imported: Mapping[Path, set[Path]]) -> list[list[Path]]:
+    """The paths in groups that imports connect, whichever of two imports the other."""
+    among = dict.fromkeys(paths)
+    neighbours: dict[Path, set[Path]] = defaultdict(set)
+    for path in among:
+        for other in imported[path]:
+            if other in among:
+                neighbours[path].add(other)
+                neighbours[other].add(path)
+    found, seen = [], set()
+    for first in among:
+        if first in seen:
+            continue
+        group, queue = [], [first]
+        seen.add(first)
+        while queue:
+            path = queue.pop()
+            group.append(path)
+            for other in neighbours[path] - seen:
+                seen.add(other)
+                queue.append(other)
+        found.append(sorted(group))
+    return found

@@ -1,0 +1,37 @@
+"""Where a file imports the API that it is written against.
+
+Workers join when the API is imported, which must happen before the first tensor exists: so right after the
+framework's own import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from migrator.edits import InsertAfter, InsertBefore
+from migrator.facts.script import Facts
+
+
+def on_import(facts: Facts, module: cst.Module, code: str) -> Iterator[InsertAfter | InsertBefore]:
+    """The statements below the imports of TensorFlow and Keras; on top of the file where it imports neither."""
+    framework = facts.joining.after(module)
+    if framework is not None:
+        yield InsertAfter(framework, (code,))
+        return
+    first = next((s for s in module.body if not _is_prologue(s)), None)
+    if first is not None:
+        yield InsertBefore(first, (code,))
+
+
+def _is_prologue(statement: cst.CSTNode) -> bool:
+    """The module's docstring and its `from __future__` imports."""
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return False
+    small = statement.body[0]
+    if isinstance(small, cst.Expr):
+        return isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
+    return (
+        isinstance(small, cst.ImportFrom) and isinstance(small.module, cst.Name) and small.module.value == "__future__"
+    )

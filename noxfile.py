@@ -1,0 +1,83 @@
+"""The tests of the runtime beside other TensorFlows and another MPI.
+
+    nox -t tensorflow              # every TensorFlow whose Python is found on PATH or in pyenv; `make test-matrix`
+    nox -t tensorflow -- quick     # what every backend has to pass, on TensorFlow's own collectives only
+    nox -s openmpi                 # the backend mpi with Open MPI
+
+What cannot be run here is named and skipped. `make test` itself runs on the newest TensorFlow.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import nox
+
+ROOT = Path(__file__).parent
+TOOLS = ("click", "psutil", "pytest>=7.4")
+QUICK = "(collectives or optimizers) and 2-workers and not mpi and not npu and not tf_keras"
+
+nox.options.reuse_existing_virtualenvs = True
+
+
+@dataclass(frozen=True)
+class Version:
+    """A TensorFlow, the Pythons that it runs on, and the packages of its time."""
+
+    tensorflow: str
+    pythons: tuple[str, ...]
+    packages: tuple[str, ...] = ()
+
+    def interpreter(self) -> str | None:
+        """The path of a Python that has it."""
+        return next(filter(None, (_interpreter(python) for python in self.pythons)), None)
+
+
+VERSIONS = (
+    Version("2.6.5", ("3.9",), ("numpy==1.19.5", "protobuf==3.19.6", "keras==2.6.0", "tensorflow-estimator==2.6.0")),
+    Version("2.15.1", ("3.11", "3.10", "3.9")),
+)
+
+
+def _interpreter(version: str) -> str | None:
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"), "versions")
+    installed = sorted(pyenv.glob(f"{version}.*/bin/python{version}"))
+    for candidate in (shutil.which(f"python{version}"), *map(str, installed)):
+        # A shim of pyenv may stand for a version that is not active.
+        if candidate and subprocess.run([candidate, "--version"], capture_output=True).returncode == 0:
+            return candidate
+    return None
+
+
+def _test(session: nox.Session, *arguments: str) -> None:
+    session.run("python", "-m", "pytest", "-q", *arguments, env={"PYTHONPATH": str(ROOT)})
+
+
+def _add_tensorflow_session(version: Version) -> None:
+    interpreter = version.interpreter()
+
+    @nox.session(name=f"tensorflow-{version.tensorflow}", python=interpreter or False, tags=["tensorflow"])
+    def tensorflow(session: nox.Session) -> None:
+        if interpreter is None:
+            session.skip(f"no Python {' or '.join(version.pythons)} on PATH or in pyenv")
+        quick = "quick" in session.posargs
+        mpi = () if quick else ("mpi4py", "mpich")
+        session.install(f"tensorflow-cpu=={version.tensorflow}", *version.packages, *TOOLS, *mpi)
+        if quick:
+            _test(session, "tests/runtime/test_programs.py", "-k", QUICK)
+        else:
+            _test(session, "tests/runtime")
+
+
+for _version in VERSIONS:
+    _add_tensorflow_session(_version)
+
+
+@nox.session
+def openmpi(session: nox.Session) -> None:
+    session.install("tensorflow-cpu", "tf_keras", "mpi4py", "openmpi", *TOOLS)
+    _test(session, "tests/runtime/test_mpi.py", "tests/runtime/test_programs.py", "-k", "mpi")

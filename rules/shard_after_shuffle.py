@@ -1,0 +1,36 @@
+"""Report shares of data that overlap, since each worker shuffled the whole in an order of its own.
+
+Every worker takes each N-th sample, but of another order than the others': some samples are trained by two workers in
+an epoch, some by none. The cut has to come before the shuffle, or the shuffle needs a seed that is the same on all
+workers. `tf.data.Dataset.list_files` and Keras's `image_dataset_from_directory` shuffle without being told to.
+
+before:
+    dataset = dataset.shuffle(10000).shard(hvd.size(), hvd.rank())
+after:
+    dataset = dataset.shuffle(10000).shard(hvd.size(), hvd.rank())
+
+Leaves alone: a cut before the shuffle; shuffles with a seed, their own or one for the whole script; scripts on
+lockstep, which gives all workers one seed; each worker's own shuffle of the whole data, which is not cut.
+Refuses: in npu_device and Horovod, a share of a dataset or an array that is shuffled without a seed before; in these
+and lockstep, one that is shuffled with a seed made of the rank.
+"""
+
+from __future__ import annotations
+
+from migrator.edits import Refusal
+from migrator.facts.script import Facts
+from migrator.rule import Findings, audit
+
+
+@audit
+def shard_after_shuffle(facts: Facts) -> Findings:
+    for share in facts.shares.found if facts.trains else ():
+        shuffle = facts.shuffles.before(share)
+        if shuffle is not None:
+            line = facts.position(shuffle)[0]
+            yield Refusal(
+                share.node,
+                f"the workers shuffle in different orders before this cut (line {line}), so their shares overlap",
+                "cut first and shuffle afterwards, or give the shuffle a seed that is the same on all workers",
+                breaks_training=True,
+            )

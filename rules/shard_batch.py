@@ -1,0 +1,68 @@
+"""Give every worker its rows of the batches that are handed to `train_on_batch`.
+
+A script that makes its batches by itself (`x[i:i + n]`, `np.random.randint(0, len(x), n)`, noise for a GAN) makes the
+same ones on every worker, since all draw from one common seed. So the script goes on to work with whole batches, and
+each worker trains on its rows of them: sizes, labels and noise all stay as they are.
+
+before:
+    loss = model.train_on_batch(x_batch, y_batch)
+after:
+    loss = model.train_on_batch(*lockstep.shard_batch(x_batch, y_batch))
+
+Leaves alone: `test_on_batch` and `predict_on_batch`; batches of a dataset that is sharded where it is read.
+Refuses: unpacked arguments; random numbers that differ from worker to worker; a batch size built into the model.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.data_arguments import wrap_data
+from migrator.edits import Refusal
+from migrator.facts import vocabulary
+from migrator.facts.obstacles import built_in_size, own_randomness
+from migrator.facts.script import Facts
+from migrator.facts.syntax import argument
+from migrator.facts.values import External
+from migrator.facts.vocabulary import Role
+from migrator.rule import Findings, rule
+
+_WEIGHT_POSITION = 2  # of sample_weight in train_on_batch
+
+
+@rule
+def shard_batch(facts: Facts) -> Findings:
+    for fit in facts.training.batch_fits:
+        if not _is_sharded(facts, fit.call):
+            refusal = _obstacle(facts, fit.call)
+            if refusal is not None:
+                yield refusal
+            else:
+                yield from wrap_data(facts, fit.call, "shard_batch", weight_position=_WEIGHT_POSITION)
+
+
+def _is_sharded(facts: Facts, call: cst.Call) -> bool:
+    """Whether the batch is this worker's own: cut in the call, or where the dataset is read that it comes from."""
+    if any(_is_share(facts, arg.value) for arg in call.args):
+        return True
+    cut = {id(c.reader) for c in facts.sharding.consumptions}
+    read = facts.reading.around(call)
+    return any(id(c.reader) in cut or facts.pipelines.history(c.dataset).is_sharded for c in read)
+
+
+def _is_share(facts: Facts, node: cst.BaseExpression) -> bool:
+    if facts.ranks.depends_on_rank(node):
+        return True
+    functions = facts.resolver.values(node.func) if isinstance(node, cst.Call) else ()
+    return any(isinstance(f, External) and vocabulary.has_role(f.path, Role.SHARD) for f in functions)
+
+
+def _obstacle(facts: Facts, call: cst.Call) -> Refusal | None:
+    if argument(call, "x", 0) is None or any(arg.star for arg in call.args):
+        return Refusal(
+            call,
+            "what this `train_on_batch` trains on cannot be seen",
+            "pass the batch as x=... and y=... in the call",
+            breaks_training=True,  # nothing tells that all workers are given the same batch
+        )
+    return own_randomness(facts.tree, facts.resolver) or built_in_size(facts.tree)

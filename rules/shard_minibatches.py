@@ -1,0 +1,75 @@
+"""Give every worker its rows of the batches that a loop cuts out of arrays by itself.
+
+A script that makes its batches with slices, permutations or random indices makes the same ones on every worker, since
+all draw from one common seed. So it goes on to work with whole batches up to the training step, and each worker
+trains on its rows of them.
+
+before:
+    for start in range(0, len(x), batch_size):
+        chosen = order[start : start + batch_size]
+        loss = train_step(x[chosen], y[chosen])
+after:
+    for start in range(0, len(x), batch_size):
+        chosen = order[start : start + batch_size]
+        loss = train_step(*lockstep.shard_batch(x[chosen], y[chosen]))
+
+Leaves alone: steps that read their batches from a dataset or generator (see shard-dataset); evaluation.
+Refuses: a step that uses the size of the batch in a shape. Where it is not certain that what the step reads are rows of
+arrays of samples (a window of one long series, single samples, arrays made elsewhere), shard-dataset refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrator.edits import InsertBefore, Refusal, Wrap
+from migrator.facts.minibatches import Cut, CutArguments, CutNames
+from migrator.facts.script import Facts
+from migrator.rule import Findings, rule
+
+
+@rule
+def shard_minibatches(facts: Facts) -> Findings:
+    for plan in facts.sharding.minibatch_plans:
+        if isinstance(plan, Refusal):
+            yield plan
+        elif isinstance(plan, CutArguments):
+            yield from _cut_arguments(facts, plan)
+        elif isinstance(plan, CutNames):
+            names = ", ".join(dict.fromkeys(name.value for name in plan.names))
+            share = facts.call("shard_batch", names, *_options(facts, plan))
+            yield InsertBefore(plan.before, (f"{names} = {share}",))
+        else:
+            yield from _wrap_each(facts, plan, plan.expressions)
+
+
+def _cut_arguments(facts: Facts, plan: CutArguments) -> Findings:
+    if len(plan.batches) > 1 and _stand_together(plan):
+        opening, closing = _call_around(facts, plan)
+        yield Wrap(plan.batches[0].value, f"*{opening}", closing, last=plan.batches[-1].value)
+    else:
+        yield from _wrap_each(facts, plan, [arg.value for arg in plan.batches])
+
+
+def _stand_together(plan: CutArguments) -> bool:
+    """Whether the batches are positional arguments, one after the other."""
+    first = plan.call.args.index(plan.batches[0])
+    together = tuple(plan.call.args[first : first + len(plan.batches)]) == plan.batches
+    return together and all(arg.keyword is None for arg in plan.batches)
+
+
+def _wrap_each(facts: Facts, plan: Cut, batches: Sequence[cst.BaseExpression]) -> Findings:
+    for batch in batches:
+        yield Wrap(batch, *_call_around(facts, plan))
+
+
+def _call_around(facts: Facts, plan: Cut) -> tuple[str, str]:
+    options = "".join(f", {option}" for option in _options(facts, plan))
+    return f"{facts.runtime}.shard_batch(", f"{options})"
+
+
+def _options(facts: Facts, plan: Cut) -> list[str]:
+    """A loss that is a sum over the batch must see each row once; one that is a mean may see some twice."""
+    return ['loss="sum"'] if facts.reductions.counts_each_row(plan.update) else []

@@ -1,0 +1,191 @@
+"""Programs of several files: each of fixtures/programs comes out as it is written down, migrated as one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+import pytest
+from command import ERROR, NOTHING_LEFT, SOMETHING_LEFT, contents, migrate
+from fixture_cases import FIXTURES
+
+PROGRAMS = sorted(path.parent for path in FIXTURES.glob("programs/*/before"))
+each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.name)
+
+STEP = """import tensorflow as tf
+
+
+def train_step(model, optimizer, x, y):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(y - model(x)))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+"""
+MAIN = """import tensorflow as tf
+from steps import train_step
+
+model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.1)
+for x, y in tf.data.Dataset.load("pairs").batch(16):
+    train_step(model, optimizer, x, y)
+"""
+
+
+def expected(program: Path) -> dict[str, bytes]:
+    return {**contents(program / "before"), **(contents(program / "after") if (program / "after").exists() else {})}
+
+
+def refusals(program: Path) -> list[str]:
+    file = program / "refused.txt"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def folder_with(folder: Path, **files: str) -> Path:
+    for name, content in files.items():
+        (folder / f"{name}.py").write_text(content)
+    return folder
+
+
+@each_program
+def test_comes_out_as_written_down(program: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(program / "before", tmp_path / "program")
+    result = migrate(copy)
+    assert contents(copy) == expected(program)
+    lines = [line for line in click.unstyle(result.stdout).splitlines() if not line.startswith(" ")]
+    assert [line[len(f"{copy}/") :] for line in lines] == refusals(program)
+    assert result.exit_code == (SOMETHING_LEFT if refusals(program) else NOTHING_LEFT)
+    # What is written down has every changed file and no other.
+    if (program / "after").exists():
+        before = contents(program / "before")
+        assert all(before[name] != data for name, data in contents(program / "after").items())
+
+
+@each_program
+def test_second_run_changes_nothing(program: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(program / "before", tmp_path / "program")
+    (tmp_path / "once").mkdir()
+    shutil.copytree(copy, tmp_path / "twice")
+    migrate(copy)
+    once = contents(copy)
+    migrate(copy)
+    assert contents(copy) == once
+
+
+@each_program
+def test_the_order_of_the_files_does_not_matter(program: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(program / "before", tmp_path / "program")
+    migrate(*sorted(copy.rglob("*.py"), reverse=True))
+    assert contents(copy) == expected(program)
+
+
+def test_the_guide_s_program_gets_the_guide_s_calls_for_npus(tmp_path: Path) -> None:
+    copy = shutil.copytree(FIXTURES / "programs" / "resnet_loop" / "before", tmp_path / "program")
+    assert migrate("--target", "npu", copy).exit_code == NOTHING_LEFT
+    found = {name: data.decode() for name, data in contents(copy).items()}
+    assert "\n    npu.distribute.broadcast(runnable.model.variables, root_rank=0)\n" in found["main.py"]
+    assert '\n    grads = npu.distribute.all_reduce(grads, reduction="sum")\n' in found["grad_utils.py"]
+    cut = "dataset, batch_size = npu.distribute.shard_and_rebatch_dataset(dataset, batch_size)"
+    assert f"\n    if is_training:\n        {cut}\n" in found["preprocessing.py"]
+    assert "/ num_replicas / rank_size\n" in found["resnet_runnable.py"]
+    once = contents(copy)
+    migrate("--target", "npu", copy)
+    assert contents(copy) == once
+
+
+def test_a_file_alone_names_the_others_that_take_part(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, main=MAIN, steps=STEP)
+    result = migrate(folder / "main.py")
+    assert result.exit_code == SOMETHING_LEFT
+    assert "main.py:2:1: all-reduce-gradients: refused: this runs steps.py" in click.unstyle(result.stdout)
+    assert "migrate main.py steps.py" in result.stdout
+    assert contents(folder) == {"main.py": MAIN.encode(), "steps.py": STEP.encode()}
+    assert migrate(folder / "main.py", folder / "steps.py").exit_code == NOTHING_LEFT
+
+
+def test_a_file_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, main=MAIN, steps=STEP, broken="import tensorflow\nmodel.fit(\nimport main\n")
+    result = migrate(folder)
+    assert result.exit_code == ERROR
+    assert "broken.py:3:1: not valid Python" in click.unstyle(result.stderr)
+    assert b"lockstep.broadcast(model)" in contents(folder)["main.py"]
+    assert b"lockstep.all_reduce" in contents(folder)["steps.py"]
+
+
+def test_a_refused_file_takes_back_what_runs_together_with_it(tmp_path: Path) -> None:
+    lost = STEP.replace("    optimizer.apply", "    gradients = elsewhere(gradients)\n    optimizer.apply").replace(
+        "reduce_mean", "reduce_max"
+    )
+    folder = folder_with(tmp_path, main=MAIN, steps=lost)
+    before = contents(folder)
+    other = tmp_path / "other"
+    other.mkdir()
+    folder_with(other, main=MAIN, steps=STEP)
+    assert migrate(folder).exit_code == SOMETHING_LEFT
+    after = contents(folder)
+    assert {name: after[name] for name in before} == before
+    assert all(b"lockstep" in after[f"other/{name}"] for name in before)
+
+
+def test_many_processes_do_what_one_does(tmp_path: Path) -> None:
+    for jobs in (1, 3):
+        for number in range(14):
+            folder = tmp_path / str(jobs) / str(number)
+            folder.mkdir(parents=True)
+            folder_with(folder, main=MAIN, steps=STEP)
+    one = migrate("--jobs", 1, tmp_path / "1")
+    three = migrate("--jobs", 3, tmp_path / "3")
+    assert contents(tmp_path / "1") == contents(tmp_path / "3")
+    assert one.stderr == three.stderr
+    assert "28 files migrated" in click.unstyle(one.stderr)
+
+
+@pytest.mark.parametrize(
+    ("first", "importing"),
+    [
+        ("import tensorflow as tf\nORIGIN = tf.zeros([4])\nfrom steps import train_step\n", True),
+        ("import tensorflow as tf\nfrom steps import train_step\nORIGIN = tf.zeros([4])\n", False),
+        ("import tensorflow as tf\ntf.random.set_seed(1)\nfrom steps import train_step\n", False),
+    ],
+)
+def test_a_file_that_makes_tensors_first_joins_first(first: str, importing: bool, tmp_path: Path) -> None:
+    setup = MAIN.replace("from steps import train_step\n", "").replace(
+        "for x, y in", "def run():\n  from steps import train_step\n  for x, y in"
+    )
+    setup = setup.replace("    train_step(", "      train_step(")
+    folder = folder_with(tmp_path, main=first + "from setup import run\nrun()\n", setup=setup, steps=STEP)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    assert (b"import lockstep" in contents(folder)["main.py"]) is importing
+
+
+def test_device_settings_after_the_import_that_joins_are_refused(tmp_path: Path) -> None:
+    setting = "tf.config.threading.set_intra_op_parallelism_threads(1)\n"
+    late = MAIN.replace("\nmodel =", f"\n{setting}model =")
+    folder = folder_with(tmp_path, main=late, steps=STEP)
+    result = migrate(folder)
+    assert "join-early: refused: this setting comes after the import of line 2" in click.unstyle(result.stdout)
+    assert contents(folder)["main.py"] == late.encode()
+    early = MAIN.replace("from steps", f"{setting}from steps")
+    folder_with(tmp_path, main=early)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    assert f"{setting}import lockstep\nfrom steps".encode() in contents(folder)["main.py"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "use"),
+    [
+        ("import config", "config.SIZE"),
+        ("import config as c", "c.SIZE"),
+        ("from config import SIZE", "SIZE"),
+        ("from config import SIZE as B", "B"),
+        ("from config import *", "SIZE"),
+    ],
+)
+def test_a_batch_size_of_another_file_is_known_in_the_step(statement: str, use: str, tmp_path: Path) -> None:
+    main = MAIN.replace("from steps", "from config import SIZE\nfrom steps").replace("batch(16)", "batch(SIZE)")
+    step = STEP.replace("import tensorflow as tf\n", f"import tensorflow as tf\n{statement}\n").replace(
+        "model(x)))", f"model(x + tf.random.normal([{use}, 4]))))"
+    )
+    folder = folder_with(tmp_path, main=main, steps=step, config="SIZE = 16\n")
+    migrate(folder)
+    assert f"lockstep.shard_batch(tf.random.normal([{use}, 4]))" in (folder / "steps.py").read_text()

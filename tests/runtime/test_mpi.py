@@ -1,0 +1,164 @@
+"""The backend mpi: how jobs start and end. That its collectives are right is in test_programs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from conftest import launch, why_no_mpi, worker_environment
+
+pytestmark = pytest.mark.skipif(bool(why_no_mpi()), reason=why_no_mpi())
+
+Script = Callable[[str], str]
+HEAD = """
+import os, signal, sys, time
+import tensorflow as tf
+import lockstep
+rank = lockstep.rank()
+
+@tf.function
+def step(x):
+    return lockstep.all_reduce(x)
+"""
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    def write(text: str) -> str:
+        path = tmp_path / "train.py"
+        path.write_text(HEAD + textwrap.dedent(text))
+        return str(path)
+
+    return write
+
+
+def run(path: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return launch("-n", "2", "--backend", "mpi", *arguments, path, timeout=120, **environment)
+
+
+def test_shows_lines_with_their_rank_and_leaves_calmly(script: Script) -> None:
+    path = script(
+        """
+        x = step(tf.constant(1.0 * rank))
+        time.sleep(2 if rank == 0 else 0)
+        print("done", rank, float(x), lockstep.size(), lockstep.local_rank(), sys.argv[1:])
+        print("beware", file=sys.stderr)
+        """
+    )
+    done = launch("-n", "2", "--backend", "mpi", "--all-output", path, "--lr", "0.1")
+    assert done.returncode == 0, done.stderr
+    options = ["--lr", "0.1"]
+    assert sorted(done.stdout.splitlines()) == [f"[{rank}] done {rank} 0.5 2 {rank} {options}" for rank in (0, 1)]
+    assert {"[0] beware", "[1] beware"} <= set(done.stderr.splitlines())
+    assert "Traceback" not in done.stderr
+
+
+def test_an_exception_on_one_rank_ends_all(script: Script) -> None:
+    path = script(
+        """
+        for k in range(100):
+            step(tf.constant(1.0))
+            if rank == 1 and k == 5:
+                raise ValueError("bad sample")
+        """
+    )
+    done = run(path)
+    assert done.returncode == 1
+    tail = done.stderr[done.stderr.index("worker 1 failed first") :]
+    assert "[1] ValueError: bad sample" in tail
+    assert "lockstep: rank 1 of 2 ended by ValueError" in tail
+
+
+def test_a_killed_rank_ends_all(script: Script) -> None:
+    path = script(
+        """
+        for k in range(10000):
+            step(tf.constant(1.0))
+            if rank == 1 and k == 5:
+                os.kill(os.getpid(), signal.SIGKILL)
+            time.sleep(0.01)
+        """
+    )
+    done = run(path)
+    assert done.returncode != 0
+    assert "mpiexec ended with exit code" in done.stderr
+
+
+def test_a_rank_that_stops_early_is_named(script: Script) -> None:
+    path = script(
+        """
+        for k in range(3 - rank):
+            step(tf.constant(1.0))
+        """
+    )
+    done = run(path)
+    assert done.returncode == 1
+    assert "do not make the same collective calls" in done.stderr
+    assert "rank 0: all_reduce (mean over 1 tensor) at" in done.stderr
+    assert "rank 1: the end of its script" in done.stderr
+
+
+def test_functions_that_differ_in_the_middle_are_named_at_once(script: Script) -> None:
+    path = script(
+        """
+        other = tf.function(lambda x: lockstep.all_reduce(x, "max"))
+        for k in range(3):
+            step(tf.constant(1.0))
+            other(tf.constant(1.0))
+        (other if rank == 1 else step)(tf.constant(1.0))
+        """
+    )
+    done = run(path)
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if "all_reduce (" in line and "train.py" in line]
+    assert any("rank 0: all_reduce (mean over 1 tensor) at" in line and "train.py:9" in line for line in lines)
+    assert any("rank 1: all_reduce (max over 1 tensor) at" in line and "train.py:11" in line for line in lines)
+
+
+def test_a_stall_ends_with_rank_and_call(script: Script) -> None:
+    path = script(
+        """
+        step(tf.constant(1.0))
+        if rank == 1:
+            time.sleep(300)
+        step(tf.constant(1.0))
+        """
+    )
+    done = run(path, LOCKSTEP_STALL_SECONDS="3")
+    assert done.returncode == 1
+    assert "rank 0 of 2 waited longer than 3 s for its peers in all_reduce (mean over 1 tensor)" in done.stderr
+
+
+def test_mpiexec_alone_is_enough(script: Script) -> None:
+    """No launcher of ours, no variable of ours; and lockstep may come after the first tensors."""
+    path = script("print(float(step(tf.constant(1.0 * rank))), flush=True)")
+    late = "import tensorflow as tf\nx = tf.constant(1.0)\n"
+    Path(path).write_text(late + Path(path).read_text())
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(
+        ["mpiexec", "-n", "2", sys.executable, path],
+        env=worker_environment(PATH=beside, **as_root),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["0.5", "0.5"]
+
+
+def test_a_process_that_is_alone_says_so() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import lockstep"],
+        env=worker_environment(LOCKSTEP_BACKEND="mpi"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "alone in its MPI job" in done.stderr
