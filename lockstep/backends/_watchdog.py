@@ -51,7 +51,9 @@ class Watchdog:
         self._sending = threading.Lock()
         self._whereabouts = Whereabouts(cluster.size)
         self._inquired = 0.0
-        self._stall: str | None = None
+        # On rank 0: the waits that their ranks have called too long, and what they said.
+        self._stalls: dict[int, tuple[Place, str]] = {}
+        self._told_stall = False
         self._last, self._since, self._reported = place(), time.monotonic(), False
         self._stopped = False
         self._wake_end, self._wake_start = socket.socketpair()
@@ -129,12 +131,14 @@ class Watchdog:
             self._whereabouts.waits[rank] = Place(*message["place"])
         elif kind == "moved":
             self._whereabouts.waits.pop(rank, None)
+            self._stalls.pop(rank, None)
         elif kind == "inquiry":
             self._send(_CHIEF, {"kind": "answer", "inquiry": message["inquiry"], "place": _fields(self._place())})
         elif kind == "answer":
             self._whereabouts.answer(rank, message["inquiry"], Place(*message["place"]))
         elif kind == "stalled":
-            self._begin_stall(message["text"])
+            self._stalls[rank] = (Place(*message["place"]), message["text"])
+            self._inquire()
         elif kind == "leaving":
             self._whereabouts.leave(rank, message["finished"])
         elif kind == "failed":
@@ -146,7 +150,7 @@ class Watchdog:
         """Report this rank's own waiting, and end what waits for too long."""
         place, now = self._place(), time.monotonic()
         if not place.is_same_wait(self._last):
-            self._last, self._since = place, now
+            self._last, self._since, self._told_stall = place, now, False
             if self._reported:
                 self._reported = False
                 self._report({"kind": "moved"})
@@ -160,9 +164,9 @@ class Watchdog:
         elif waited > self._stall_seconds + _ANSWER_SECONDS + 2.0:
             # Rank 0 should have ended the job by now.
             self._end(self._describe_stall(place), peer_lost=True)
-        elif waited > self._stall_seconds and self._stall is None:
-            self._stall = self._describe_stall(place)
-            self._report({"kind": "stalled", "text": self._stall})
+        elif waited > self._stall_seconds and not self._told_stall:
+            self._told_stall = True
+            self._report({"kind": "stalled", "text": self._describe_stall(place), "place": _fields(place)})
         elif waited > _REPORT_SECONDS and _CHIEF in self._whereabouts.left and place.call != END_OF_SCRIPT:
             self._end(f"rank 0 has come to the end of its script while this rank waits in {place.call}", True)
 
@@ -179,9 +183,13 @@ class Watchdog:
             f"peers in {place.call}{where}. LOCKSTEP_STALL_SECONDS sets the limit."
         )
 
-    def _begin_stall(self, text: str) -> None:
-        self._stall = text
-        self._inquire()
+    def _lasting_stall(self) -> str | None:
+        """What a rank said of a wait that it has not come out of since."""
+        answers = self._whereabouts.answers
+        for rank, (place, text) in self._stalls.items():
+            if rank not in answers or answers[rank].is_same_wait(place):
+                return text
+        return None
 
     def _inquire(self) -> None:
         self._inquired = time.monotonic()
@@ -199,8 +207,8 @@ class Watchdog:
                     + self._whereabouts.describe(),
                     peer_lost=self._whereabouts.some_have_left(),
                 )
-            elif self._stall is not None:
-                self._end(f"{self._stall}\n{self._whereabouts.describe()}", peer_lost=True)
+            elif (stall := self._lasting_stall()) is not None:
+                self._end(f"{stall}\n{self._whereabouts.describe()}", peer_lost=True)
         if self._whereabouts.are_suspicious() and late:
             self._inquire()
 
