@@ -18,6 +18,7 @@ import tensorflow as tf
 from lockstep import _keras
 from lockstep._agreement import agree, describe
 from lockstep._errors import LockstepError
+from lockstep._noise import noise_states, own_state
 from lockstep._variables import has_value, layer_class, storage, variables_of
 from lockstep._world import backend, check_root
 
@@ -61,7 +62,7 @@ def broadcast(values: Any, root_rank: int) -> None:
     if not owners:
         raise ValueError("lockstep.broadcast: nothing to broadcast, the list holds no variables")
     ready = [variable for variable in variables.values() if has_value(variable)]
-    _send(ready, root_rank)
+    _send(ready, root_rank, [owner for owner in owners if layer_class(owner) is not None])
     for owner in owners:
         if layer_class(owner) is not None:
             _mark_sent(owner)
@@ -73,8 +74,11 @@ def followed_layers() -> list[Any]:
 
 
 def broadcast_variables() -> list[Any]:
-    """All variables that were broadcast and still exist, and what the broadcast models have got since."""
-    return [variable for owner in [*_followed, *_loose.values()] for variable in variables_of(owner)]
+    """All variables that were broadcast and still exist, and what the broadcast models have got since; without the
+    random states that each rank has its own of."""
+    noise = {id(state) for layer in list(_followed) for state in noise_states(layer)}
+    variables = [variable for owner in [*_followed, *_loose.values()] for variable in variables_of(owner)]
+    return [variable for variable in variables if id(variable) not in noise]
 
 
 def _owners(values: Any) -> list[Any]:
@@ -90,16 +94,18 @@ def _is_optimizer(owner: Any) -> bool:
     return hasattr(owner, "apply_gradients")
 
 
-def _send(variables: list[Any], root_rank: int) -> None:
+def _send(variables: list[Any], root_rank: int, layers: list[Any]) -> None:
+    """Send variables, some of which belong to these layers."""
+    noise = {id(state) for layer in layers for state in noise_states(layer)}
     stores = [storage(variable) for variable in variables]
     with tf.init_scope():
         values = [tf.convert_to_tensor(store) for store in stores]
         agree(f"broadcast(root_rank={root_rank})", describe(values), _ADVICE)
         if not values:
             return
-        for store, value in zip(stores, backend().broadcast(values, root_rank)):
+        for variable, store, value in zip(variables, stores, backend().broadcast(values, root_rank)):
             if backend().rank != root_rank and store is not None:
-                store.assign(value)
+                store.assign(own_state(value, root_rank) if id(variable) in noise else value)
 
 
 def _follow(layer: Any, root_rank: int) -> None:
@@ -178,6 +184,6 @@ def _send_new() -> None:
         new = [v for v in variables_of(layer) if id(v) not in followed.sent]
         ready = [v for v in new if has_value(v)]
         if ready:
-            _send(ready, followed.root_rank)
+            _send(ready, followed.root_rank, [layer])
         if new:
             _mark_sent(layer)

@@ -205,12 +205,51 @@ def check_weights_in_mixed_precision() -> None:
         keras.mixed_precision.set_global_policy("float32")
 
 
-def check_dropout_state_is_sent() -> None:
-    start_differently()
-    model = keras.Sequential([layers.Input((3,)), layers.Dropout(0.5, seed=RANK), layers.Dense(2)])
+def masks(model: Any, steps: int) -> list[str]:
+    return [np.asarray(model(np.ones((16, 16), "float32"), training=True)).tobytes().hex() for _ in range(steps)]
+
+
+def check_each_rank_has_dropout_masks_of_its_own() -> None:
+    if LEGACY:
+        return
+    for model in (
+        keras.Sequential([layers.Input((16,)), layers.Dropout(0.5, seed=RANK)]),
+        keras.Sequential([layers.Dropout(0.5, seed=RANK)]),
+    ):
+        lockstep.broadcast(model)
+        everyone = of_all_ranks(masks(model, steps=3))
+        assert len({mask for drawn in everyone for mask in drawn}) == 3 * SIZE
+        lockstep.broadcast(model)
+        again = of_all_ranks(masks(model, steps=3))
+        assert len({mask for drawn in everyone + again for mask in drawn}) == 6 * SIZE
+
+
+def check_the_roots_dropout_is_that_of_one_process() -> None:
+    if LEGACY:
+        return
+    alone = keras.Sequential([layers.Input((16,)), layers.Dropout(0.5, seed=7)])
+    together = keras.Sequential([layers.Input((16,)), layers.Dropout(0.5, seed=7 + RANK)])
+    lockstep.broadcast(together)
+    assert (masks(alone, steps=2) == masks(together, steps=2)) == (RANK == 0)
+
+
+class Noisy(keras.Model):  # type: ignore[misc, name-defined]
+    """Draws from a generator of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = keras.random.SeedGenerator(RANK)
+
+    def call(self, inputs: Any) -> Any:
+        return inputs + keras.random.normal(tf.shape(inputs), seed=self.generator)
+
+
+def check_generators_of_the_script_stay_alike() -> None:
+    if LEGACY:
+        return
+    model = Noisy()
     lockstep.broadcast(model)
-    if not LEGACY:
-        assert_equal_on_all_ranks([np.asarray(model(BATCH, training=True))])
+    assert_equal_on_all_ranks([np.asarray(model(BATCH))])
 
 
 def check_copies_clones_and_files_of_a_followed_model() -> None:
