@@ -3,7 +3,8 @@
 Workers that start from different random weights apply equal updates to unequal models and never agree. All weights
 are sent, the statistics of BatchNormalization among them, and a model that gets its variables only with its first
 batch is synchronised at that moment. After weights are restored they are sent once more, with all else that the
-checkpoint holds, so that a file which only the chief can read, or has heard of, is enough.
+checkpoint holds, so that a file which only the chief can read, or has heard of, is enough; so are weights that
+`set_weights` takes from somewhere else than a model that is trained, and so broadcast, itself.
 
 before:
     model = keras.Sequential([keras.layers.Dense(10)])
@@ -206,13 +207,28 @@ def _is_rebound(facts: Facts, holder: Holder, later: Statement) -> bool:
 
 def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter]:
     trained = {facts.source(h.target) for h in holders}
-    for call in facts.files.restores:
+    for call in (*facts.files.restores, *_foreign_weights(facts)):
         parts = list(facts.files.restored(call))
         models = parts if any(_names_one_of(facts, part, trained) for part in parts) else []
         statement = _outside_of_conditions(facts, facts.tree.statement_of(call))
         if not models or _broadcasts(facts, facts.source(models[0]), facts.tree.block_of(statement), statement):
             continue
         yield InsertAfter(statement, (_call(facts, models),))
+
+
+def _foreign_weights(facts: Facts) -> Iterator[cst.Call]:
+    """The `model.set_weights(…)` that may give a model the weights of one that is not trained here: those differ from
+    worker to worker, as nothing broadcasts them."""
+    for call in facts.files.copies:
+        taken = [
+            part.func.value
+            for part in facts.origins.behind(call.args[0].value)
+            if isinstance(part, cst.Call)
+            and isinstance(part.func, cst.Attribute)
+            and part.func.attr.value == "get_weights"
+        ]
+        if not taken or not all(_is_broadcast_here(facts, t) for t in taken):
+            yield call
 
 
 def _outside_of_conditions(facts: Facts, statement: Statement) -> Statement:
@@ -228,6 +244,12 @@ def _outside_of_conditions(facts: Facts, statement: Statement) -> Statement:
 def _leaves(statement: cst.If | cst.Try) -> bool:
     """Whether a branch returns or raises, so that not all control comes out at the end."""
     return bool(m.findall(statement, m.Return() | m.Raise() | m.Break() | m.Continue()))
+
+
+def _is_broadcast_here(facts: Facts, model: cst.BaseExpression) -> bool:
+    """Whether the model is one of those that this rule broadcasts where they are made."""
+    origins = facts.trained.of(model)
+    return bool(origins) and all(origin in facts.trained.holders() for origin in origins)
 
 
 def _names_one_of(facts: Facts, model: cst.BaseExpression, names: set[str]) -> bool:

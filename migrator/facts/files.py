@@ -119,12 +119,24 @@ class Files:
                         break
         return found
 
+    @cached_property
+    def copies(self) -> list[cst.Call]:
+        """Calls that put weights that the script has in memory into a model."""
+        return [
+            call
+            for call in self.tree.calls
+            if isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "set_weights"
+            and call.args
+            and any(self.kinds.has_weights(owner) for owner in self.resolver.values(call.func.value))
+        ]
+
     def restored(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """The expressions for the models that a restoring call fills."""
         func = call.func
         if not isinstance(func, cst.Attribute):
             return
-        if func.attr.value in _MODEL_READERS:
+        if func.attr.value in (*_MODEL_READERS, "set_weights"):
             yield func.value
             return
         for owner in self.resolver.values(func.value):
