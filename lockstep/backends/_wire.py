@@ -12,7 +12,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,56 +21,82 @@ from mpi4py import MPI
 from lockstep._errors import MismatchError
 from lockstep.backends._call import Call
 from lockstep.backends._patience import Patience
+from lockstep.backends._result_memory import ResultMemory
 
 _OPERATIONS = {"sum": MPI.SUM, "mean": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN, "prod": MPI.PROD}
-# A part of this size is still in the cache when it is divided, and copied into the result.
+# A part of this size is still in the cache when it is divided.
 _PART_BYTES = 4 << 20
+# An array of this size is sent from where it lies; joining it with others would cost more than a message.
+_ALONE_BYTES = 256 << 10
 # A rank that waits with all its might takes the time of one that computes, where cores are few.
 _SPIN_SECONDS = 0.001
 _FIRST_NAP, _LONGEST_NAP = 0.00005, 0.002
 
 
 class Wire:
-    """This process's end of a communicator. Arrays are contiguous, of equal shape and dtype on all ranks."""
+    """This process's end of a communicator. Arrays are contiguous, of equal shapes and one dtype on all ranks."""
 
     def __init__(self, communicator: Any, patience: Patience) -> None:
         self._communicator = communicator
         self._patience = patience
         self._lock = threading.RLock()
+        self._memory = np.empty(0, np.uint8)
+        self._results = ResultMemory()
         self.rank = communicator.Get_rank()
         self.size = communicator.Get_size()
 
-    def reduce(self, array: np.ndarray, operation: str, call: Call) -> np.ndarray:
-        """Element-wise over the ranks."""
-        with self._exchange(call, f"{operation} {array.dtype}{array.shape}"):
-            result = np.empty_like(array)
-            source, target = array.reshape(-1), result.reshape(-1)
-            step = max(1, _PART_BYTES // array.itemsize)
-            for begin in range(0, source.size, step):
-                part = target[begin : begin + step]
-                self._finish(self._communicator.Iallreduce(source[begin : begin + step], part, _OPERATIONS[operation]))
-                if operation == "mean":
-                    np.divide(part, self.size, out=part)
-        return result
+    def reduce(self, arrays: Sequence[np.ndarray], operation: str, call: Call) -> list[np.ndarray]:
+        """Each element-wise over the ranks."""
+        with self._exchange(call, operation, arrays):
+            results = [self._results.empty_like(array) for array in arrays]
+            small = [i for i, array in enumerate(arrays) if array.nbytes < _ALONE_BYTES]
+            for i, array in enumerate(arrays):
+                if i not in small:
+                    self._reduce(array.reshape(-1), results[i].reshape(-1), operation)
+            if small:
+                joined = self._joined([arrays[i] for i in small])
+                self._reduce(joined, joined, operation)
+                for i, part in zip(small, _parts(joined, [arrays[i] for i in small])):
+                    np.copyto(results[i], part)
+        return results
 
     def gather(self, array: np.ndarray, call: Call) -> np.ndarray:
         """[k, ...] of each rank as [size * k, ...]."""
-        with self._exchange(call, f"gather {array.dtype}{array.shape}"):
+        with self._exchange(call, "gather", [array]):
             result = np.empty([self.size * array.shape[0], *array.shape[1:]], array.dtype)
             self._finish(self._communicator.Iallgather(array, result))
         return result
 
-    def broadcast(self, array: np.ndarray, root_rank: int, call: Call) -> np.ndarray:
-        """The root's array."""
-        with self._exchange(call, f"broadcast {root_rank} {array.dtype}{array.shape}"):
-            result = np.array(array)
-            self._finish(self._communicator.Ibcast(result, root_rank))
-        return result
+    def broadcast(self, arrays: Sequence[np.ndarray], root_rank: int, call: Call) -> list[np.ndarray]:
+        """The root's arrays."""
+        with self._exchange(call, f"broadcast {root_rank}", arrays):
+            joined = np.concatenate([array.reshape(-1) for array in arrays])
+            self._finish(self._communicator.Ibcast(joined, root_rank))
+        return _parts(joined, arrays)
+
+    def _joined(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """All elements in one vector, which the next call uses again: new memory would cost more than to fill it."""
+        nbytes = sum(array.nbytes for array in arrays)
+        if self._memory.nbytes < nbytes:
+            self._memory = np.empty(nbytes, np.uint8)
+        joined = self._memory[:nbytes].view(arrays[0].dtype)
+        return np.concatenate([array.reshape(-1) for array in arrays], out=joined)
+
+    def _reduce(self, source: np.ndarray, target: np.ndarray, operation: str) -> None:
+        """A vector into another one, or into itself."""
+        step = max(1, _PART_BYTES // source.itemsize)
+        for begin in range(0, source.size, step):
+            part = target[begin : begin + step]
+            sent = MPI.IN_PLACE if source is target else source[begin : begin + step]
+            self._finish(self._communicator.Iallreduce(sent, part, _OPERATIONS[operation]))
+            if operation == "mean":
+                np.divide(part, self.size, out=part)
 
     @contextlib.contextmanager
-    def _exchange(self, call: Call, what: str) -> Iterator[None]:
+    def _exchange(self, call: Call, what: str, arrays: Sequence[np.ndarray]) -> Iterator[None]:
+        shapes = " ".join(f"{array.dtype}{array.shape}" for array in arrays)
         with self._lock, self._patience.waiting_in(call):
-            self._compare(call, what)
+            self._compare(call, f"{what} {shapes}")
             yield
 
     def _compare(self, call: Call, what: str) -> None:
@@ -101,6 +127,12 @@ class Wire:
         """Wait for an exchange that all ranks have come to."""
         while not request.Test():
             os.sched_yield()
+
+
+def _parts(joined: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """A vector as arrays of these shapes, one after the other."""
+    ends = np.cumsum([array.size for array in like])
+    return [part.reshape(array.shape) for part, array in zip(np.split(joined, ends[:-1]), like)]
 
 
 @functools.lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from lockstep import _cluster
 from lockstep._errors import JoinError
-from lockstep.backends._buckets import buckets, pack, unpack
+from lockstep.backends._buckets import buckets
 from lockstep.backends._call import Call, call_of
 from lockstep.backends._order import ProgramOrder
 from lockstep.backends._patience import Patience
@@ -50,9 +50,8 @@ class MPICollectives:
         send = functools.partial(self._wire.reduce, operation=operation, call=named)
         with self._order.call() as call:
             for bucket in buckets(carried):
-                flat = pack([carried[i] for i in bucket])
-                total = call.run(functools.partial(_through_python, send, flat, flat.shape))
-                for i, part in zip(bucket, unpack(total, [carried[i] for i in bucket])):
+                parts = call.run(functools.partial(_through_python, send, [carried[i] for i in bucket]))
+                for i, part in zip(bucket, parts):
                     reduced[i] = _from_carrier(part, tensors[i].shape, tensors[i].dtype)
         return reduced
 
@@ -63,8 +62,8 @@ class MPICollectives:
         )
         shape = [None if tensor.shape[0] is None else self.size * tensor.shape[0], *tensor.shape[1:]]
         with self._order.call() as call:
-            rows = call.run(functools.partial(_through_python, send, _to_carrier(tensor), shape))
-        return _from_carrier(rows, shape, tensor.dtype)
+            rows = call.run(functools.partial(_through_python, lambda arrays: [send(*arrays)], [_to_carrier(tensor)]))
+        return _from_carrier(rows[0], shape, tensor.dtype)
 
     def broadcast(self, tensors: Sequence[Any], root_rank: int) -> list[Any]:
         refuse_xla("broadcast")
@@ -74,9 +73,8 @@ class MPICollectives:
         send = functools.partial(self._wire.broadcast, root_rank=root_rank, call=named)
         with self._order.call() as call:
             for bucket in buckets(carried):
-                flat = pack([carried[i] for i in bucket])
-                value = call.run(functools.partial(_through_python, send, flat, flat.shape))
-                for i, part in zip(bucket, unpack(value, [carried[i] for i in bucket])):
+                parts = call.run(functools.partial(_through_python, send, [carried[i] for i in bucket]))
+                for i, part in zip(bucket, parts):
                     sent[i] = _from_carrier(part, tensors[i].shape, tensors[i].dtype)
         return sent
 
@@ -107,12 +105,11 @@ class MPICollectives:
         self._communicator.Abort(1)
 
 
-def _through_python(send: Any, tensor: Any, shape: Any) -> Any:
-    """What send, which takes and gives a numpy array, makes of the tensor: a tensor of the same dtype."""
+def _through_python(send: Any, tensors: Sequence[Any]) -> list[Any]:
+    """What send makes of the tensors, which takes and gives as many numpy arrays; the dtypes stay, shapes get lost."""
     if tf.executing_eagerly():
-        return tf.convert_to_tensor(send(tensor.numpy()))
-    result = tf.numpy_function(send, [tensor], tensor.dtype)
-    result.set_shape(shape)
+        return [tf.convert_to_tensor(array) for array in send([tensor.numpy() for tensor in tensors])]
+    result: list[Any] = tf.numpy_function(lambda *arrays: send(arrays), tensors, [tensor.dtype for tensor in tensors])
     return result
 
 
