@@ -17,8 +17,7 @@ after:
 Leaves alone: gradients that are only looked at (penalties, saliency maps); gradients that move an input instead of
 weights (style transfer); what is reduced already, or applied by a distributed optimizer.
 Refuses: an update whose gradients cannot be followed back to a tape; a loss of which it cannot be seen whether it is
-a mean or a sum over the batch, and one that is neither (a sum plus a penalty on the weights, a ratio of two sums
-over the batch, the root of a mean).
+a mean or a sum over the batch, and one that is neither (a ratio of two sums of predictions, the root of a mean).
 """
 
 from __future__ import annotations

@@ -58,6 +58,11 @@ def quotient(over: str, under: str) -> str:
     return UNSPLIT if under in (MEAN, SUM, MIXED, UNSPLIT) else SAMPLES if over == SAMPLES else DATA
 
 
+def counted_together(kind: str) -> str:
+    """A number of which every worker takes the mean over the workers: a sum then is what N-th parts are divided by."""
+    return COUNT if kind == SUM else FREE if kind == MEAN else kind
+
+
 def alternatives(kinds: list[str]) -> str:
     present = list(dict.fromkeys(kinds))
     if len(present) == 1:

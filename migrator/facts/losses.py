@@ -28,11 +28,13 @@ from migrator.facts.loss_kinds import (
     SUM,
     UNSPLIT,
     alternatives,
+    counted_together,
     product,
     quotient,
     sum_of,
 )
 from migrator.facts.minibatches import MinibatchFinder
+from migrator.facts.normalisers import Normalisers
 from migrator.facts.penalties import Penalties
 from migrator.facts.ranks import Ranks
 from migrator.facts.resolve import Resolver
@@ -76,8 +78,12 @@ class Losses:
         # Penalties that are counted by parts, beside what the script itself divides by the number of workers.
         self._shared: set[cst.CSTNode] = set()
         self._collected: list[cst.BaseExpression] = []
+        self._divisors: list[cst.BaseExpression] = []
         self._functions = LossFunctions(self.kind)
         self._penalties = Penalties(tree, resolver, self.kind)
+        self._normalisers = Normalisers(tree, resolver, kinds, training, self._penalties)
+        # Divisors that all workers count together.
+        self._counted: set[cst.CSTNode] = set()
 
     def of_tape(self, call: cst.Call) -> str:
         """The kind of the loss that `tape.gradient(loss, …)` differentiates, as the code under the tape computes it."""
@@ -107,7 +113,9 @@ class Losses:
         self._bodies = [reached for body in bodies for reached in self._training.reached_from(body)]
         try:
             kind = alternatives([self.kind(loss) for loss in losses]) if losses else DATA
-            return SUM if kind == UNSPLIT and self._shares_of(losses) else kind
+            if kind == UNSPLIT:
+                return SUM if self._shares_of(losses) else self._kind_counted(losses)
+            return kind
         finally:
             self._bodies = []
             self._known.clear()
@@ -115,6 +123,32 @@ class Losses:
     def of_number(self, node: cst.BaseExpression) -> str:
         """The kind of a number that the script decides by or tells."""
         return self._kind_within([node], [])
+
+    def normalisers(self, update: Update) -> list[cst.BaseExpression]:
+        """What losses of the update are divided by that the workers have to count together: see normalisers.py."""
+        self._divisors.clear()
+        for gradients in update.gradients:
+            for call in gradients.tape_calls:
+                self.of_tape(call)
+        return list(dict.fromkeys(self._divisors))
+
+    def _kind_counted(self, losses: Sequence[cst.BaseExpression]) -> str:
+        """The kind of the losses once the workers count together what they are divided by."""
+        divisors = self._normalisers.of(losses, self._bodies)
+        self._counted.update(divisors)
+        self._known.clear()
+        try:
+            kind = alternatives([self.kind(loss) for loss in losses]) if divisors else UNSPLIT
+            if kind == MEAN:
+                self._divisors.extend(divisors)
+            return kind if kind == MEAN else UNSPLIT
+        finally:
+            self._counted.clear()
+            self._known.clear()
+
+    def _divisor(self, node: cst.BaseExpression) -> str:
+        counted = node if node in self._counted else self._normalisers.counted_in(node)
+        return self.kind(node) if counted is None else counted_together(self.kind(counted))
 
     def penalties(self, update: Update) -> list[cst.BaseExpression]:
         """The penalties in losses of the update that are sums over the batch otherwise: summed over N workers, each
@@ -249,7 +283,7 @@ class Losses:
             return sum_of([before, added])
         if isinstance(node.operator, cst.MultiplyAssign):
             return product(before, added)
-        return quotient(before, added) if isinstance(node.operator, cst.DivideAssign) else DATA
+        return quotient(before, self._divisor(node.value)) if isinstance(node.operator, cst.DivideAssign) else DATA
 
     def _before(self, binding: Binding) -> str:
         """What the name was before an augmented assignment."""
@@ -325,7 +359,9 @@ class Losses:
         if isinstance(node.operator, cst.Multiply):
             return product(left, right)
         if isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
-            return SHARED if left == PENALTY and self._ranks.depends_on_size(node.right) else quotient(left, right)
+            if left == PENALTY and self._ranks.depends_on_size(node.right):
+                return SHARED
+            return quotient(left, self._divisor(node.right))
         if isinstance(node.operator, cst.MatrixMultiply):
             return self._functions.matrix_product([left, right])
         if {left, right} & {MEAN, SUM, MIXED, UNSPLIT}:

@@ -31,6 +31,17 @@ class Penalties:
         """The largest expressions that are a penalty and are added up in the loss, as the code in `bodies` has it."""
         return list(dict.fromkeys(self._terms(loss, bodies, set())))
 
+    def parts(self, loss: cst.CSTNode, bodies: Sequence[cst.CSTNode]) -> list[cst.CSTNode]:
+        """The loss and all that is added up in it, as the code in `bodies` has it."""
+        found: dict[cst.CSTNode, None] = {}
+        stack = [loss]
+        while stack:
+            node = stack.pop()
+            if node not in found:
+                found[node] = None
+                stack.extend(self._parts(node, bodies))
+        return list(found)
+
     def _terms(
         self, node: cst.CSTNode, bodies: Sequence[cst.CSTNode], seen: set[cst.CSTNode]
     ) -> Iterator[cst.BaseExpression]:
