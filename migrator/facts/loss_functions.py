@@ -170,6 +170,26 @@ class LossFunctions:
         return UNSPLIT if any(k in (COUNT, MEAN, SUM, MIXED, UNSPLIT) for k in given) else kind
 
 
+def loss_object(path: str, call: cst.Call) -> str:
+    """What a loss object of Keras's that this call makes gives for samples."""
+    if not api.is_split_loss(path):
+        return UNSPLIT
+    reduction = argument(call, "reduction")
+    if reduction is None:
+        return MEAN
+    text = reduction.value
+    name = (
+        text.evaluated_value
+        if isinstance(text, cst.SimpleString)
+        else text.attr.value
+        if isinstance(text, cst.Attribute)
+        else ""
+    )
+    return {"none": SAMPLES, "sum": SUM, "auto": MEAN, "sum_over_batch_size": MEAN, "mean": MEAN}.get(
+        str(name).lower(), DATA
+    )
+
+
 def _integers(node: cst.BaseExpression) -> list[int] | None:
     def each() -> Iterator[cst.BaseExpression]:
         if isinstance(node, (cst.Tuple, cst.List)):

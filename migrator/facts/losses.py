@@ -15,7 +15,7 @@ import libcst as cst
 from migrator.facts import api
 from migrator.facts.gradients import differentiated
 from migrator.facts.kinds import Kinds
-from migrator.facts.loss_functions import LossFunctions
+from migrator.facts.loss_functions import LossFunctions, loss_object
 from migrator.facts.loss_kinds import (
     COUNT,
     DATA,
@@ -334,7 +334,7 @@ class Losses:
             return alternatives([self.kind(r, path) for r in self.resolver.returned(function.node)])
         if isinstance(function, Result) and isinstance(function.function, External):
             if api.is_loss_class(function.function.path):
-                return self._functions.loss_of(_loss_object(function.function.path, function.call), call)
+                return self._functions.loss_of(loss_object(function.function.path, function.call), call)
             if function.function.path == "keras.losses.get":
                 return self._functions.loss_of(SAMPLES, call)
         if isinstance(function, Object) and self.resolver.derives_from(function.of, api.is_loss_class):
@@ -342,8 +342,17 @@ class Losses:
             inner = alternatives([self.kind(r) for r in self.resolver.returned(method)]) if method else MEAN
             return self._functions.loss_of(inner if inner in (SUM, MIXED, UNSPLIT) else MEAN, call)
         if isinstance(function, Member):
+            if function.name == "loss" and self.kinds.is_model(function.owner):
+                return self._compiled(function.owner, call)
             return self._method(function.name, call)
         return DATA
+
+    def _compiled(self, model: Value, call: cst.Call) -> str:
+        """What `self.loss(y, y_pred)` is, by the loss objects that the model is compiled with."""
+        given = [argument(c.call, "loss", 1) for c in self._training.compiles_of([model])]
+        values = [self.resolver.values(g.value) if g is not None else () for g in given]
+        kinds = [self._call_of(v, call, ()) for each in values for v in each]
+        return alternatives(kinds) if kinds and all(values) else DATA
 
     def _method(self, name: str, call: cst.Call) -> str:
         if name in _MODEL_LOSSES:
@@ -374,22 +383,3 @@ class Losses:
 def _is_replica_count(value: Value) -> bool:
     """One, of a strategy on one device."""
     return isinstance(value, Member) and value.name == "num_replicas_in_sync" and is_strategy(value.owner)
-
-
-def _loss_object(path: str, call: cst.Call) -> str:
-    if not api.is_split_loss(path):
-        return UNSPLIT
-    reduction = argument(call, "reduction")
-    if reduction is None:
-        return MEAN
-    text = reduction.value
-    name = (
-        text.evaluated_value
-        if isinstance(text, cst.SimpleString)
-        else text.attr.value
-        if isinstance(text, cst.Attribute)
-        else ""
-    )
-    return {"none": SAMPLES, "sum": SUM, "auto": MEAN, "sum_over_batch_size": MEAN, "mean": MEAN}.get(
-        str(name).lower(), DATA
-    )

@@ -156,6 +156,8 @@ class Obstacles:
         batch = pipeline.batch_steps[0] if pipeline.batch_steps else None
         after = pipeline.steps[pipeline.steps.index(batch) + 1 :] if batch is not None else pipeline.steps
         strange = next((s for s in after if s.method not in _AFTER_BATCH), None)
+        if strange is None and pipeline.regroups and self._trains_in_loop(consumption):
+            strange = batch  # each of the batches in a batch may be a step of its own
         if strange is None:
             return None
         return Refusal(
@@ -254,6 +256,12 @@ class Obstacles:
             loop = next(iter(self.tree.loops_around(reader)), None)
             return self.training.reached_from(loop.body) if loop is not None else []
         return self.training.reached_from(reader.body if isinstance(reader, cst.For) else self.tree.parent[reader])
+
+    def _trains_in_loop(self, consumption: Consumption) -> bool:
+        """Whether the code that runs for each batch makes its updates in a loop of its own."""
+        loops = (loop for body in self._step_bodies(consumption) for loop in m.findall(body, m.For() | m.While()))
+        bodies = [body for loop in loops for body in self.training.reached_from(loop)]
+        return any(self.tree.contains(body, site) for body in bodies for site in self.training.sites)
 
     def _uses_of(
         self, size: cst.BaseExpression, seen: tuple[cst.BaseExpression, ...] = ()

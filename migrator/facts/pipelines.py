@@ -20,6 +20,7 @@ from migrator.facts.vocabulary import Role
 
 # What cuts a dataset where it goes by the rank.
 _CUTTING = frozenset({"shard", "map", "filter", "skip", "take"})
+_MAKE_SAMPLES = frozenset({"map", "unbatch", "flat_map", "interleave"})
 # Iterating over these is iterating over their first argument.
 _ITERATION_WRAPPERS = frozenset(
     {
@@ -73,7 +74,20 @@ class Pipeline:
 
     @property
     def batch_steps(self) -> list[Step]:
-        return [s for s in self.steps if s.method in api.BATCHING]
+        """The steps that make the batches that are read; not those whose batches become samples of their own: sequences
+        that a `map` takes apart (`.batch(length + 1).map(split).batch(64)`), rows that are put together anew."""
+        batching = [i for i, s in enumerate(self.steps) if s.method in api.BATCHING]
+        last = batching[-1] if batching else 0
+        return [
+            self.steps[i]
+            for i in batching
+            if i == last or not any(s.method in _MAKE_SAMPLES for s in self.steps[i + 1 : last])
+        ]
+
+    @property
+    def regroups(self) -> bool:
+        """Whether what is read are batches of what were batches before."""
+        return len(self.batch_steps) < sum(s.method in api.BATCHING for s in self.steps)
 
     @property
     def _source_batches(self) -> bool:
