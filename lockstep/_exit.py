@@ -35,6 +35,8 @@ _LONGEST_QUOTE = 400
 # By this the launcher knows that another worker failed first.
 LAUNCHER_MARK = "a collective call with the other workers failed"
 _TENSORFLOW_LOSSES = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError")
+# What Horovod says in errors of other classes, whatever it was that ended the job.
+_OF_HOROVOD = ("Horovod has been shut down", "Horovod has not been initialized", "/gloo/transport/")
 _failed = False
 
 
@@ -65,6 +67,9 @@ def _report(error: BaseException, line: str) -> None:
         text = f"{here} ended{at} because {LAUNCHER_MARK}: {news.text if news else 'the first that ended says why'}"
     else:
         text = f"{here} ended by {type(error).__name__}{at}"
+        news = _news.wait_for_news(_NEWS_SECONDS) if _is_of_horovod(error) else None
+        if news is not None:
+            text += f": {news.text}"
         _news.tell_failure(f"{text}: {str(error)[:_LONGEST_QUOTE]}")
     print(f"lockstep: {text}", file=sys.stderr, flush=True)
 
@@ -73,10 +78,14 @@ def is_loss_of_peer(error: BaseException) -> bool:
     """Whether an error tells that another worker is gone, rather than what went wrong first."""
     if isinstance(error, LostWorkerError):
         return True
-    if type(error).__name__ not in _TENSORFLOW_LOSSES:
+    if type(error).__name__ not in _TENSORFLOW_LOSSES and not _is_of_horovod(error):
         return False
     news = _news.wait_for_news(_NEWS_SECONDS)
     return news is None or news.peer_lost
+
+
+def _is_of_horovod(error: BaseException) -> bool:
+    return any(text in str(error) for text in _OF_HOROVOD)
 
 
 def _leave(process: int) -> None:

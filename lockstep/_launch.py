@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import signal
 import socket
@@ -15,6 +16,7 @@ from types import FrameType
 
 from lockstep import _cluster, _nodes
 from lockstep._child import handling, settings
+from lockstep._horovod_rendezvous import rendezvous
 from lockstep._local_workers import POLL_SECONDS, LocalWorkers, Outcome
 from lockstep._nodes import Nodes
 
@@ -27,6 +29,7 @@ class Job:
     """What to run: `command` as so many workers on this machine, which is one of `nodes` that meet at `master`.
 
     max_restarts is how many times all workers are started anew after one has failed; that of node 0 counts.
+    backend is what connects the workers: tensorflow, or horovod on one node.
     """
 
     command: Sequence[str]
@@ -36,12 +39,13 @@ class Job:
     node_rank: int = 0
     master: str = ""
     max_restarts: int = 0
+    backend: str = "tensorflow"
 
 
 def launch(job: Job) -> int:
     """Run the job; returns the exit code: 0, or that of the worker that failed first in the last attempt.
 
-    Raises JoinError when the launchers of the nodes do not find each other.
+    Raises JoinError when the launchers of the nodes do not find each other, and when the backend is not installed.
     """
     interrupted: list[int] = []
     outcome: Outcome | None = None
@@ -78,10 +82,19 @@ def _attempt(job: Job, nodes: Nodes, restarts: int, interrupted: Sequence[int]) 
     addresses = nodes.agree_on_addresses(_free_ports(job.workers), lambda: bool(interrupted))
     if addresses is None:
         return None
+    with _connections(job, addresses) as connections:
+        workers = dict(_environments(addresses, connections, nodes.rank, restarts))
+        return _run(job, nodes, workers, restarts < job.max_restarts, interrupted)
+
+
+def _run(
+    job: Job, nodes: Nodes, environments: dict[int, dict[str, str]], may_restart: bool, interrupted: Sequence[int]
+) -> Outcome:
+    """Start the workers of this node, each rank with its environment, and wait for the end on all nodes."""
     workers = LocalWorkers()
     told = False
     try:
-        for rank, environment in _environments(addresses, nodes.rank, restarts):
+        for rank, environment in environments.items():
             if interrupted:
                 break
             workers.start(job.command, rank, environment, job.all_output or rank == 0)
@@ -94,7 +107,7 @@ def _attempt(job: Job, nodes: Nodes, restarts: int, interrupted: Sequence[int]) 
             if outcome is not None:
                 nodes.tell(outcome)
                 told = True
-            verdict = nodes.verdict(may_restart=restarts < job.max_restarts)
+            verdict = nodes.verdict(may_restart)
             if verdict is not None:
                 return verdict
             time.sleep(POLL_SECONDS)
@@ -102,18 +115,28 @@ def _attempt(job: Job, nodes: Nodes, restarts: int, interrupted: Sequence[int]) 
         workers.end()
 
 
-def _environments(addresses: Sequence[Sequence[str]], node: int, restarts: int) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rank and the environment of each worker of this node."""
+@contextlib.contextmanager
+def _connections(job: Job, addresses: Sequence[Sequence[str]]) -> Iterator[list[dict[str, str]]]:
+    """The settings by which each worker, in the order of ranks, finds the others; they can meet inside."""
     everyone = [address for of_node in addresses for address in of_node]
+    if len(everyone) == 1:
+        # Whatever launcher stands behind this one, it has not launched this process with others.
+        yield [{"LOCKSTEP_BACKEND": os.environ.get("LOCKSTEP_BACKEND", "single")}]
+    elif job.backend == "horovod":
+        with rendezvous(len(everyone)) as places:
+            yield [{**place, "LOCKSTEP_BACKEND": "horovod"} for place in places]
+    else:
+        tasks = [{"type": "worker", "index": rank} for rank in range(len(everyone))]
+        yield [{"TF_CONFIG": json.dumps({"cluster": {"worker": everyone}, "task": task})} for task in tasks]
+
+
+def _environments(
+    addresses: Sequence[Sequence[str]], connections: Sequence[dict[str, str]], node: int, restarts: int
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rank and the environment of each worker of this node."""
     first = sum(len(of_node) for of_node in addresses[:node])
     for local_rank in range(len(addresses[node])):
-        environment = settings(len(addresses[node]))
-        if len(everyone) > 1:
-            task = {"type": "worker", "index": first + local_rank}
-            environment["TF_CONFIG"] = json.dumps({"cluster": {"worker": everyone}, "task": task})
-        else:
-            # Whatever launcher stands behind this one, it has not launched this process with others.
-            environment.setdefault("LOCKSTEP_BACKEND", "single")
+        environment = {**settings(len(addresses[node])), **connections[first + local_rank]}
         environment["LOCKSTEP_LOCAL_RANK"] = str(local_rank)
         environment["LOCKSTEP_LOCAL_SIZE"] = str(len(addresses[node]))
         environment["LOCKSTEP_RESTARTS"] = str(restarts)

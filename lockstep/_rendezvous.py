@@ -30,11 +30,24 @@ def meet(cluster: Cluster, seconds: float) -> dict[int, Connection]:
     Raises JoinError when some have not come after so many seconds (on all that have), when this worker's port is
     taken, and when two workers do not belong together: another cluster, another version of lockstep, one rank twice.
     """
-    deadline = time.monotonic() + seconds
     with _listen(cluster) as listener:
         if cluster.rank == 0:
-            return _gather_workers(cluster, listener, deadline, seconds)
-    return {0: _find_chief(cluster, deadline, seconds)}
+            return meet_at(listener, cluster, seconds)
+    return meet_at(None, cluster, seconds)
+
+
+def meet_at(listener: socket.socket | None, cluster: Cluster, seconds: float) -> dict[int, Connection]:
+    """`meet` where rank 0 listens already, the others not at all. Closes the listener."""
+    deadline = time.monotonic() + seconds
+    if listener is None:
+        return {0: _find_chief(cluster, deadline, seconds)}
+    with listener:
+        return _gather_workers(cluster, listener, deadline, seconds)
+
+
+def listen() -> socket.socket:
+    """A server at a port that the system chooses."""
+    return _server(0)
 
 
 def _listen(cluster: Cluster) -> socket.socket:

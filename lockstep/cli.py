@@ -11,6 +11,8 @@ from lockstep._errors import JoinError
 from lockstep._launch import Job
 from lockstep._version import __version__
 
+_OTHER_LAUNCHERS = {"mpi": "mpiexec --hostfile", "horovod": "horovodrun -H"}
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="lockstep")
@@ -32,7 +34,7 @@ def main() -> None:
 )
 @click.option(
     "--backend",
-    type=click.Choice(["tensorflow", "mpi"]),
+    type=click.Choice(["tensorflow", "mpi", "horovod"]),
     default="tensorflow",
     show_default=True,
     help="What carries the collectives; mpi starts the workers through mpiexec.",
@@ -74,10 +76,11 @@ def run(
         raise click.UsageError(f"--node-rank {node_rank} is not below --nnodes {nnodes}")
     if nnodes > 1 and not master:
         raise click.UsageError("--nnodes needs --master HOST:PORT, an address of node 0 that all machines can reach")
-    if backend == "mpi" and nnodes > 1:
-        raise click.UsageError("--backend mpi starts workers on this machine only; for several, use mpiexec --hostfile")
+    if nnodes > 1 and backend in _OTHER_LAUNCHERS:
+        other = _OTHER_LAUNCHERS[backend]
+        raise click.UsageError(f"--backend {backend} starts workers on this machine only; for several, use {other}")
     command = [sys.executable, *(["-m"] if module else []), script, *arguments]
-    job = Job(command, workers, all_output, nnodes, node_rank, master, max_restarts)
+    job = Job(command, workers, all_output, nnodes, node_rank, master, max_restarts, backend)
     try:
         sys.exit((_mpirun if backend == "mpi" else _launch).launch(job))
     except JoinError as error:

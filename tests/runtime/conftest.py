@@ -59,6 +59,8 @@ class Job:
             return "tf.keras is Keras 2 here in any case"
         if self.backend == "mpi":
             return why_no_mpi()
+        if self.backend == "horovod":
+            return why_no_horovod()
         return ""
 
 
@@ -68,6 +70,11 @@ def why_no_mpi() -> str:
         return "mpi4py is not installed"
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     return "" if shutil.which("mpiexec", path=beside) else "there is no mpiexec"
+
+
+def why_no_horovod() -> str:
+    """What this machine lacks for the backend horovod; empty if nothing."""
+    return "" if find_spec("horovod") else "Horovod is not installed (`make test-horovod` builds it)"
 
 
 def _tensorflow_version() -> tuple[int, ...]:
@@ -110,7 +117,7 @@ class Outcomes:
                 "PYTHONPATH": os.pathsep.join(map(str, (PROJECT, HERE, STAND_IN))),
             }
         program = str(HERE / "programs" / f"{job.program}.py")
-        backend = ("--backend", "mpi") if job.backend == "mpi" else ()
+        backend = ("--backend", job.backend) if job.backend in ("mpi", "horovod") else ()
         done = launch("-n", str(job.workers), *backend, "--all-output", program, **environment)
         files = [folder / f"{rank}.json" for rank in range(job.workers)]
         ranks = [json.loads(file.read_text()) if file.exists() else {} for file in files]

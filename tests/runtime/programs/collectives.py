@@ -187,6 +187,25 @@ def check_in_loops_and_branches_of_a_function() -> None:
         np.testing.assert_allclose(result, [(MEAN_RANK + 4) * factor])
 
 
+def check_calls_that_are_useless_or_alike_on_one_rank_only() -> None:
+    """TensorFlow must not leave them out, nor make one of two: the other ranks make them all."""
+
+    @tf.function
+    def step(x: tf.Tensor) -> list[tf.Tensor]:
+        lockstep.gather(x)
+        if RANK == 0:
+            lockstep.all_reduce(x, "max")
+        else:
+            unread = lockstep.all_reduce(x, "max")
+            x += 0 * unread
+        sums = [lockstep.all_reduce(tf.constant([1.0 * RANK]), "sum"), lockstep.all_reduce(tf.constant([0.0]), "sum")]
+        return [*sums, lockstep.all_reduce(x, "sum")]
+
+    for _ in range(3):
+        first, second, third = step(tf.constant([1.0]))
+        assert (first.numpy(), second.numpy(), third.numpy()) == ([SUM_RANK], [0], [SIZE])
+
+
 def check_shapes_known_only_at_run_time() -> None:
     @tf.function(input_signature=[tf.TensorSpec([None, 2]), tf.TensorSpec([])])
     def step(x: tf.Tensor, y: tf.Tensor) -> list[tf.Tensor]:
