@@ -59,6 +59,7 @@ def broadcast_weights(facts: Facts) -> Findings:
 
 def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAfter]) -> Findings:
     variables: dict[cst.CSTNode, list[Holder]] = defaultdict(list)
+    whole: dict[InsertAfter, None] = {}  # of a list, each model in it is a holder
     for holder in holders:
         block = facts.tree.block_of(holder.statement)
         if _is_broadcast(facts, holder, block) or _is_repeated(facts, holder, restored):
@@ -75,7 +76,8 @@ def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAf
             if not _broadcasts(facts, name, facts.tree.block_of(statement)):
                 yield InsertAfter(statement, (facts.call("broadcast", name),))
         else:
-            yield InsertAfter(_built(facts, holder), (_call(facts, [holder.target]),))
+            whole.setdefault(InsertAfter(_built(facts, holder), (_call(facts, [holder.target]),)))
+    yield from whole
     for group in variables.values():
         yield InsertAfter(group[-1].statement, (_call(facts, [h.target for h in group]),))
 
@@ -90,7 +92,8 @@ def _is_broadcast(facts: Facts, holder: Holder, block: cst.CSTNode) -> bool:
         names = list(facts.tree.names_in(part))
         if not isinstance(holder.target, cst.Name) or not names:
             return True
-        if any(facts.tree.statement_of(b.node) is holder.statement for b in facts.resolver.reaching(names[0])):
+        reaching = facts.resolver.reaching(names[0])
+        if any(b.target is holder.target or facts.tree.statement_of(b.node) is holder.statement for b in reaching):
             return True
     return False
 
@@ -149,15 +152,17 @@ def _made_late(facts: Facts, holder: Holder) -> Refusal | None:
 def _trained_at_once(facts: Facts, holder: Holder) -> Refusal | None:
     """`model = build(); model.fit(x)`: a statement of its own would come too late."""
     line = holder.statement
-    if isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1:
-        bodies = [body for small in line.body for body in facts.training.reached_from(small)]
-        if any(facts.tree.contains(body, site) for body in bodies for site in facts.training.sites):
-            return Refusal(
-                holder.target,
-                "this line makes the model and trains it, too, so there is no place for a broadcast between",
-                "give each statement a line of its own",
-                breaks_training=True,
-            )
+    is_line = isinstance(line, cst.SimpleStatementLine)
+    parts = line.body if isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1 else () if is_line else [line]
+    bodies = [body for part in parts for body in facts.training.reached_from(part)]
+    if any(facts.tree.contains(body, site) for body in bodies for site in facts.training.sites):
+        return Refusal(
+            holder.target,
+            f"this {'line makes the model' if is_line else 'loop makes models'} and trains "
+            f"{'it' if is_line else 'them'}, too, so there is no place for a broadcast between",
+            "give each statement a line of its own" if is_line else "make all models before the loop that trains them",
+            breaks_training=True,
+        )
     return None
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
-from typing import cast
 
 import libcst as cst
 
@@ -33,10 +31,11 @@ class BatchSources:
         self.tree = tree
         self.resolver = resolver
         self.rows = rows
+        self.generators = rows.generators
 
     def is_source(self, node: cst.BaseExpression) -> bool:
         """Whether `fit` takes its batches from this one by one: it is no array and no dataset."""
-        return self.is_sequence(node) or bool(self.generators(node))
+        return self.is_sequence(node) or bool(self.generators.of(node))
 
     def is_sequence(self, node: cst.BaseExpression) -> bool:
         """A Keras Sequence (PyDataset) of the script's own, or what an image generator's `flow` gives."""
@@ -45,35 +44,6 @@ class BatchSources:
     def _is_sequence(self, value: Value) -> bool:
         return isinstance(value, Object) and self.resolver.derives_from(value.of, _SEQUENCES.__contains__)
 
-    def generators(self, node: cst.CSTNode) -> list[cst.FunctionDef]:
-        """The generator functions of the script whose generator the expression is."""
-        if isinstance(node, cst.Call):
-            functions = [v.node for v in self.resolver.values(node.func) if isinstance(v, Function)]
-            return [f for f in functions if isinstance(f, cst.FunctionDef) and f in self._yields]
-        return [f for made in self.made(node) for f in self.generators(made)] if isinstance(node, cst.Name) else []
-
-    def made(self, node: cst.Name) -> list[cst.Call]:
-        """The calls that made what the name stands for, as far as each is seen."""
-        found = []
-        for binding in self.resolver.reaching(node):
-            given = self.resolver.given(cast(cst.Param, binding.node)) if binding.kind == "param" else [binding.value]
-            for value in given:
-                if isinstance(value, cst.Call) and not binding.path:
-                    found.append(value)
-                elif isinstance(value, cst.Name) and value is not node and not binding.path:
-                    found.extend(self.made(value))
-        return found
-
-    @cached_property
-    def _yields(self) -> dict[cst.FunctionDef, list[cst.Yield]]:
-        found: dict[cst.FunctionDef, list[cst.Yield]] = {}
-        for node in self.tree.order:
-            if isinstance(node, cst.Yield):
-                function = self.tree.function_of(node)
-                if function is not None:
-                    found.setdefault(function, []).append(node)
-        return found
-
     # -- in loops of the script's own ----------------------------------------------------------------------------
 
     def gives_batches(self, node: cst.BaseExpression) -> bool:
@@ -81,12 +51,13 @@ class BatchSources:
         single samples."""
         if self.is_sequence(node) or self._splits(node):
             return True
-        functions = self.generators(node)
+        functions = self.generators.of(node)
         return bool(functions) and all(self._yields_rows(f) for f in functions)
 
     def _yields_rows(self, function: cst.FunctionDef) -> bool:
         return all(
-            isinstance(y.value, cst.BaseExpression) and self._are_rows(y.value) for y in self._yields.get(function, ())
+            isinstance(y.value, cst.BaseExpression) and self._are_rows(y.value)
+            for y in self.generators.yields.get(function, ())
         )
 
     def _are_rows(self, node: cst.BaseExpression) -> bool:
@@ -135,7 +106,7 @@ class BatchSources:
 
     def _run_for(self, node: cst.BaseExpression) -> list[cst.FunctionDef]:
         """The functions and methods that run while batches are drawn from the expression, or callbacks called."""
-        roots = list(self.generators(node))
+        roots = list(self.generators.of(node))
         for value in self._each(node):
             if isinstance(value, Object):
                 for cls in self.resolver.lineage(value.of):

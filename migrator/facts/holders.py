@@ -8,6 +8,7 @@ from typing import Union, cast
 
 import libcst as cst
 
+from migrator.facts.iteration import Iteration, Turn
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import Binding, Statement, Tree
@@ -47,6 +48,7 @@ class Holders:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
+        self._iteration = Iteration(tree, resolver)
 
     def of(self, expression: cst.CSTNode) -> list[Origin]:
         """The places where what the expression stands for is made or handed over, each once."""
@@ -86,6 +88,9 @@ class Holders:
             yield from self._trace_parameter(binding, seen, use)
         elif binding.kind == "assign" and binding.value is not None and not isinstance(binding.node, cst.NamedExpr):
             yield from self._trace_assignment(binding, seen)
+        elif binding.kind == "for" and binding.value is not None:
+            for turn in self._iteration.turns(binding.value, binding.path):
+                yield from self._trace_turn(turn, seen, use)
         else:
             yield Unheld(use, f"`{binding.name}` gets its value in a way that cannot be followed")
 
@@ -108,6 +113,16 @@ class Holders:
             yield Holder(target, self.tree.statement_of(binding.node), value=value)
         else:
             yield Unheld(target, f"`{binding.name}` gets its value in a way that cannot be followed")
+
+    def _trace_turn(self, turn: Turn, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
+        """What one turn of a loop gets: something with a name of its own, or a part of a list that has one."""
+        if isinstance(turn.node, (cst.Name, cst.Attribute)):
+            yield from self._trace(turn.node, seen)
+        elif turn.node is None or turn.within is None:
+            yield Unheld(use, "what the loop goes through cannot be followed")
+        else:
+            target = cast(cst.BaseExpression, turn.within.target)
+            yield Holder(target, turn.complete or self.tree.statement_of(turn.within.node), value=turn.node)
 
     def _trace_parameter(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
         param = cast(cst.Param, binding.node)

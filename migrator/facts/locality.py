@@ -10,6 +10,7 @@ from typing import Callable, TypeVar, cast
 import libcst as cst
 
 from migrator.facts import vocabulary
+from migrator.facts.iteration import Iteration
 from migrator.facts.kinds import calls
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
@@ -42,6 +43,7 @@ class Locality:
         self.resolver = resolver
         self.training = training
         self.sharding = sharding
+        self._iteration = Iteration(tree, resolver)
         self._known: dict[object, str] = {}
         # Of the evaluation that is going on: what it has found, and found before where it meets itself.
         self._found: dict[object, str] = {}
@@ -134,7 +136,9 @@ class Locality:
                 v == External("builtins.enumerate") for v in self.resolver.values(loop.iter.func)
             )
             return "" if counts and binding.path[:1] == (0,) else VALUE
-        return self.of(binding.value)
+        if binding.value is None:
+            return ""
+        return self.of(self._iteration.narrowed(binding.value, binding.path)[0])
 
     def _collected(self, container: cst.CSTNode) -> str:
         """`losses.append(loss)`, `logs["loss"] = loss`: a container is as local as what is put into it."""

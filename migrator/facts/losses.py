@@ -14,6 +14,7 @@ import libcst as cst
 
 from migrator.facts import api
 from migrator.facts.gradients import differentiated
+from migrator.facts.iteration import Iteration
 from migrator.facts.kinds import Kinds
 from migrator.facts.loss_functions import LossFunctions, loss_object
 from migrator.facts.loss_kinds import (
@@ -80,6 +81,7 @@ class Losses:
         self._collected: list[cst.BaseExpression] = []
         self._divisors: list[cst.BaseExpression] = []
         self._functions = LossFunctions(self.kind)
+        self._iteration = Iteration(tree, resolver)
         self._penalties = Penalties(tree, resolver, self.kind)
         self._normalisers = Normalisers(tree, resolver, kinds, training, self._penalties)
         # Divisors that all workers count together.
@@ -271,6 +273,9 @@ class Losses:
         if binding.kind == "param":
             return self._parameter(cast(cst.Param, binding.node), path)
         if binding.kind == "for" and binding.value is not None:
+            turns = self._iteration.turns(binding.value, (*binding.path, *path))
+            if all(turn.node is not None for turn in turns):
+                return alternatives([self.kind(turn.node) for turn in turns if turn.node is not None])
             inner = self.kind(binding.value)
             return inner if inner in (FREE, PENALTY) else DATA
         return DATA

@@ -18,7 +18,7 @@ from migrator.facts.kinds import Kinds, calls
 from migrator.facts.ranks import Ranks
 from migrator.facts.reading import Reading
 from migrator.facts.resolve import Resolver
-from migrator.facts.rows import RowFinder
+from migrator.facts.rows import RowFinder, Rows
 from migrator.facts.training import Training, Update
 from migrator.facts.tree import Binding, Statement, Tree, semantic_children
 from migrator.facts.values import Class, External, Function, Literal, Object, Result, Value
@@ -284,7 +284,7 @@ class MinibatchFinder:
                 return []
             if arg.star:
                 return None
-            if self.rows.of(arg.value) is not None:
+            if self._rows(arg.value):
                 batches.append(arg)
             elif not self._is_number_or_constant(arg.value):
                 return None
@@ -346,8 +346,8 @@ class MinibatchFinder:
     ) -> bool:
         """Whether the first axis is surely that of the samples: two arrays are cut by the same indices, or a Keras
         model or layer takes the batch as it is."""
-        cut = [self.rows.of(b) for b in batches]
-        if len({r.array for r in cut if r is not None}) > 1 and len({r.chosen for r in cut if r is not None}) == 1:
+        cut = [rows for b in batches for rows in self._rows(b)]
+        if len({rows.array for rows in cut}) > 1 and len({rows.chosen for rows in cut}) == 1:
             return True
         names = {b.value for b in batches if isinstance(b, cst.Name)} | set(parameters)
         return len(cut) == 1 and any(
@@ -357,6 +357,11 @@ class MinibatchFinder:
             and any(self.kinds.has_weights(v) for v in self.resolver.values(call.func))
             for call in self.tree.calls
         )
+
+    def _rows(self, node: cst.BaseExpression) -> list[Rows]:
+        """The rows that the expression is, or that are in the tuple that it is."""
+        rows = self.rows.of(node)
+        return [rows] if rows is not None else self.rows.parts(node)
 
     @staticmethod
     def _is_one_of(node: cst.BaseExpression, names: set[str], batches: Iterable[cst.BaseExpression]) -> bool:

@@ -11,6 +11,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.facts.generators import Generators
 from migrator.facts.kinds import calls, origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument, is_none
@@ -47,6 +48,7 @@ class RowFinder:
     def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self.tree = tree
         self.resolver = resolver
+        self.generators = Generators(tree, resolver)
         self._busy: set[cst.CSTNode] = set()
 
     def of(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> Rows | None:
@@ -98,6 +100,8 @@ class RowFinder:
                 return self.of(node.value) if first.step is None else None
             return Rows(self._text(node.value), self._text(first))
         index = cst.ensure_type(first, cst.Index).value
+        if isinstance(index, cst.Integer):
+            return self.of(node.value, (int(index.value),))
         if isinstance(index, cst.Ellipsis):
             return self.of(node.value)
         return Rows(self._text(node.value), self._text(index)) if self.are_indices(index) else None
@@ -148,6 +152,8 @@ class RowFinder:
             return _if_all(self.of(r, path) for f in own for r in self.resolver.returned(f))
         first = call.args[0].value if call.args else None
         names = {v.path for v in functions if isinstance(v, External)}
+        if names == {"builtins.next"} and first is not None:
+            return _if_all(self.of(y, path) for y in self._yielded(first)) if path else None
         if names:
             if first is None or path or not self._keeps(call, names):
                 return None
@@ -159,6 +165,24 @@ class RowFinder:
             if name in _KEEPING_METHODS or (name == "reshape" and self._opens_first_axis(call)):
                 return self.of(call.func.value)
         return None
+
+    def parts(self, node: cst.BaseExpression) -> list[Rows]:
+        """The rows in the tuple that `next` gives of a generator; empty where they are not all seen."""
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+            value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+            return self.parts(value) if isinstance(value, cst.Call) and not bindings[0].path else []
+        if not isinstance(node, cst.Call) or External("builtins.next") not in self.resolver.values(node.func):
+            return []
+        yielded = list(self._yielded(node.args[0].value)) if node.args else []
+        lengths = {len(y.elements) if isinstance(y, (cst.Tuple, cst.List)) else 0 for y in yielded}
+        found = [self.of(node, (i,)) for i in range(lengths.pop() if len(lengths) == 1 else 0)]
+        return [rows for rows in found if rows is not None] if all(found) else []
+
+    def _yielded(self, generator: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+        for function in self.generators.of(generator):
+            for each in self.generators.yields.get(function, ()):
+                yield each.value if isinstance(each.value, cst.BaseExpression) else each
 
     @staticmethod
     def _keeps(call: cst.Call, names: set[str]) -> bool:

@@ -84,6 +84,11 @@ class Trained:
         elif isinstance(node, (cst.List, cst.Tuple)):
             for element in node.elements:
                 yield from self._behind(element.value, seen)
+        elif isinstance(node, cst.Dict):
+            for pair in node.elements:
+                yield from self._behind(pair.value, seen)
+        elif isinstance(node, cst.DictComp):
+            yield from self._behind(node.value, seen)
         elif isinstance(node, cst.BinaryOperation):
             yield from self._behind(node.left, seen)
             yield from self._behind(node.right, seen)
