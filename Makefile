@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-matrix lint docs benchmarks clean
+.PHONY: demo test test-long test-matrix test-horovod lint docs benchmarks clean
 
 demo: $(VENV)/ready
 	$(BIN)/python benchmarks/demo.py
@@ -19,6 +19,10 @@ test-long: $(VENV)/ready
 test-matrix: $(VENV)/ready
 	$(BIN)/nox -t tensorflow -- $(if $(QUICK),quick)
 	$(if $(QUICK),,$(BIN)/nox -s openmpi)
+
+# The backend horovod, with a Horovod that is built first; needs a C++ compiler and about 10 minutes more, once.
+test-horovod: $(VENV)/ready
+	$(BIN)/nox -s horovod
 
 lint: $(VENV)/ready
 	$(BIN)/ruff check .

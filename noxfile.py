@@ -3,6 +3,7 @@
     nox -t tensorflow              # every TensorFlow whose Python is found on PATH or in pyenv; `make test-matrix`
     nox -t tensorflow -- quick     # what every backend has to pass, on TensorFlow's own collectives only
     nox -s openmpi                 # the backend mpi with Open MPI
+    nox -s horovod                 # the backend horovod: builds Horovod, about 10 minutes the first time
 
 What cannot be run here is named and skipped. `make test` itself runs on the newest TensorFlow.
 """
@@ -81,3 +82,29 @@ for _version in VERSIONS:
 def openmpi(session: nox.Session) -> None:
     session.install("tensorflow-cpu", "tf_keras", "mpi4py", "openmpi", *TOOLS)
     _test(session, "tests/runtime/test_mpi.py", "tests/runtime/test_programs.py", "-k", "mpi")
+
+
+# What builds Horovod 0.28.1: it uses modules of Python's that later versions of setuptools do not bring any more, and
+# says that it fits CMakes which version 4 has forgotten.
+HOROVOD_TOOLS = ("setuptools<70", "wheel", "cmake<4", "packaging")
+HOROVOD_OPTIONS = {
+    "HOROVOD_WITH_TENSORFLOW": "1",
+    "HOROVOD_WITH_GLOO": "1",
+    "HOROVOD_WITHOUT_MPI": "1",
+    "HOROVOD_WITHOUT_PYTORCH": "1",
+    "HOROVOD_WITHOUT_MXNET": "1",
+    "MAKEFLAGS": f"-j{os.cpu_count()}",
+}
+# The newest TensorFlow that it was made for, and the Pythons that both run on.
+HOROVOD_VERSION = Version("2.15.1", ("3.11", "3.10", "3.9"), ("numpy<2",))
+
+
+@nox.session(python=HOROVOD_VERSION.interpreter() or False)
+def horovod(session: nox.Session) -> None:
+    if HOROVOD_VERSION.interpreter() is None:
+        session.skip(f"no Python {' or '.join(HOROVOD_VERSION.pythons)} on PATH or in pyenv")
+    session.install(f"tensorflow-cpu=={HOROVOD_VERSION.tensorflow}", *HOROVOD_VERSION.packages, *HOROVOD_TOOLS)
+    session.install("--no-build-isolation", "horovod==0.28.1", env=HOROVOD_OPTIONS)
+    session.install("scikit-learn", "libcst", *TOOLS)
+    _test(session, "tests/runtime/test_horovod.py", "tests/equality/test_under_horovodrun.py")
+    _test(session, "tests/runtime/test_programs.py", "-k", "horovod")

@@ -49,7 +49,8 @@ STAND_INS = Path(__file__).resolve().parents[1] / "stand_in"
 
 def rank_of_this_process() -> int:
     """The rank as the environment tells it: this runs before the script may import lockstep."""
-    return int(json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {}).get("index", 0))
+    task = json.loads(os.environ.get("TF_CONFIG", "{}")).get("task", {})
+    return int(task.get("index", os.environ.get("HOROVOD_RANK", 0)))
 
 
 def stand_in_for_npus() -> None:

@@ -67,12 +67,13 @@ def train(
     fill_up: int = 1,
     stand_in: bool = False,
     warm: Path | None = None,
+    horovodrun: bool = False,
 ) -> list[Trained]:
     """Run `script` in the new folder `folder`; what each rank trained, in the order of the ranks.
 
-    With `workers` the script is started by `lockstep run`, else as `python script` would be. With `stand_in`,
-    npu_device is its stand-in. With `warm`, the socket of a server of warm_start.py, each process starts with
-    TensorFlow imported.
+    With `workers` the script is started by `lockstep run`, or by `horovodrun`, else as `python script` would be. With
+    `stand_in`, npu_device is its stand-in. With `warm`, the socket of a server of warm_start.py, each process starts
+    with TensorFlow imported.
 
     Raises RunFailedError if it fails, or if it has not ended in time.
     """
@@ -82,9 +83,14 @@ def train(
     command += ["--record", str(folder), "--seed", str(SEED)]
     command += ["--without-randomness"] * without_randomness + ["--samples"] * samples
     command += ["--stand-in"] * stand_in + ["--fill-up", str(fill_up), str(script)]
-    if workers is not None:
-        command = ["-m", "lockstep", "run", "-n", str(workers), *command]
-    run([sys.executable, *command], working_directory)
+    if horovodrun:
+        launcher = Path(sys.executable).with_name("horovodrun")
+        command = [str(launcher), "--gloo", "-np", str(workers), sys.executable, *command]
+    elif workers is not None:
+        command = [sys.executable, "-m", "lockstep", "run", "-n", str(workers), *command]
+    else:
+        command = [sys.executable, *command]
+    run(command, working_directory)
     return [Trained.read(folder / f"rank-{rank}.npz") for rank in range(workers or 1)]
 
 
