@@ -1,5 +1,7 @@
 """Training steps on several workers: lockstep against MultiWorkerMirroredStrategy, Horovod and no communication.
 
+Horovod takes part where it is installed beside this Python: `make test-horovod` leaves one in .nox/horovod.
+
     python benchmarks/training.py                     # prints the tables
     python benchmarks/training.py --workers 2 --turns 1 --models large   # shorter
     python benchmarks/training.py --write             # also writes them to benchmarks/results/training.md
@@ -34,6 +36,7 @@ MODELS = {
 NAMES = {
     "tensorflow": "lockstep, tensorflow",
     "mpi": "lockstep, mpi",
+    "lockstep-horovod": "lockstep, horovod",
     "strategy": "MultiWorkerMirroredStrategy",
     "tuned-strategy": "the same, 4 MB packs",
     "horovod": "Horovod",
@@ -47,7 +50,7 @@ def contenders() -> list[str]:
     if find_spec("mpi4py") is None or _beside("mpiexec") is None:
         absent.add("mpi")
     if find_spec("horovod") is None:
-        absent.add("horovod")
+        absent |= {"horovod", "lockstep-horovod"}
     return [name for name in NAMES if name not in absent]
 
 
@@ -83,12 +86,12 @@ def _times(running: list[str], workers: int, model: str, style: str, turns: int)
 
 def _bandwidth(running: list[str]) -> list[str]:
     """How fast all-reduces of two workers are, beside a memcpy of as many bytes in each of them."""
-    engines = [name for name in ("tensorflow", "mpi") if name in running]
+    engines = [name for name in ("tensorflow", "mpi", "lockstep-horovod") if name in running]
     measured = {name: _run(f"bandwidth-{name}", 2, "loop", "small") for name in engines}
     lines = [
         "All-reduce of one float32 tensor in a function, 2 workers: MB/s of the tensor's bytes.",
         "",
-        "| bytes | " + " | ".join(engines) + " | memcpy |",
+        "| bytes | " + " | ".join(NAMES[name] for name in engines) + " | memcpy |",
         "|---|" + "---|" * (len(engines) + 1),
     ]
     for rows in zip(*measured.values()):
@@ -104,7 +107,8 @@ def _run(contender: str, workers: int, style: str, model: str) -> Any:
         command = [*_launcher(contender, workers), WORKER, contender, style, model, outcome.name]
         environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
         # Keras 2 for all: the strategy fails with the optimizers of Keras 3.
-        environment["TF_USE_LEGACY_KERAS"] = "1"
+        if find_spec("tf_keras") is not None:  # else TensorFlow is old enough to bring it itself
+            environment["TF_USE_LEGACY_KERAS"] = "1"
         environment["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
         if "strategy" in contender:
             # lockstep would join the cluster by itself; the strategy has to.
@@ -123,8 +127,8 @@ def _launcher(contender: str, workers: int) -> list[str]:
         return [sys.executable]
     if contender == "horovod":
         return [_beside("horovodrun") or "horovodrun", "--gloo", "-np", str(workers), sys.executable]
-    backend = ["--backend", "mpi"] if contender.endswith("mpi") else []
-    return [sys.executable, "-m", "lockstep", "run", "-n", str(workers), *backend]
+    backend = next((name for name in ("mpi", "horovod") if contender.endswith(name)), "tensorflow")
+    return [sys.executable, "-m", "lockstep", "run", "-n", str(workers), "--backend", backend]
 
 
 def _beside(command: str) -> str | None:

@@ -126,6 +126,7 @@ def bandwidth(style: str, model_name: str) -> list[tuple[int, float, float]]:
 WORK: dict[str, Callable[[str, str], Any]] = {
     "tensorflow": lockstep_training,
     "mpi": lockstep_training,
+    "lockstep-horovod": lockstep_training,
     "none": without_communication,
     "strategy": strategy_training,
     "tuned-strategy": tuned_strategy_training,
@@ -133,6 +134,7 @@ WORK: dict[str, Callable[[str, str], Any]] = {
     "alone": overhead_alone,
     "bandwidth-tensorflow": bandwidth,
     "bandwidth-mpi": bandwidth,
+    "bandwidth-lockstep-horovod": bandwidth,
 }
 
 
