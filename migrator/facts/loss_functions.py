@@ -15,6 +15,7 @@ from migrator.facts.loss_kinds import (
     FREE,
     MEAN,
     MIXED,
+    PARTS,
     PENALTY,
     SAMPLES,
     SUM,
@@ -140,7 +141,7 @@ class LossFunctions:
     def curved(self, args: list[cst.BaseExpression]) -> str:
         """An elementwise or unknown function: harmless on samples, not on what is already reduced."""
         kinds = [self.kind(a) for a in args]
-        if any(k in (MEAN, SUM, MIXED, UNSPLIT) for k in kinds):
+        if any(k in (MEAN, SUM, MIXED, UNSPLIT, PARTS) for k in kinds):
             return UNSPLIT
         if kinds and set(kinds) <= {FREE, PENALTY}:
             return PENALTY if PENALTY in kinds else FREE
@@ -154,6 +155,8 @@ class LossFunctions:
             return MEAN if reduction == MEAN and len(call.args) == 1 else UNSPLIT
         if inner in (FREE, PENALTY, MEAN, SUM, UNSPLIT):
             return inner  # a scalar already (or penalties alone): reducing it again changes nothing
+        if inner == PARTS:
+            return self._sum_of_parts(reduction, call)
         axis = argument(call, "axis", 1)
         if axis is None or (isinstance(axis.value, cst.Name) and axis.value.value == "None"):
             return reduction
@@ -162,12 +165,20 @@ class LossFunctions:
             return DATA  # whether the last axis of such a tensor is that of the samples is not seen
         return reduction if 0 in axes else SAMPLES
 
+    @staticmethod
+    def _sum_of_parts(reduction: str, call: cst.Call) -> str:
+        axis = argument(call, "axis", 1)
+        axes = _integers(axis.value) if axis is not None else [0]
+        if reduction != SUM or axes is None or min(axes) < 0:
+            return UNSPLIT
+        return MEAN if 0 in axes else PARTS
+
     # -- arithmetic ----------------------------------------------------------------------------------------------
 
     def loss_of(self, kind: str, call: cst.Call) -> str:
         """A loss of samples against samples; of anything that is not theirs alone it does not split."""
         given = [self.kind(a.value) for a in call.args]
-        return UNSPLIT if any(k in (COUNT, MEAN, SUM, MIXED, UNSPLIT) for k in given) else kind
+        return UNSPLIT if any(k in (COUNT, MEAN, SUM, MIXED, UNSPLIT, PARTS) for k in given) else kind
 
 
 def loss_object(path: str, call: cst.Call) -> str:

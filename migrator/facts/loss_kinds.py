@@ -9,6 +9,7 @@ PENALTY = "penalty"  # depends on the weights alone, as regularisers do
 SHARED = "shared"  # a penalty of which each worker counts its part: the sum over the workers is the whole
 SAMPLES = "samples"  # a value for each sample
 DATA = "data"  # some tensor, of which the text does not tell more
+PARTS = "parts"  # a value for each sample, divided by the number of samples: the sum over them is a mean
 MEAN = "mean"
 SUM = "sum"
 COUNT = "count"  # the number of samples in the batch at hand
@@ -26,7 +27,7 @@ def sum_of(kinds: Iterable[str]) -> str:
         present.discard(PENALTY)
     if not present:
         return FREE
-    if SAMPLES in present and not present & {UNSPLIT, SUM}:
+    if SAMPLES in present and not present & {UNSPLIT, SUM, PARTS}:
         return MIXED if present & {MEAN, MIXED} else SAMPLES
     if present == {DATA, MEAN}:
         return MIXED
@@ -43,18 +44,26 @@ def product(*kinds: str) -> str:
     if len(reduced) > 1:
         return UNSPLIT
     if reduced:
-        return UNSPLIT if COUNT in present or SAMPLES in present else reduced[0]
-    return next((k for k in (SAMPLES, DATA, COUNT) if k in present), present[0])
+        return UNSPLIT if {COUNT, SAMPLES, PARTS} & set(present) else reduced[0]
+    if PARTS in present and COUNT in present:
+        return UNSPLIT
+    return next((k for k in (PARTS, SAMPLES, DATA, COUNT) if k in present), present[0])
 
 
 def quotient(over: str, under: str) -> str:
     if under in (FREE, PENALTY):
         return under if over == FREE else over
     if under == COUNT:
-        return MEAN if over == SUM else UNSPLIT if over in (MEAN, MIXED, UNSPLIT) else over
+        if over in (SAMPLES, DATA):
+            return PARTS
+        return MEAN if over == SUM else UNSPLIT if over in (MEAN, MIXED, UNSPLIT, PARTS) else over
     if over in (MEAN, SUM, MIXED, UNSPLIT):
         # `/ args.batch_size` and the like: a number that the text does not show, but no tensor of the batch.
         return over if under == DATA and over in (MEAN, SUM) else UNSPLIT
+    if under == PARTS or (over == PARTS and under != DATA):
+        return UNSPLIT
+    if over == PARTS:
+        return PARTS
     return UNSPLIT if under in (MEAN, SUM, MIXED, UNSPLIT) else SAMPLES if over == SAMPLES else DATA
 
 

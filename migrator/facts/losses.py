@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import cast
 
 import libcst as cst
+import libcst.matchers as m
 
 from migrator.facts import api
 from migrator.facts.gradients import differentiated
@@ -23,6 +24,7 @@ from migrator.facts.loss_kinds import (
     FREE,
     MEAN,
     MIXED,
+    PARTS,
     PENALTY,
     SAMPLES,
     SHARED,
@@ -207,6 +209,8 @@ class Losses:
             return self.kind(node.elements[path[0]].value, path[1:]) if inside else DATA
         if isinstance(node, (cst.BaseNumber, cst.BaseString)):
             return FREE
+        if path and path[0] != 0 and isinstance(node, cst.Attribute) and node.attr.value == "shape":
+            return FREE  # `batch, length = x.shape`
         if isinstance(node, cst.Name):
             return self._name(node, path)
         if isinstance(node, cst.Call):
@@ -234,9 +238,12 @@ class Losses:
         if values and all(self.kinds.is_variable(v) for v in values):
             return PENALTY
         inner = self.kind(node.value)
-        if inner not in (SAMPLES, DATA):
-            return inner if inner in (FREE, PENALTY, COUNT, UNSPLIT) else DATA
         first = node.slice[0].slice
+        if inner == COUNT:  # of `tf.shape(x)[1]` the batch is no part
+            other = isinstance(first, cst.Index) and isinstance(first.value, (cst.Integer, cst.UnaryOperation))
+            return FREE if other and not m.matches(first, m.Index(m.Integer("0"))) else COUNT
+        if inner not in (SAMPLES, DATA):
+            return inner if inner in (FREE, PENALTY, UNSPLIT, PARTS) else DATA
         if isinstance(first, cst.Slice):
             return inner if first.lower is None and first.upper is None and first.step is None else UNSPLIT
         index = first.value if isinstance(first, cst.Index) else None
@@ -319,7 +326,9 @@ class Losses:
         if values and all(self.kinds.is_variable(v) or isinstance(v, Literal) for v in values):
             return PENALTY if any(self.kinds.is_variable(v) for v in values) else FREE
         kinds = [self._binding(binding, ()) for binding in self.resolver.bindings_of(node)]
-        return alternatives(kinds) if kinds else DATA
+        if kinds:
+            return alternatives(kinds)
+        return UNSPLIT if self.kind(node.value) == UNSPLIT else DATA  # `tf.math.top_k(losses, k=16).values`
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -346,6 +355,8 @@ class Losses:
             method = self.resolver.method(function.of, "call")
             inner = alternatives([self.kind(r) for r in self.resolver.returned(method)]) if method else MEAN
             return self._functions.loss_of(inner if inner in (SUM, MIXED, UNSPLIT) else MEAN, call)
+        if self.kinds.has_weights(function):
+            return UNSPLIT if UNSPLIT in [self.kind(a.value) for a in call.args] else DATA
         if isinstance(function, Member):
             if function.name == "loss" and self.kinds.is_model(function.owner):
                 return self._compiled(function.owner, call)
