@@ -25,6 +25,7 @@ class Run:
     fill_up: int = 1  # give one process the samples that so many workers train on
     target: str = "lockstep"  # the API that it is migrated to
     damage: str | None = None  # a function of lockstep whose calls are taken out again
+    own_python: bool = False  # start it as its user would, and not from a process that has imported TensorFlow
 
 
 class Campaign:
@@ -66,16 +67,8 @@ class Campaign:
             samples=run.samples,
             fill_up=run.fill_up,
             stand_in=run.target == "npu",
-            warm=self._warm_server.socket() if self._may_start_warm(run, script) else None,
+            warm=self._warm_server.socket() if _may_start_warm(run, script) else None,
         )
-
-    def _may_start_warm(self, run: Run, script: Path) -> bool:
-        """Not where a script runs as it is in one process: that is compared as its user would run it.
-
-        Nor where the script decides which Keras TensorFlow is to import.
-        """
-        as_it_is = run.workers is None and not run.without_randomness
-        return not as_it_is and b"TF_USE_LEGACY_KERAS" not in script.read_bytes()
 
     def _migrate(self, name: str, target: str) -> Path:
         with self._migrating:
@@ -87,3 +80,8 @@ class Campaign:
                 migrate(source, destination, target)
                 self._migrated[name, target] = destination if source is script else destination / script.name
             return self._migrated[name, target]
+
+
+def _may_start_warm(run: Run, script: Path) -> bool:
+    """Not where the script decides which Keras TensorFlow is to import."""
+    return not run.own_python and b"TF_USE_LEGACY_KERAS" not in script.read_bytes()

@@ -46,6 +46,7 @@ class Job:
     workers: int
     legacy_keras: bool = False
     backend: str = "tensorflow"
+    long: bool = False  # left out of `make test`
 
     def __str__(self) -> str:
         other = "" if self.backend == "tensorflow" else f"-{self.backend}"

@@ -23,10 +23,10 @@ JOBS = [
     Job("fit_callbacks", 2, backend="horovod"),
     Job("collectives", 2, backend="npu"),
     Job("rows", 2, backend="npu"),
-    Job("data", 2),
+    Job("data", 2, long=True),
     Job("data", 4),
     Job("uneven", 4),
-    Job("uneven", 2, legacy_keras=True),
+    Job("uneven", 2, legacy_keras=True, long=True),
     Job("consistency", 2),
     Job("weights", 2),
     Job("weights", 2, legacy_keras=True),
@@ -42,7 +42,8 @@ def checks() -> Iterator[object]:
         tree = ast.parse((HERE / "programs" / f"{job.program}.py").read_text())
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("check_"):
-                yield pytest.param(job, node.name, id=f"{job.program}-{job}-{node.name[len('check_') :]}")
+                marks = [pytest.mark.long] if job.long else []
+                yield pytest.param(job, node.name, id=f"{job.program}-{job}-{node.name[len('check_') :]}", marks=marks)
 
 
 @pytest.mark.parametrize(("job", "check"), list(checks()))
