@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
-import shutil
 import sys
 from collections.abc import Iterator
+from typing import Callable
 
-from lockstep import _choice
+from lockstep import _choice, _launch, _mpirun
 from lockstep._errors import JoinError
-from lockstep._launch import Job, launch
+from lockstep._launch import Job
 from lockstep._version import __version__
 
 _FRAMEWORKS = {
@@ -31,19 +31,27 @@ _TRIAL_SETTINGS = {"LOCKSTEP_JOIN_SECONDS": "120", "LOCKSTEP_STALL_SECONDS": "60
 
 
 def examine() -> int:
-    """Print the report; returns 0 if two workers on this machine train together, else 1."""
+    """Print the report; returns 0 if two workers on this machine train together, over each backend that is
+    installed, else 1."""
     for line in _report():
         print(line, flush=True)
     if _version(_FRAMEWORKS["TensorFlow"]) is None:
         print("trial: not possible without TensorFlow")
         return 1
-    print("trial: two workers on this machine, backend tensorflow", flush=True)
     for name in [name for name in os.environ if name.startswith("LOCKSTEP_")]:
         del os.environ[name]  # the workers' settings are not meant for the trial
     os.environ.update({"CUDA_VISIBLE_DEVICES": "-1", **_TRIAL_SETTINGS})
+    codes = [_try("tensorflow", _launch.launch)]
+    if _version(_ENGINES["mpi"]) is not None and _mpirun.command() is not None:
+        codes.append(_try("mpi", _mpirun.launch))
+    return 1 if any(codes) else 0
+
+
+def _try(backend: str, launch: Callable[[Job], int]) -> int:
+    print(f"trial: two workers on this machine, backend {backend}", flush=True)
     code = launch(Job([sys.executable, "-m", "lockstep._trial"], workers=2))
     print("trial: passed" if code == 0 else f"trial: failed with exit code {code}; what failed is shown above")
-    return 0 if code == 0 else 1
+    return code
 
 
 def _report() -> Iterator[str]:
@@ -54,8 +62,7 @@ def _report() -> Iterator[str]:
         version = _version(distributions)
         needs = f"not available, {distributions[0]} is not installed"
         yield f"backend {name}: {f'{distributions[0]} {version}' if version else needs}"
-    mpiexec = shutil.which("mpiexec") or shutil.which("mpirun")
-    yield f"mpiexec: {mpiexec or 'not found'}"
+    yield f"mpiexec: {_mpirun.command() or 'not found'}"
     settings = [f"{name}={value}" for name, value in sorted(os.environ.items()) if name.startswith(_SETTINGS)]
     yield f"environment: {' '.join(settings) or 'no setting that lockstep reads'}"
     try:

@@ -32,8 +32,6 @@ _LINGER_SECONDS = 0.5
 # The reason may become known a little after the failure.
 _NEWS_SECONDS = 4.0
 _LONGEST_QUOTE = 400
-# By this the launcher knows that another worker failed first.
-LAUNCHER_MARK = "a collective call with the other workers failed"
 _TENSORFLOW_LOSSES = ("UnavailableError", "AbortedError", "CancelledError", "DeadlineExceededError")
 # What Horovod says in errors of other classes, whatever it was that ended the job.
 _OF_HOROVOD = ("Horovod has been shut down", "Horovod has not been initialized", "/gloo/transport/")
@@ -64,7 +62,7 @@ def _report(error: BaseException, line: str) -> None:
     at = f" at {line}" if line else ""
     if is_loss_of_peer(error):
         news = _news.wait_for_news(_NEWS_SECONDS)
-        text = f"{here} ended{at} because {LAUNCHER_MARK}: {news.text if news else 'the first that ended says why'}"
+        text = f"{here} ended{at} because {_news.FOLLOWED}: {news.text if news else 'the first that ended says why'}"
     else:
         text = f"{here} ended by {type(error).__name__}{at}"
         news = _news.wait_for_news(_NEWS_SECONDS) if _is_of_horovod(error) else None

@@ -28,7 +28,8 @@ _TERMINATE_SECONDS = 5.0
 
 
 def launch(job: Job) -> int:
-    """Run the job's command as so many ranks of one MPI job; returns the exit code: 0, or the one of mpiexec.
+    """Run the job's command as so many ranks of one MPI job; returns the exit code: 0, that of the rank that ended
+    first, or the one of mpiexec.
 
     Raises JoinError when there is no mpiexec.
     """
@@ -75,17 +76,25 @@ def _attempt(
             _end(process)
         for output in outputs:
             output.finish()
-    if process.returncode and not interrupted:
+        states = [_mpi_rank.state(folder, str(rank)) for rank in range(job.workers)]
+        told = _mpi_rank.exit_code(folder)
+    code = process.returncode if told is None else told
+    if code and not interrupted:
         sys.stdout.flush()
-        sys.stderr.buffer.write(complaints)
-        _show_first_failure(outputs, process.returncode)
-    return process.returncode
+        _tell_late_ranks(states)
+        _show_first_failure(outputs, code, complaints)
+    return code
+
+
+def command() -> str | None:
+    """The mpiexec of the environment of this Python, else that of PATH; None where there is none."""
+    beside = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
+    return shutil.which("mpiexec", path=beside) or shutil.which("mpirun", path=beside)
 
 
 def _mpiexec() -> list[str]:
-    """The command that starts ranks: that of the environment of this Python, else that of PATH."""
-    beside = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])
-    found = shutil.which("mpiexec", path=beside) or shutil.which("mpirun", path=beside)
+    """The command that starts ranks."""
+    found = command()
     if found is None:
         raise JoinError("--backend mpi: there is no mpiexec. `pip install mpi4py mpich` brings one.")
     version = subprocess.run([found, "--version"], capture_output=True, text=True).stdout
@@ -139,9 +148,23 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _show_first_failure(outputs: Sequence[WorkerOutput], code: int) -> None:
-    failed = [output for output in outputs if output.says_why() and not output.only_followed()]
-    if failed:
-        min(failed, key=lambda output: output.ended).show_failure(f"mpiexec's exit code is {code}")
+def _tell_late_ranks(states: Sequence[str]) -> None:
+    """Name those for whom the others waited in the start of MPI, which itself does not say."""
+    late = [str(rank) for rank, state in enumerate(states) if not state]
+    if late and _mpi_rank.COMING in states:
+        print(
+            f"lockstep: the others waited for rank {', '.join(late)}, which did not come to `import lockstep`. "
+            "LOCKSTEP_JOIN_SECONDS sets the limit.",
+            file=sys.stderr,
+        )
+
+
+def _show_first_failure(outputs: Sequence[WorkerOutput], code: int, complaints: bytes) -> None:
+    """What the rank that failed first has said, else what mpiexec has."""
+    failed = [output for output in outputs if output.says_why()]
+    first = [output for output in failed if not output.only_followed()] or failed
+    if first:
+        min(first, key=lambda output: output.ended).show_failure(f"exit code {code}")
     else:
-        print(f"lockstep: mpiexec ended with exit code {code}", file=sys.stderr)
+        sys.stderr.buffer.write(complaints)
+        print(f"lockstep: the job ended with exit code {code}", file=sys.stderr)

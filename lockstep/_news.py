@@ -6,6 +6,9 @@ import threading
 from dataclasses import dataclass
 from typing import Callable
 
+# By this the launcher knows that another worker failed first.
+FOLLOWED = "a collective call with the other workers failed"
+
 
 @dataclass(frozen=True)
 class News:
@@ -18,6 +21,7 @@ class News:
 _came = threading.Event()
 _news: News | None = None
 _tell_peers: Callable[[str], None] | None = None
+_own_failure = False
 
 
 def publish(news: News) -> None:
@@ -43,5 +47,12 @@ def on_failure(tell: Callable[[str], None]) -> None:
 
 def tell_failure(text: str) -> None:
     """Tell the peers why this process fails, if they can be told."""
+    global _own_failure
+    _own_failure = True
     if _tell_peers is not None:
         _tell_peers(text)
+
+
+def is_own_failure() -> bool:
+    """Whether this process has failed by itself."""
+    return _own_failure

@@ -32,6 +32,11 @@ def of_main_thread() -> str:
     return of_thread(threading.main_thread().ident or 0)
 
 
+def traced_and_run(traced: str, running: str) -> str:
+    """The line inside a traced function, and the one that runs the function."""
+    return f"{traced}, run by {running}" if traced and running and traced != running else traced or running
+
+
 def of_traceback(trace: TracebackType | None) -> str:
     """The innermost line of the script that an exception passed through."""
     frames = []

@@ -10,11 +10,12 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from lockstep import _news
+
 _KEPT_LINES = 200
-# What a worker prints last when it failed only because another one did (lockstep._exit).
-_FOLLOWED_MARK = b"a collective call with the other workers failed"
 _TRACEBACK = b"Traceback (most recent call last)"
 _REASON = b"lockstep: rank "
+_FOLLOWED = _news.FOLLOWED.encode()
 
 
 class WorkerOutput:
@@ -43,7 +44,7 @@ class WorkerOutput:
 
     def only_followed(self) -> bool:
         """Whether the worker says that it failed because another one did."""
-        return any(_FOLLOWED_MARK in line for line in self._errors)
+        return any(_FOLLOWED in line for line in self._errors)
 
     def says_why(self) -> bool:
         """Whether the worker has printed a traceback, or lockstep a reason to end the job."""

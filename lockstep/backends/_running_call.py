@@ -94,9 +94,4 @@ class RunningCall:
         if not number:
             return Place(None, begun, finished, _script_line.of_main_thread())
         call, line = self._traced[number]
-        return Place(call, begun + 1, finished, _both(line, _script_line.of_main_thread()))
-
-
-def _both(traced: str, running: str) -> str:
-    """The line inside a traced function, and the one that runs the function."""
-    return f"{traced}, run by {running}" if traced and running and traced != running else traced or running
+        return Place(call, begun + 1, finished, _script_line.traced_and_run(line, _script_line.of_main_thread()))

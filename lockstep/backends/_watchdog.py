@@ -30,7 +30,8 @@ _CHIEF = 0
 
 
 class Watchdog:
-    """Watches this rank's calls and its connections: rank 0 has one to each worker, the others one to rank 0.
+    """Watches this rank's calls and its connections: rank 0 has one to each worker, the others one to rank 0. Where
+    nothing but the calls' engine connects them, there are none, and each watches its own calls.
 
     place tells where this process is. abort(text) makes its collective calls fail, those that wait and all later
     ones. A call may last stall_seconds.
@@ -94,7 +95,8 @@ class Watchdog:
     def _send(self, rank: int, message: dict[str, Any]) -> None:
         # That a connection is gone shows when it is read.
         with self._sending, contextlib.suppress(OSError):
-            self._connections[rank].send(message)
+            if rank in self._connections:
+                self._connections[rank].send(message)
 
     def _watch(self) -> None:
         with selectors.DefaultSelector() as selector:

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
+from lockstep import _script_line
 from lockstep._errors import MismatchError
+from lockstep._whereabouts import Place
 from lockstep.backends._call import Call
-from lockstep.backends._patience import Patience
 from lockstep.backends._result_memory import ResultMemory
 
 _OPERATIONS = {"sum": MPI.SUM, "mean": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN, "prod": MPI.PROD}
@@ -34,11 +35,17 @@ _FIRST_NAP, _LONGEST_NAP = 0.00005, 0.002
 
 
 class Wire:
-    """This process's end of a communicator. Arrays are contiguous, of equal shapes and one dtype on all ranks."""
+    """This process's end of a communicator. Arrays are contiguous, of equal shapes and one dtype on all ranks.
 
-    def __init__(self, communicator: Any, patience: Patience) -> None:
+    disagreed: whether the ranks came to make different calls last.
+    """
+
+    def __init__(self, communicator: Any) -> None:
         self._communicator = communicator
-        self._patience = patience
+        self.disagreed = False
+        self._call: Call | None = None
+        self._thread = 0
+        self._begun = self._finished = 0
         self._lock = threading.RLock()
         self._memory = np.empty(0, np.uint8)
         self._results = ResultMemory()
@@ -64,14 +71,14 @@ class Wire:
         """[k, ...] of each rank as [size * k, ...]."""
         with self._exchange(call, "gather", [array]):
             result = np.empty([self.size * array.shape[0], *array.shape[1:]], array.dtype)
-            self._finish(self._communicator.Iallgather(array, result))
+            self._wait_for(self._communicator.Iallgather(array, result))
         return result
 
     def broadcast(self, arrays: Sequence[np.ndarray], root_rank: int, call: Call) -> list[np.ndarray]:
         """The root's arrays."""
         with self._exchange(call, f"broadcast {root_rank}", arrays):
             joined = np.concatenate([array.reshape(-1) for array in arrays])
-            self._finish(self._communicator.Ibcast(joined, root_rank))
+            self._wait_for(self._communicator.Ibcast(joined, root_rank))
         return _parts(joined, arrays)
 
     def _joined(self, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -88,23 +95,40 @@ class Wire:
         for begin in range(0, source.size, step):
             part = target[begin : begin + step]
             sent = MPI.IN_PLACE if source is target else source[begin : begin + step]
-            self._finish(self._communicator.Iallreduce(sent, part, _OPERATIONS[operation]))
+            self._wait_for(self._communicator.Iallreduce(sent, part, _OPERATIONS[operation]))
             if operation == "mean":
                 np.divide(part, self.size, out=part)
 
     @contextlib.contextmanager
     def _exchange(self, call: Call, what: str, arrays: Sequence[np.ndarray]) -> Iterator[None]:
         shapes = " ".join(f"{array.dtype}{array.shape}" for array in arrays)
-        with self._lock, self._patience.waiting_in(call):
-            self._compare(call, f"{what} {shapes}")
-            yield
+        with self._lock:
+            self._begun, self._thread, self._call = self._begun + 1, threading.get_ident(), call
+            try:
+                self._compare(call, f"{what} {shapes}")
+                yield
+                self._finished += 1
+            finally:
+                self._call = None
+
+    def place(self) -> Place:
+        """Where this process is, seen from another thread."""
+        call, begun, finished, thread = self._call, self._begun, self._finished, self._thread
+        if call is None:
+            return Place(None, begun, finished, _script_line.of_main_thread())
+        if call.traced_from:
+            line = _script_line.traced_and_run(call.traced_from, _script_line.of_main_thread())
+        else:
+            line = _script_line.of_thread(thread)
+        return Place(call.name, begun, finished, line)
 
     def _compare(self, call: Call, what: str) -> None:
         """Raises MismatchError, on all ranks, unless all of them are about to do the same."""
         number = _number(f"{call.description}: {what}")
         extremes = np.array([number, -number], np.int64)
         self._meet(self._communicator.Iallreduce(MPI.IN_PLACE, extremes, MPI.MAX))
-        if extremes[0] == number and extremes[1] == -number:
+        self.disagreed = bool(extremes[0] != number or extremes[1] != -number)
+        if not self.disagreed:
             return
         everyone = self._communicator.allgather(f"{call}: {what}")
         lines = [f"  rank {rank}: {text}" for rank, text in enumerate(everyone)]
@@ -115,18 +139,17 @@ class Wire:
 
     def _meet(self, request: Any) -> None:
         """Wait for all ranks to come to an exchange, which may take as long as a step."""
+        self._wait_for(request, _LONGEST_NAP)
+
+    def _wait_for(self, request: Any, longest_nap: float = _FIRST_NAP) -> None:
+        """Wait for an exchange; that all ranks have come to unless longer naps are allowed."""
         began, nap = time.perf_counter(), _FIRST_NAP
         while not request.Test():
             if time.perf_counter() - began < _SPIN_SECONDS:
                 os.sched_yield()
             else:
                 time.sleep(nap)
-                nap = min(2 * nap, _LONGEST_NAP)
-
-    def _finish(self, request: Any) -> None:
-        """Wait for an exchange that all ranks have come to."""
-        while not request.Test():
-            os.sched_yield()
+                nap = min(2 * nap, longest_nap)
 
 
 def _parts(joined: np.ndarray, like: Sequence[np.ndarray]) -> list[np.ndarray]:

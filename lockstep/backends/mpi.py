@@ -6,21 +6,30 @@ MPI is called through mpi4py, with numpy arrays: eagerly at once, in a tf.functi
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import functools
+import math
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from lockstep import _cluster
+from lockstep import _cluster, _mpi_rank, _news
 from lockstep._errors import JoinError
+from lockstep.backends import _mpi_links
 from lockstep.backends._buckets import buckets
-from lockstep.backends._call import Call, call_of
+from lockstep.backends._call import call_of
+from lockstep.backends._exit_code import ExitCode
 from lockstep.backends._order import ProgramOrder
-from lockstep.backends._patience import Patience
+from lockstep.backends._watchdog import Watchdog
 from lockstep.backends._xla import refuse_xla
 
+# Between what a rank has to say and the end of the job, which ends the others in the middle of what they say. The rank
+# that failed first has the shorter time: the job's exit code is that of the rank that ends it.
+_CAUSE_SECONDS = 0.5
+_SURVIVOR_SECONDS = 3.0
 # MPI has all numpy dtypes but these.
 _CARRIERS: dict[Any, Any] = {tf.bool: tf.uint8, tf.float16: tf.float32, tf.bfloat16: tf.float32}
 
@@ -37,9 +46,13 @@ class MPICollectives:
         self._communicator = communicator.Dup()
         machine = communicator.Split_type(MPI.COMM_TYPE_SHARED)
         self.rank, self.size, self.local_rank = communicator.Get_rank(), communicator.Get_size(), machine.Get_rank()
+        hosts = self._communicator.allgather(MPI.Get_processor_name())
+        cluster = _cluster.Cluster(self.rank, self.size, self.local_rank, machine.Get_size(), tuple(hosts))
         machine.Free()
-        self._patience = Patience(_cluster.stall_seconds(), self._give_up)
-        self._wire = Wire(self._communicator, self._patience)
+        self._wire = Wire(self._communicator)
+        connections = _mpi_links.connect(self._communicator)
+        self._watchdog = Watchdog(self._wire.place, self._give_up, cluster, connections, _cluster.stall_seconds())
+        self._exit_code = ExitCode()
         self._order = ProgramOrder()
 
     def reduce(self, tensors: Sequence[Any], operation: str) -> list[Any]:
@@ -81,28 +94,38 @@ class MPICollectives:
     def patience(self, seconds: float) -> contextlib.AbstractContextManager[None]:
         # A call over MPI can be ended only together with the job, and a rank that waits for the last ones to be
         # done is no reason for that; MPI itself waits for all ranks at the end.
-        return self._patience.endless()
+        return self._watchdog.limit(math.inf)
 
     def close(self) -> None:
-        self._patience.stop()
+        self._watchdog.stop()
+        if self._wire.disagreed:
+            # The others were still at work, and MPI would wait for them.
+            self._abort(_CAUSE_SECONDS if self._exit_code.value else _SURVIVOR_SECONDS, self._exit_code.value or 1)
+        _mpi_rank.note(_mpi_rank.LEFT)
 
     def abandon(self) -> None:
         # The other ranks would wait for this one forever.
-        self._patience.stop()
-        self._abort()
+        self._watchdog.stop()
+        self._abort(_CAUSE_SECONDS + 1.0 if self._wire.disagreed else 0.0, 1)
 
-    def _give_up(self, call: Call, seconds: float) -> None:
-        print(
-            f"lockstep: rank {self.rank} of {self.size} waited longer than {seconds:g} s for its peers in {call}. A "
-            "worker hangs, stopped early or makes other calls than this one. LOCKSTEP_STALL_SECONDS sets the limit.",
-            file=sys.stderr,
-        )
-        self._abort()
+    def _give_up(self, text: str) -> None:
+        """Let every call of this rank end, which MPI can only together with the process."""
+        place = self._wire.place()
+        at, call = f" at {place.line}" if place.line else "", f" in {place.call}" if place.call else ""
+        text = text[len("lockstep: ") :] if text.startswith("lockstep: ") else text
+        here = f"rank {self.rank} of {self.size}"
+        if not _news.is_own_failure():
+            print(f"lockstep: {here} ended{call}{at} because {_news.FOLLOWED}: {text}", file=sys.stderr)
+        self._abort(_SURVIVOR_SECONDS, 1)
 
-    def _abort(self) -> None:
+    def _abort(self, after_seconds: float, code: int) -> None:
+        """End the whole job."""
+        _mpi_rank.note(_mpi_rank.LEFT)
         sys.stdout.flush()
         sys.stderr.flush()
-        self._communicator.Abort(1)
+        time.sleep(after_seconds)
+        _mpi_rank.note_exit_code(code)
+        self._communicator.Abort(code)
 
 
 def _through_python(send: Any, tensors: Sequence[Any]) -> list[Any]:
@@ -128,6 +151,18 @@ def join() -> MPICollectives:
 
     Raises JoinError when mpi4py or an MPI library is missing, or there is one rank only.
     """
+    _mpi_rank.note(_mpi_rank.COMING)
+    # MPI's start waits for late ranks in one call that lets no other thread of Python run.
+    faulthandler.dump_traceback_later(_cluster.join_seconds(), exit=True)
+    try:
+        joined = _join()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+    _mpi_rank.note(_mpi_rank.JOINED)
+    return joined
+
+
+def _join() -> MPICollectives:
     try:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
