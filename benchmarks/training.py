@@ -73,7 +73,7 @@ def table(workers: tuple[int, ...] = (2, 4), turns: int = 3, models: tuple[str, 
                 times = _times(running, count, model, style, turns)
                 cells = [f"{times[name]:.1f} ({times[name] / times['tuned-strategy']:.2f})" for name in running]
                 lines.append(f"| {count} | {model} ({MODELS[model]}) | {style} | " + " | ".join(cells) + " |")
-    lines += ["", *_bandwidth(running), ""]
+    lines += ["", *_bandwidth(running), "", *_overlap(running, turns), ""]
     overhead = statistics.median(float(_run("alone", 1, "loop", "small")) for _ in range(turns))
     lines += [f"One process, the same loop with and without the lockstep calls, in alternation: {overhead:+.2%}.", ""]
     return "\n".join(lines)
@@ -98,6 +98,19 @@ def _bandwidth(running: list[str]) -> list[str]:
         size, copied = rows[0][0], rows[0][2]
         rates = [f"{size / reduced / 1e6:.0f}" for _, reduced, _ in rows]
         lines.append(f"| {size:,} | " + " | ".join(rates) + f" | {size / copied / 1e6:.0f} |")
+    return lines
+
+
+def _overlap(running: list[str], turns: int) -> list[str]:
+    """What it gains that reductions begin while gradients are still being computed."""
+    lines = []
+    for engine in ("tensorflow", "mpi"):
+        if engine in running:
+            ratios = [float(_run(f"overlap-{engine}", 2, "loop", "large")) for _ in range(turns)]
+            lines.append(
+                f"{NAMES[engine]}, 2 workers, large model: a step in which no reduction begins before the last "
+                f"gradient is there takes {statistics.median(ratios):.2f} times as long."
+            )
     return lines
 
 

@@ -95,14 +95,39 @@ def overhead_alone(style: str, model_name: str) -> float:
             lockstep.broadcast(model)
             data = lockstep.shard_batches(data)
         loops.append((training_step(model, optimizer, lockstep.all_reduce if with_lockstep else None), iter(data)))
-    times: list[list[float]] = [[], []]
-    for k in range(220):
+    plain, ours = times_in_alternation(loops, 200)
+    return ours / plain - 1
+
+
+def gain_of_overlap(style: str, model_name: str) -> float:
+    """The time of steps that reduce nothing before the last gradient is there, over that of ours, in alternation."""
+    import tensorflow as tf
+
+    import lockstep
+
+    def reduce_at_the_end(gradients: list[Any]) -> Any:
+        with tf.control_dependencies(gradients):
+            return lockstep.all_reduce([tf.identity(gradient) for gradient in gradients])
+
+    loops = []
+    for reduce in (reduce_at_the_end, lockstep.all_reduce):
+        model, optimizer = new_model(model_name), tf.keras.optimizers.SGD(0.01, momentum=0.9)
+        lockstep.broadcast(model)
+        data = dataset(model_name, GLOBAL_BATCH // lockstep.size())
+        loops.append((training_step(model, optimizer, reduce), iter(data)))
+    at_the_end, ours = times_in_alternation(loops, STEPS[model_name] * 2)
+    return at_the_end / ours
+
+
+def times_in_alternation(loops: list[tuple[Any, Any]], steps: int) -> list[float]:
+    """Seconds a step of each (step, batches), medians."""
+    times: list[list[float]] = [[] for _ in loops]
+    for k in range(WARM_UP + steps):
         for which, (step, batches) in enumerate(loops) if k % 2 else reversed(list(enumerate(loops))):
             began = time.perf_counter()
             float(step(*next(batches)))
             times[which].append(time.perf_counter() - began)
-    plain, ours = (statistics.median(column[20:]) for column in times)
-    return ours / plain - 1
+    return [statistics.median(column[WARM_UP:]) for column in times]
 
 
 def bandwidth(style: str, model_name: str) -> list[tuple[int, float, float]]:
@@ -132,6 +157,8 @@ WORK: dict[str, Callable[[str, str], Any]] = {
     "tuned-strategy": tuned_strategy_training,
     "horovod": horovod_training,
     "alone": overhead_alone,
+    "overlap-tensorflow": gain_of_overlap,
+    "overlap-mpi": gain_of_overlap,
     "bandwidth-tensorflow": bandwidth,
     "bandwidth-mpi": bandwidth,
     "bandwidth-lockstep-horovod": bandwidth,
