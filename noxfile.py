@@ -106,5 +106,5 @@ def horovod(session: nox.Session) -> None:
     session.install(f"tensorflow-cpu=={HOROVOD_VERSION.tensorflow}", *HOROVOD_VERSION.packages, *HOROVOD_TOOLS)
     session.install("--no-build-isolation", "horovod==0.28.1", env=HOROVOD_OPTIONS)
     session.install("scikit-learn", "libcst", *TOOLS)
-    _test(session, "tests/runtime/test_horovod.py", "tests/equality/test_under_horovodrun.py")
-    _test(session, "tests/runtime/test_programs.py", "-k", "horovod")
+    _test(session, "tests/runtime/test_horovod.py", "tests/runtime/test_programs.py", "-k", "horovod")
+    _test(session, "tests/equality/test_under_horovodrun.py")

@@ -23,6 +23,7 @@ from lockstep._cluster import Cluster
 from lockstep._connection import Connection
 from lockstep._devices import claim_gpu
 from lockstep._errors import JoinError, LostWorkerError, MismatchError
+from lockstep.backends._attendance import await_all
 from lockstep.backends._buckets import buckets, pack, unpack
 from lockstep.backends._carriers import from_carrier, to_carrier
 from lockstep.backends._running_call import RunningCall
@@ -161,8 +162,14 @@ def _named(number: int) -> dict[str, Any]:
 def join() -> HorovodCollectives:
     """Join the ranks of a Horovod job; initialises Horovod.
 
-    Raises JoinError when Horovod is missing, was built for another TensorFlow, or there is one rank only.
+    Raises JoinError when Horovod is missing or was built for another TensorFlow, when there is one rank only or some
+    do not come, and in elastic jobs.
     """
+    if os.environ.get("HOROVOD_ELASTIC", "0") not in ("", "0"):
+        raise JoinError(
+            "HOROVOD_ELASTIC is set: lockstep trains with as many workers from the first step to the last. Start the "
+            "job without --min-np, --max-np and --host-discovery-script."
+        )
     try:
         import horovod.tensorflow as horovod
     except (ImportError, tf.errors.NotFoundError) as error:
@@ -173,8 +180,9 @@ def join() -> HorovodCollectives:
     stall_seconds = math.ceil(_cluster.stall_seconds())
     os.environ.setdefault("HOROVOD_STALL_CHECK_TIME_SECONDS", str(stall_seconds + _OWN_CHECK_SECONDS))
     os.environ.setdefault("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(stall_seconds + 2 * _OWN_CHECK_SECONDS))
-    # Also how long Horovod waits for ranks that start late. Those that hang are noticed without it.
-    os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(math.ceil(_cluster.join_seconds())))
+    # Of a process that is stopped or cut off, which Horovod could not name.
+    os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(stall_seconds + 2 * _OWN_CHECK_SECONDS))
+    await_all(_cluster.join_seconds())
     horovod.init()
     if horovod.size() < 2:
         raise JoinError(

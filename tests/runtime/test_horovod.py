@@ -194,16 +194,31 @@ def test_horovodrun_alone_is_enough(script: Script) -> None:
     assert done.stdout.count("sum 0.5") == 2
 
 
-def test_a_process_that_is_alone_says_so() -> None:
+@pytest.mark.parametrize(
+    ("environment", "complaint"),
+    [
+        ({}, "alone in its job"),
+        ({"HOROVOD_ELASTIC": "1", "HOROVOD_SIZE": "2", "HOROVOD_RANK": "0"}, "without --min-np"),
+    ],
+)
+def test_a_job_that_cannot_be_joined_says_so(environment: dict[str, str], complaint: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", "import lockstep"],
-        env=worker_environment(LOCKSTEP_BACKEND="horovod"),
+        env=worker_environment(LOCKSTEP_BACKEND="horovod", **environment),
         capture_output=True,
         text=True,
         timeout=60,
     )
     assert done.returncode == 1
-    assert "alone in its job" in done.stderr
+    assert complaint in done.stderr
+
+
+def test_a_rank_that_never_starts_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "train.py"
+    path.write_text("import os, time\nif os.environ['HOROVOD_RANK'] == '1':\n    time.sleep(300)\nimport lockstep\n")
+    done = run(str(path), LOCKSTEP_JOIN_SECONDS="5")
+    assert done.returncode == 1
+    assert "rank 0 of 2 could not join: rank 1 did not start within 5 s" in done.stderr
 
 
 def test_workers_start_anew_after_a_failure(script: Script) -> None:

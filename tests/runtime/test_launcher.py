@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -146,6 +147,22 @@ def test_names_the_cause_not_the_consequence(script: Script) -> None:
     )
     done = launch("-n", "2", path)
     assert done.stderr.splitlines()[-1] == "[1] ValueError: the cause"
+
+
+def test_backends_of_one_machine_name_the_launcher_of_several() -> None:
+    several = ("--nnodes", "2", "--master", "127.0.0.1:1")
+    for backend, other in (("mpi", "mpiexec --hostfile"), ("horovod", "horovodrun -H")):
+        done = launch("--backend", backend, *several, "train.py")
+        assert done.returncode == 2
+        assert other in done.stderr
+
+
+@pytest.mark.skipif(find_spec("horovod") is not None, reason="Horovod is installed")
+def test_a_backend_that_is_not_installed_is_named() -> None:
+    done = launch("--backend", "horovod", "train.py")
+    assert done.returncode == 1
+    assert "--backend horovod: Horovod is not installed" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_missing_script_is_an_error() -> None:
