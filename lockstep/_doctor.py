@@ -25,7 +25,10 @@ _ENGINES = {
     "horovod": ("horovod",),
     "npu": ("npu-device",),
 }
-_SETTINGS = ("LOCKSTEP_", "TF_CONFIG", "CUDA_VISIBLE_DEVICES", "RANK_TABLE_FILE", "RANK_ID", "RANK_SIZE", "SLURM_STEP_")
+_SETTINGS = (
+    *("LOCKSTEP_", "TF_CONFIG", "CUDA_VISIBLE_DEVICES", "SLURM_STEP_", "HOROVOD_"),
+    *("RANK_TABLE_FILE", "RANK_ID", "RANK_SIZE"),
+)
 # A trial that cannot be must not keep anyone waiting.
 _TRIAL_SETTINGS = {"LOCKSTEP_JOIN_SECONDS": "120", "LOCKSTEP_STALL_SECONDS": "60", "TF_CPP_MIN_LOG_LEVEL": "3"}
 
@@ -44,12 +47,18 @@ def examine() -> int:
     codes = [_try("tensorflow", _launch.launch)]
     if _version(_ENGINES["mpi"]) is not None and _mpirun.command() is not None:
         codes.append(_try("mpi", _mpirun.launch))
+    if _version(_ENGINES["horovod"]) is not None:
+        codes.append(_try("horovod", _launch.launch))
     return 1 if any(codes) else 0
 
 
 def _try(backend: str, launch: Callable[[Job], int]) -> int:
     print(f"trial: two workers on this machine, backend {backend}", flush=True)
-    code = launch(Job([sys.executable, "-m", "lockstep._trial"], workers=2))
+    try:
+        code = launch(Job([sys.executable, "-m", "lockstep._trial"], workers=2, backend=backend))
+    except JoinError as error:
+        print(f"trial: failed: {error}")
+        return 1
     print("trial: passed" if code == 0 else f"trial: failed with exit code {code}; what failed is shown above")
     return code
 

@@ -29,7 +29,8 @@ class Job:
     """What to run: `command` as so many workers on this machine, which is one of `nodes` that meet at `master`.
 
     max_restarts is how many times all workers are started anew after one has failed; that of node 0 counts.
-    backend is what connects the workers: tensorflow, or horovod on one node.
+    backend is what connects the workers: tensorflow, or horovod or mpi on one node; of mpi's jobs
+    `lockstep._mpirun` takes care.
     """
 
     command: Sequence[str]

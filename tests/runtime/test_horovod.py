@@ -174,7 +174,7 @@ def test_functions_that_differ_raise_on_all_at_once(script: Script) -> None:
     assert seconds_since_fault(path) < DEATH_SECONDS
     for rank in (0, 1):
         assert f"[{rank}] rank {rank} caught: " in done.stdout
-        assert re.search(rf"\[{rank}\] Mismatched .*reduction op", done.stdout)
+        assert re.search(rf"^\[{rank}\] .*Mismatched reduction operation: ", done.stdout, re.MULTILINE)
 
 
 def test_horovodrun_alone_is_enough(script: Script) -> None:
@@ -234,3 +234,17 @@ def test_workers_start_anew_after_a_failure(script: Script) -> None:
     done = run(path, "--max-restarts", "1")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "[0] through\n"
+
+
+def test_the_doctor_tries_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "lockstep", "doctor"],
+        env=worker_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout
+    trial = done.stdout[done.stdout.index("trial: two workers on this machine, backend horovod") :]
+    assert "2 workers agree" in trial
+    assert "trial: passed" in trial
