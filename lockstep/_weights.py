@@ -28,9 +28,10 @@ _ADVICE = "Every worker must broadcast the same weights at the same point: look 
 class _Followed:
     """A layer or model whose later variables are sent too, and what has been sent of it so far."""
 
-    def __init__(self, root_rank: int) -> None:
+    def __init__(self, root_rank: int, is_built: bool) -> None:
         self.root_rank = root_rank
-        self.look_again = False
+        # Who calls `layer.build(shape)` by hand goes round `_maybe_build`: the first call of the layer has to look.
+        self.look_again = not is_built
         self.sent: dict[int, Any] = {}  # by id; holds the variable, so that the id stays its own
 
 
@@ -110,7 +111,7 @@ def _send(variables: list[Any], root_rank: int, layers: list[Any]) -> None:
 
 def _follow(layer: Any, root_rank: int) -> None:
     _keras.note_model(layer)
-    _followed[layer] = _Followed(root_rank)
+    _followed[layer] = _Followed(root_rank, bool(getattr(layer, "built", False)))
     # XLA cannot hold collectives between workers, and Keras would choose it by itself on some devices.
     if getattr(layer, "supports_jit", False):
         layer.supports_jit = False

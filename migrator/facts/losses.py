@@ -86,8 +86,7 @@ class Losses:
         self._iteration = Iteration(tree, resolver)
         self._penalties = Penalties(tree, resolver, self.kind)
         self._normalisers = Normalisers(tree, resolver, kinds, training, self._penalties)
-        # Divisors that all workers count together.
-        self._counted: set[cst.CSTNode] = set()
+        self._counted: set[cst.CSTNode] = set()  # divisors that all workers count together
 
     def of_tape(self, call: cst.Call) -> str:
         """The kind of the loss that `tape.gradient(loss, …)` differentiates, as the code under the tape computes it."""

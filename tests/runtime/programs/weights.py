@@ -102,6 +102,15 @@ def check_a_sequential_without_input_shape() -> None:
     first_output_is_the_same(model, model)
 
 
+def check_a_layer_that_the_script_builds_by_hand() -> None:
+    start_differently()
+    layer = layers.Dense(4)
+    lockstep.broadcast(layer)
+    layer.build((None, 3))
+    assert_differ(layer)
+    first_output_is_the_same(layer, layer)
+
+
 def check_a_subclassed_model_called_eagerly() -> None:
     start_differently()
     model = Subclassed()
