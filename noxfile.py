@@ -19,7 +19,7 @@ from pathlib import Path
 import nox
 
 ROOT = Path(__file__).parent
-TOOLS = ("click", "psutil", "pytest>=7.4")
+TOOLS = ("click", "psutil", "pytest>=7.4", "scipy")
 QUICK = "(collectives or optimizers) and 2-workers and not mpi and not npu and not tf_keras"
 
 nox.options.reuse_existing_virtualenvs = True

@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from lockstep import _keras, _row_weights
+from lockstep import _keras, _restoring, _row_weights
 from lockstep._agreement import agree
 from lockstep._random_state import seed_again
 from lockstep._reduction import all_reduce
-from lockstep._variables import variables_of
-from lockstep._weights import broadcast, check_all_sent
+from lockstep._weights import check_all_sent
 from lockstep._world import backend
 
 _WRITERS = {"ModelCheckpoint", "TensorBoard", "CSVLogger", "BackupAndRestore"}
@@ -57,24 +56,15 @@ def _synchronised(given: list[Any]) -> list[Any]:
     if any(getattr(callback, "_lockstep", False) for callback in given):
         return given
     average, stop = _classes(_keras.in_use(*given))
-    restores = any("BackupAndRestore" in _class_names(callback) for callback in given)
-    if restores and not _keras.is_keras_3(*given):
-        raise ValueError(
-            "lockstep.callbacks: BackupAndRestore of Keras 2 keeps its state where other workers cannot "
-            "follow it; save with ModelCheckpoint, and restore before fit with model.load_weights and "
-            "lockstep.broadcast"
-        )
-    kept = given if backend().rank == 0 else [callback for callback in given if not _writes(callback)]
+    restores = any(_restoring.restores(callback) for callback in given)
+    kept = given if backend().rank == 0 else [callback for callback in given if not _is_only_for_chief(callback)]
     in_batches = any(_may_stop_within_epoch(callback) for callback in given)
     return [average(), *kept, stop(in_batches, restores)]
 
 
-def _class_names(callback: Any) -> set[str]:
-    return {cls.__name__ for cls in type(callback).__mro__}
-
-
-def _writes(callback: Any) -> bool:
-    return bool(_class_names(callback) & _WRITERS)
+def _is_only_for_chief(callback: Any) -> bool:
+    writes = any(cls.__name__ in _WRITERS for cls in type(callback).__mro__)
+    return writes and not _restoring.is_needed_by_all(callback)
 
 
 def _may_stop_within_epoch(callback: Any) -> bool:
@@ -147,13 +137,8 @@ class _StopTogether:
         self._restores = restores
 
     def on_train_begin(self, logs: Any = None) -> None:
-        model: Any = self.model  # type: ignore[attr-defined]
         if self._restores:
-            # What the chief has restored may have built its optimizer; the others' has no state yet.
-            if all_reduce(int(model.optimizer.built), "max") and not model.optimizer.built:
-                model.optimizer.build(model.trainable_variables)
-            broadcast([model, *variables_of(model.optimizer)], 0)
-            model._initial_epoch = int(all_reduce(model._initial_epoch or 0, "max"))
+            _restoring.go_on_from_chief(self.model)  # type: ignore[attr-defined]
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._agree_to_stop()

@@ -16,7 +16,6 @@ import lockstep
 keras = tf.keras
 layers = keras.layers
 RANK, SIZE = lockstep.rank(), lockstep.size()
-LEGACY = getattr(keras, "__version__", "2").startswith("2")
 # Other data on each rank, so that losses differ before they are averaged.
 X = np.random.RandomState(RANK).standard_normal([16, 4]).astype("float32")
 Y = X.sum(1, keepdims=True) * (RANK + 1)
@@ -188,9 +187,6 @@ def backup_into(folder: str) -> Any:
 def check_backup_and_restore() -> None:
     folder = same_temporary_folder()
     backup = backup_into(folder)
-    if LEGACY:
-        assert "BackupAndRestore" in raised(ValueError, lockstep.callbacks, [backup])
-        return
     undisturbed = compiled_model()
     fit(undisturbed, lockstep.callbacks(), epochs=5, shuffle=False)
     raised(KeyboardInterrupt, fit, compiled_model(), lockstep.callbacks([backup, Interrupts()]), 5, shuffle=False)

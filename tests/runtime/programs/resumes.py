@@ -85,7 +85,9 @@ model = new_model()
 lockstep.broadcast(model)
 optimizer = lockstep.distributed_optimizer(tf.keras.optimizers.SGD(0.02, momentum=0.9))
 model.compile(optimizer, "mse")
-backup = tf.keras.callbacks.BackupAndRestore(str(folder / "backup"))
+callbacks = tf.keras.callbacks
+backup_and_restore = getattr(callbacks, "BackupAndRestore", None) or callbacks.experimental.BackupAndRestore
+backup = backup_and_restore(str(folder / "backup"))
 x_own, y_own = lockstep.shard_arrays(x, y)
 model.fit(
     x_own,

@@ -1,0 +1,62 @@
+"""BackupAndRestore on several workers: the chief alone writes, and all go on from what it has restored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from lockstep import _keras
+from lockstep._agreement import agree
+from lockstep._reduction import all_reduce
+from lockstep._variables import variables_of
+from lockstep._weights import broadcast
+from lockstep._world import backend
+
+_ADVICE = (
+    "A model that has no weights before its first batch is restored on each worker by itself: backup_dir must be a "
+    "folder that all machines share."
+)
+
+
+def is_needed_by_all(callback: Any) -> bool:
+    """Whether every rank needs the callback: that of Keras 2 tells `fit` the first epoch by an object of its own."""
+    return restores(callback) and not _keras.is_keras_3(callback)
+
+
+def restores(callback: Any) -> bool:
+    return any(cls.__name__ == "BackupAndRestore" for cls in type(callback).__mro__)
+
+
+def go_on_from_chief(model: Any) -> None:
+    """Once the chief has restored, as `fit` begins: its weights, its optimizer's state and its epoch for all ranks.
+
+    Raises MismatchError where the ranks have restored different epochs and that cannot be evened out.
+    """
+    state = getattr(model, "_training_state", None)
+    if state is None:
+        # What the chief has restored may have built its optimizer; the others' has no state yet.
+        if all_reduce(int(model.optimizer.built), "max") and not model.optimizer.built:
+            model.optimizer.build(model.trainable_variables)
+        broadcast([model, *variables_of(model.optimizer)], 0)
+        model._initial_epoch = int(all_reduce(model._initial_epoch or 0, "max"))
+        return
+    if backend().rank != 0:
+        state.back_up = state.delete_backup = _leave_to_chief
+    if model.built:
+        _create_state(model.optimizer, model.trainable_variables)
+    else:
+        agree("BackupAndRestore", f"restored epoch {int(state._ckpt_saved_epoch)}", _ADVICE)
+    counters = [getattr(state, name, None) for name in ("_ckpt_saved_epoch", "_ckpt_saved_batch")]
+    settings = [value for value in getattr(model.optimizer, "_hyper", {}).values() if isinstance(value, tf.Variable)]
+    broadcast([model, *variables_of(model.optimizer), settings, counters, model._train_counter], 0)
+
+
+def _leave_to_chief(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _create_state(optimizer: Any, variables: Any) -> None:
+    """The slots of an optimizer of Keras 2, which take what was restored for them as they come into being."""
+    create = getattr(optimizer, "_create_all_weights", None) or optimizer.build
+    create(variables)
