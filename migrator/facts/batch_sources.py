@@ -78,6 +78,10 @@ class BatchSources:
     def obstacle(self, node: cst.BaseExpression, fit: cst.Call) -> Refusal | None:
         """Why the batches of a source that `fit` reads may differ from worker to worker."""
         draws = self._draw_in([f for f in self._run_for(node) if f.name.value != "on_epoch_end"])
+        flows = [v.call for v in self.resolver.values(node) if isinstance(v, Result) and _is_flow(v)]
+        if flows and self._has_several_threads(node, fit):
+            why = "several threads shuffle and change these images, in another order on each worker"
+            return Refusal(flows[0], why, "leave out `workers` and `use_multiprocessing`", breaks_training=True)
         if draws is None:
             return None
         if self._has_several_threads(node, fit):

@@ -197,7 +197,8 @@ class Unsupported:
                 reason = f"this looks like Keras's `{name}`, but what it trains cannot be seen here"
                 advice = "make the model or the optimizer in this file, or write the step with a GradientTape"
                 if name == "fit_generator":
-                    reason, advice = "training by `fit_generator` is not migrated", "train with fit"
+                    reason = "training by `fit_generator` is not migrated"
+                    advice = "call `fit` with the same arguments: it takes generators and Sequences, too"
                 yield UnsupportedTraining(call, reason, advice)
 
     def _lost_gradients(self) -> Iterator[UnsupportedTraining]:

@@ -67,6 +67,12 @@ def test_folders_are_named_after_rules() -> None:
     assert files == {"before.py", "after.py", "refused.txt", "after.npu.py", "refused.npu.txt"}
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if c.is_refused], ids=lambda case: case.name)
+def test_advice_for_npus_names_no_call_of_the_runtime(case: Case) -> None:
+    if "lockstep" not in case.before:  # else the script is on it already
+        assert [f.advice for f in run(case.before, "npu").refusals if "lockstep." in f.advice] == []
+
+
 @each_rule
 def test_rule_has_enough_cases(rule: Rule) -> None:
     kinds: Counter[str] = Counter()

@@ -18,6 +18,7 @@ from migrator.targets.npu.refusing import refuse
 from migrator.targets.npu.setup import Setup
 from migrator.targets.npu.sites import Site, site, texts, with_texts
 from migrator.targets.npu.weights import Weights
+from migrator.targets.npu.wording import in_npu_words
 
 _CUTTING = frozenset({
     "shard-dataset", "shard-arrays", "shard-batch", "shard-minibatches", "shard-made-tensors",
@@ -91,7 +92,8 @@ class NpuSpelling:
     def refused(self, rule: str, refusal: Refusal) -> Refusal:
         """Data that stay whole are the same on all workers only where something seeds these alike, as lockstep does:
         else they would train on N batches a step."""
-        return replace(refusal, breaks_training=True) if rule in _CUTTING else refusal
+        worded = in_npu_words(refusal)
+        return replace(worded, breaks_training=True) if rule in _CUTTING else worded
 
     def imports(self) -> Iterator[Edit]:
         yield from self._setup.imports()
