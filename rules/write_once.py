@@ -26,7 +26,9 @@ from typing import cast
 import libcst as cst
 
 from migrator.edits import AddArgument, Guard, InsertAfter, Refusal, Wrap
+from migrator.facts.api import LOAD_MODEL
 from migrator.facts.files import Write
+from migrator.facts.kinds import is_call_of
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
 from migrator.facts.tree import Statement
@@ -225,13 +227,38 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
     if any(_uses(facts, call, written) for call in facts.tree.calls if facts.tree.order[call] > end):
         return True
     for read in facts.files.reads:
-        if facts.tree.order[read] < end:
+        if facts.tree.order[read] < end and not _comes_again(facts, guard.first, read):
             continue
         paths = {facts.source(p) for p in _paths(facts, read)}
         literal = all(p[:1] in "'\"" for p in (*paths, *written))
         if not (literal and paths and written) or paths & written:
             return True
     return False
+
+
+def _comes_again(facts: Facts, write: cst.CSTNode, read: cst.Call) -> bool:
+    """Whether weights that are read further up in the script may be read after the write all the same: in the next turn
+    of a loop, or when their function is called once more."""
+    if read not in facts.files.restores and not any(is_call_of(v, *LOAD_MODEL) for v in facts.resolver.values(read)):
+        return False
+    for first in _places(facts, write):
+        for second in _places(facts, read):
+            if facts.tree.function_of(first) is not facts.tree.function_of(second):
+                continue
+            if set(facts.tree.loops_around(first)) & set(facts.tree.loops_around(second)):
+                return True
+            if first is not write and facts.tree.order[second] > facts.tree.order[first]:
+                return True
+    return False
+
+
+def _places(facts: Facts, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The node, and the calls by which it comes to run."""
+    found = [node]
+    for place in found:
+        function = facts.tree.function_of(place)
+        found += [c for c in (facts.resolver.callers(function) if function is not None else ()) if c not in found]
+    return found
 
 
 def _uses(facts: Facts, call: cst.Call, written: set[str]) -> bool:

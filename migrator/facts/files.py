@@ -153,7 +153,11 @@ class Files:
         elif is_call_of(owner, "tensorflow.train.Checkpoint"):
             for arg in owner.call.args:
                 values = self.resolver.values(arg.value)
-                if any(self.kinds.has_weights(v) or self.kinds.is_optimizer(v) for v in values):
+                is_named = isinstance(arg.value, (cst.Name, cst.Attribute))
+                if any(
+                    self.kinds.has_weights(v) or self.kinds.is_optimizer(v) or (is_named and self.kinds.is_variable(v))
+                    for v in values
+                ):
                     yield arg.value
 
     def is_chief_only(self, node: cst.CSTNode) -> bool:
