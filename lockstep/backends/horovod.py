@@ -1,8 +1,9 @@
 """Collectives over Horovod, in a job that horovodrun or `lockstep run --backend horovod` has started.
 
-Horovod matches the ranks' calls by name, in whatever order they come, and compares what the calls of one name are
-about to do. So calls that come one after the other have the same names here, whatever they do: ranks that make
-different calls learn it at once, where names of their own would leave each waiting for the others.
+Horovod matches the ranks' collectives by name, in whatever order they come, compares what those of one name are about
+to do, and is quick where it is what it was the last time. So a name stands for all that a message would say of a call:
+ranks that make calls of one description learn at once what differs in them, and those that wait in calls of two
+descriptions are found by the watchdog, which compares these.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import socket
 import sys
 import threading
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -60,7 +62,7 @@ class HorovodCollectives:
         self._watchdog = Watchdog(self._running.place, self._abort, cluster, connections, _cluster.stall_seconds())
 
     def reduce(self, tensors: Sequence[Any], operation: str) -> list[Any]:
-        description = f"{operation} over {len(tensors)} tensor{'s' if len(tensors) != 1 else ''}"
+        description = f"{operation} over {_amount(tensors)}"
         ordered = operation in ("max", "min")
         carried = [to_carrier(tensor, ordered) for tensor in tensors]
         reduced: list[Any] = [None] * len(tensors)
@@ -69,7 +71,8 @@ class HorovodCollectives:
                 flat = pack([carried[i] for i in bucket])
                 with run.collectives():
                     flat = self._effects.unknown(flat)
-                    total = self._horovod.allreduce(flat, op=self._operations[operation], **_named(number))
+                    name = _named(f"all_reduce {description}", number)
+                    total = self._horovod.allreduce(flat, op=self._operations[operation], **name)
                 run.finished(self._effects.used(total))
                 for i, part in zip(bucket, unpack(total, [carried[i] for i in bucket])):
                     reduced[i] = from_carrier(part, tensors[i], ordered)
@@ -78,9 +81,10 @@ class HorovodCollectives:
     def gather(self, tensor: Any) -> Any:
         carried = to_carrier(tensor)
         flat = pack([carried])
-        with self._call("gather", f"gather of a {tensor.dtype.name}{tensor.shape} tensor") as run:
+        description = f"gather of a {tensor.dtype.name}{tensor.shape} tensor"
+        with self._call("gather", description) as run:
             with run.collectives():
-                everyone = self._horovod.allgather(self._effects.unknown(flat), **_named(0))
+                everyone = self._horovod.allgather(self._effects.unknown(flat), **_named(description, 0))
             run.finished(self._effects.used(everyone))
         # Shapes of one rank's rows, which all have; pack adds a number to what may be empty.
         shape = tf.shape(carried)
@@ -92,11 +96,13 @@ class HorovodCollectives:
     def broadcast(self, tensors: Sequence[Any], root_rank: int) -> list[Any]:
         carried = [to_carrier(tensor) for tensor in tensors]
         sent: list[Any] = [None] * len(tensors)
-        with self._call("broadcast", f"broadcast of {len(tensors)} tensors from rank {root_rank}") as run:
+        description = f"broadcast of {_amount(tensors)} from rank {root_rank}"
+        with self._call("broadcast", description) as run:
             for number, bucket in enumerate(buckets(carried)):
                 flat = pack([carried[i] for i in bucket])
                 with run.collectives():
-                    value = self._horovod.broadcast(self._effects.unknown(flat), root_rank, **_named(number))
+                    name = _named(description, number)
+                    value = self._horovod.broadcast(self._effects.unknown(flat), root_rank, **name)
                 run.finished(self._effects.used(value))
                 for i, part in zip(bucket, unpack(value, [carried[i] for i in bucket])):
                     sent[i] = from_carrier(part, tensors[i])
@@ -154,9 +160,15 @@ class HorovodCollectives:
         os._exit(0 if self._leaves else 1)
 
 
-def _named(number: int) -> dict[str, Any]:
-    """The name of a call's collective of this number; that of eager ones is their kind."""
-    return {"name": f"collective_{number}", "ignore_name_scope": True}
+def _amount(tensors: Sequence[Any]) -> str:
+    sizes = [tensor.shape.num_elements() for tensor in tensors]
+    elements = "" if None in sizes else f" of {sum(sizes)} element{'s' if sum(sizes) != 1 else ''}"
+    return f"{len(tensors)} tensor{'s' if len(tensors) != 1 else ''}{elements}"
+
+
+def _named(description: str, number: int) -> dict[str, Any]:
+    """The name of the collective of this number in a call; eagerly Horovod calls it by its kind alone."""
+    return {"name": f"call_{zlib.crc32(description.encode()):08x}_{number}", "ignore_name_scope": True}
 
 
 def join() -> HorovodCollectives:

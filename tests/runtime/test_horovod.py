@@ -137,7 +137,10 @@ def test_a_stall_ends_with_rank_and_call(script: Script, how: str) -> None:
     done = run(path, LOCKSTEP_STALL_SECONDS=str(STALL_SECONDS))
     assert seconds_since_fault(path) < STALL_SECONDS + BEYOND_STALL_SECONDS
     assert done.returncode == 1
-    assert "rank 0 of 2 waited longer than 3 s for its peers in all_reduce (mean over 1 tensor) at " in done.stderr
+    assert (
+        "rank 0 of 2 waited longer than 3 s for its peers in all_reduce (mean over 1 tensor of 1 element) at "
+        in done.stderr
+    )
     assert ("rank 1 is in no collective call" if "sleep" in how else "rank 1 does not answer") in done.stderr
 
 
@@ -152,20 +155,21 @@ def test_a_rank_that_stops_early_is_named(script: Script) -> None:
     done = run(path)
     assert seconds_since_fault(path) < 2 * DEATH_SECONDS
     assert done.returncode == 1
-    assert "rank 0 waits in all_reduce (mean over 1 tensor) at" in done.stderr
+    assert "rank 0 waits in all_reduce (mean over 1 tensor of 1 element) at" in done.stderr
     assert "rank 1 has come to the end of its script" in done.stderr
 
 
-def test_functions_that_differ_raise_on_all_at_once(script: Script) -> None:
+def test_functions_whose_shapes_differ_raise_on_all_at_once(script: Script) -> None:
     path = script(
         """
-        other = tf.function(lambda x: lockstep.all_reduce(x, "max"))
+        pair = tf.function(lambda x, y: lockstep.all_reduce([x, y]))
+        short, long = tf.zeros([1 << 20]), tf.zeros([3 << 20])
         for k in range(3):
-            step(tf.constant(1.0))
-            other(tf.constant(1.0))
+            pair(short, long)
+            pair(long, short)
         fault()
         try:
-            (other if rank == 1 else step)(tf.constant(1.0))
+            pair(*((long, short) if rank == 1 else (short, long)))
         except tf.errors.FailedPreconditionError as error:
             print("rank", rank, "caught:", error.message)
         """
@@ -174,7 +178,25 @@ def test_functions_that_differ_raise_on_all_at_once(script: Script) -> None:
     assert seconds_since_fault(path) < DEATH_SECONDS
     for rank in (0, 1):
         assert f"[{rank}] rank {rank} caught: " in done.stdout
-        assert re.search(rf"^\[{rank}\] .*Mismatched reduction operation: ", done.stdout, re.MULTILINE)
+        assert re.search(rf"^\[{rank}\] .*Mismatched ALLREDUCE tensor shapes: ", done.stdout, re.MULTILINE)
+
+
+def test_functions_that_differ_are_named(script: Script) -> None:
+    path = script(
+        """
+        other = tf.function(lambda x: lockstep.all_reduce(x, "max"))
+        for k in range(3):
+            step(tf.constant(1.0))
+            other(tf.constant(1.0))
+        fault()
+        (other if rank == 1 else step)(tf.constant(1.0))
+        """
+    )
+    done = run(path)
+    assert seconds_since_fault(path) < 2 * DEATH_SECONDS
+    assert done.returncode == 1
+    assert "rank 0 waits in all_reduce (mean over 1 tensor of 1 element) at" in done.stderr
+    assert "rank 1 waits in all_reduce (max over 1 tensor of 1 element) at" in done.stderr
 
 
 def test_horovodrun_alone_is_enough(script: Script) -> None:
