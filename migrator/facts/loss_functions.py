@@ -47,10 +47,15 @@ _PRODUCTS = re.compile(
 )
 _SELECTIONS = re.compile(
     r"^tensorflow\.(?:math\.)?(?:reduce_(?:max|min|prod|std|variance|logsumexp|euclidean_norm|any|all)|top_k|sort|argsort"
-    r"|norm|count_nonzero|boolean_mask|gather|gather_nd|dynamic_partition|unique\w*|segment_\w+|unsorted_segment_\w+|where|cumsum"
-    r"|nn\.(?:moments|weighted_moments|top_k)|linalg\.norm|reverse|roll|random\.shuffle)$"
-    r"|^keras\.ops\.(?:max|min|std|var|top_k|sort|argsort|norm|take|segment_\w+)$"
+    r"|norm|l2_normalize|split|unstack|count_nonzero|boolean_mask|gather|gather_nd|dynamic_partition|unique\w*|segment_\w+|unsorted_segment_\w+|where|cumsum"
+    r"|nn\.(?:moments|weighted_moments|top_k|l2_normalize)|linalg\.norm|reverse|roll|random\.shuffle)$"
+    r"|^keras\.ops\.(?:max|min|std|var|top_k|sort|argsort|norm|split|take|segment_\w+)$"
 )
+# Where they take the axis, if not as their second argument; None: by its name alone.
+_AXES = {
+    "top_k": None, "gather_nd": None, "dynamic_partition": None, "norm": 2, "boolean_mask": 2, "roll": 2, "take": 2,
+    "split": 2, "unstack": 2, "gather": 3,
+}  # fmt: skip
 
 
 class LossFunctions:
@@ -94,6 +99,8 @@ class LossFunctions:
             return self._rearranged(call, args)
         if path in ("builtins.float", "builtins.int", "tensorflow.constant"):
             return alternatives([self.kind(a) for a in args[:1]]) if args else FREE
+        if path.endswith(".expand_dims") and _integers_of(argument(call, "axis", 1)) == [0]:
+            return UNSPLIT  # the samples are no longer the first axis: each may meet each
         if _LINEAR.match(path):
             factors = args if path.endswith("multiply") else args[:1]  # the others are types, shapes and axes
             return product(*(self.kind(a) for a in factors)) if args else DATA
@@ -113,7 +120,8 @@ class LossFunctions:
             return kinds[0]
         if path.endswith(".where") and len(args) > 1:
             return self.curved(args)
-        axis = argument(call, "axis", 1) or argument(call, "batch_dims")
+        position = _AXES.get(path.rpartition(".")[2], 1)
+        axis = argument(call, "axis", position) or argument(call, "axes", position) or argument(call, "batch_dims")
         axes = _integers(axis.value) if axis is not None else None
         along_another = axes is not None and 0 not in axes and UNSPLIT not in kinds
         return SAMPLES if along_another else UNSPLIT
@@ -199,6 +207,10 @@ def loss_object(path: str, call: cst.Call) -> str:
     return {"none": SAMPLES, "sum": SUM, "auto": MEAN, "sum_over_batch_size": MEAN, "mean": MEAN}.get(
         str(name).lower(), DATA
     )
+
+
+def _integers_of(arg: cst.Arg | None) -> list[int] | None:
+    return _integers(arg.value) if arg is not None else None
 
 
 def _integers(node: cst.BaseExpression) -> list[int] | None:

@@ -46,9 +46,7 @@ from migrator.facts.training import Minimization, Training, Update
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import External, Function, Literal, Member, Object, Result, Value, is_strategy
 
-# After so many evaluations for one expression, or steps away from it, the text is taken to tell no more.
-_MANY = 5_000
-_DEEPEST = 80
+_MANY, _DEEPEST = 5_000, 80  # evaluations for an expression, steps away from it: then the text tells no more
 _PENALTIES = ("losses",)
 _WEIGHT_ATTRIBUTES = ("trainable_variables", "trainable_weights", "variables", "weights", "kernel", "bias")
 _MODEL_LOSSES = ("compiled_loss", "compute_loss", "compute_loss_and_updates")
@@ -250,6 +248,8 @@ class Losses:
             return inner
         if isinstance(index, cst.Integer):
             return DATA if inner == DATA else UNSPLIT  # a part of a tuple of tensors, or one sample of many
+        if m.matches(index or node, m.Name("None") | m.Attribute(attr=m.Name("newaxis"))):
+            return UNSPLIT  # the samples are no longer the first axis: each may meet each
         return UNSPLIT if index is not None and self._is_mask(index) else DATA
 
     def _is_mask(self, index: cst.BaseExpression) -> bool:
@@ -279,9 +279,9 @@ class Losses:
         if binding.kind == "param":
             return self._parameter(cast(cst.Param, binding.node), path)
         if binding.kind == "for" and binding.value is not None:
-            turns = self._iteration.turns(binding.value, (*binding.path, *path))
-            if all(turn.node is not None for turn in turns):
-                return alternatives([self.kind(turn.node) for turn in turns if turn.node is not None])
+            turns = [turn.node for turn in self._iteration.turns(binding.value, (*binding.path, *path))]
+            if None not in turns:
+                return alternatives([self.kind(node) for node in turns if node is not None])
             inner = self.kind(binding.value)
             return inner if inner in (FREE, PENALTY) else DATA
         return DATA
@@ -325,9 +325,8 @@ class Losses:
         if values and all(self.kinds.is_variable(v) or isinstance(v, Literal) for v in values):
             return PENALTY if any(self.kinds.is_variable(v) for v in values) else FREE
         kinds = [self._binding(binding, ()) for binding in self.resolver.bindings_of(node)]
-        if kinds:
-            return alternatives(kinds)
-        return UNSPLIT if self.kind(node.value) == UNSPLIT else DATA  # `tf.math.top_k(losses, k=16).values`
+        rest = UNSPLIT if self.kind(node.value) == UNSPLIT else DATA  # `tf.math.top_k(losses, k=16).values`
+        return alternatives(kinds) if kinds else rest
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
