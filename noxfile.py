@@ -81,7 +81,7 @@ for _version in VERSIONS:
 @nox.session
 def openmpi(session: nox.Session) -> None:
     session.install("tensorflow-cpu", "tf_keras", "mpi4py", "openmpi", *TOOLS)
-    _test(session, "tests/runtime/test_mpi.py", "tests/runtime/test_programs.py", "-k", "mpi")
+    _test(session, "tests/runtime", "-k", "workers-mpi or test_mpi", "-m", "")
 
 
 # What builds Horovod 0.28.1: it uses modules of Python's that later versions of setuptools do not bring any more, and

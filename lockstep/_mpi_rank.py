@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from types import FrameType
 
 PIPES = "LOCKSTEP_PIPES"
 # What the script has come to, in a file beside the pipes.
@@ -41,10 +42,19 @@ def main() -> None:
         if os.getppid() != itself:
             os._exit(1)
         os.execv(sys.argv[1], sys.argv[1:])
+    passed_on = []
+
+    def pass_on(number: int, frame: FrameType | None) -> None:
+        passed_on.append(number)
+        os.kill(script, number)
+
     for number in _PASSED_ON:
-        signal.signal(number, lambda number, frame: os.kill(script, number))
+        signal.signal(number, pass_on)
     status = os.waitpid(script, 0)[1]
-    sys.exit(_outlive(rank, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, os.WEXITSTATUS(status)))
+    killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    if killed_by in passed_on:  # mpiexec ends all ranks
+        sys.exit(128 + killed_by)
+    sys.exit(_outlive(rank, killed_by, os.WEXITSTATUS(status)))
 
 
 def _outlive(rank: str, killed_by: int, code: int) -> int:

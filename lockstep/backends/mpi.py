@@ -9,6 +9,7 @@ import contextlib
 import faulthandler
 import functools
 import math
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ from lockstep.backends._xla import refuse_xla
 # that failed first has the shorter time: the job's exit code is that of the rank that ends it.
 _CAUSE_SECONDS = 0.5
 _SURVIVOR_SECONDS = 3.0
+_ABORT_SECONDS = 2.0
 # MPI has all numpy dtypes but these.
 _CARRIERS: dict[Any, Any] = {tf.bool: tf.uint8, tf.float16: tf.float32, tf.bfloat16: tf.float32}
 
@@ -125,7 +127,10 @@ class MPICollectives:
         sys.stderr.flush()
         time.sleep(after_seconds)
         _mpi_rank.note_exit_code(code)
-        self._communicator.Abort(code)
+        # Where the network is cut, MPI_Abort itself may wait for it.
+        with open(os.devnull, "w") as nowhere:
+            faulthandler.dump_traceback_later(_ABORT_SECONDS, exit=True, file=nowhere)
+            self._communicator.Abort(code)
 
 
 def _through_python(send: Any, tensors: Sequence[Any]) -> list[Any]:

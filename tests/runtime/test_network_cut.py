@@ -7,14 +7,16 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
-from conftest import worker_environment
+from conftest import why_no_mpi, worker_environment
 
 # The documentation says 10: the kernel's last probe comes after that, and a busy machine is late itself.
 NOTICED_SECONDS = 10 + 5
@@ -95,3 +97,61 @@ def test_both_sides_of_a_cut_network_end(tmp_path: Path) -> None:
             # Recent versions of TensorFlow notice it too, at about the same time, and call the rank a task.
             assert re.search(rf"rank {1 - rank} \(10.77.0.{2 - rank}:2222\) is gone|/task:{1 - rank}", errors)
             assert re.search(r"ended at \S*train.py:\d+ because", errors)
+
+
+def mpich() -> str:
+    """The mpiexec of MPICH, whose options name the addresses to use. Skips where it is another or none."""
+    if why_no_mpi():
+        pytest.skip(why_no_mpi())
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    mpiexec = shutil.which("mpiexec", path=beside) or ""
+    if "HYDRA" not in subprocess.run([mpiexec, "--version"], capture_output=True, text=True).stdout:
+        pytest.skip("mpiexec is not that of MPICH")
+    return mpiexec
+
+
+@pytest.mark.long
+def test_both_ranks_of_an_mpi_job_end(tmp_path: Path) -> None:
+    """The ranks do; mpiexec itself waits for its other half, which it cannot reach."""
+    mpiexec = mpich()
+    shown = [tmp_path / f"{rank}.txt" for rank in range(2)]
+    program = "import os, sys\nsys.stdout = open(sys.argv[1] + os.environ['PMI_RANK'] + '.txt', 'w')\n"
+    program += "print(os.getpid(), flush=True)\n" + PROGRAM
+    (tmp_path / "train.py").write_text(program)
+    with linked_namespaces() as names:
+        elsewhere = tmp_path / "elsewhere"  # what mpiexec calls to start something on another machine
+        elsewhere.write_text(f'#!/bin/sh\nshift\nexec ip netns exec {names[1]} sh -c "$*"\n')
+        elsewhere.chmod(0o755)
+        reached = ["-launcher", "rsh", "-launcher-exec", str(elsewhere), "-localhost", "10.77.0.1"]
+        hosts = ["-hosts", "10.77.0.1,10.77.0.2", "-n", "2", "-ppn", "1"]
+        command = [sys.executable, str(tmp_path / "train.py"), f"{tmp_path}/"]
+        job = subprocess.Popen(
+            ["ip", "netns", "exec", names[0], mpiexec, *reached, *hosts, *command],
+            env=worker_environment(UCX_TLS="tcp"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            wait_until(lambda: all(file.exists() and "step" in file.read_text() for file in shown), 90)
+            ranks = [psutil.Process(int(file.read_text().split()[0])) for file in shown]
+            ip("-n", names[0], "link", "set", "l0", "down")
+            assert psutil.wait_procs(ranks, timeout=NOTICED_SECONDS + 10)[1] == []
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+            for process in psutil.process_iter():
+                with contextlib.suppress(psutil.Error):
+                    if str(elsewhere) in " ".join(process.cmdline()):
+                        process.kill()
+        assert job.stderr is not None
+        assert re.search(r"rank 0 of 2 ended in all_reduce .* because .*: rank 1 .* is gone", job.stderr.read())
+
+
+def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
