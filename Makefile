@@ -9,11 +9,11 @@ demo: $(VENV)/ready
 	$(BIN)/python benchmarks/demo.py
 
 test: $(VENV)/ready lint
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 # What `make test` leaves out for the sake of time.
 test-long: $(VENV)/ready
-	$(BIN)/python -m pytest -n 2 --dist loadgroup -m long
+	$(BIN)/python -m pytest -n 2 -m long
 
 # The runtime on other versions of TensorFlow, as far as their Pythons are found here. QUICK=1: the essentials only.
 test-matrix: $(VENV)/ready

@@ -1,26 +1,29 @@
-"""Which tests `make test` may run at the same time: its processes each take whole groups of tests."""
+"""How `make test` shares the tests out to its processes: in groups that share what is costly to make."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import pytest
 
-HERE = Path(__file__).parent
+
+@pytest.hookimpl(optionalhook=True)  # only `make test` needs pytest-xdist
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class GroupScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return GroupScheduling(config, log)
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-
-
-def _group(item: pytest.Item) -> str:
-    """Tests that share what is costly to make: the campaign of runs, a job of many checks, an installed package."""
-    folder, *_ = item.path.relative_to(HERE).parts
+def group_of(nodeid: str) -> str:
+    """The campaign of all runs, a job of many checks, a file with an environment of its own; else the test alone."""
+    path, _, test = nodeid.partition("::")
+    _, folder, *_ = path.split("/")
     if folder == "equality":
         return folder
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    if "job" in parameters:
-        return f"{parameters['job'].program} {parameters['job']}"
-    return str(item.path) if folder != "runtime" or item.path.name == "test_restart.py" else item.nodeid
+    if path.endswith("/test_programs.py"):
+        return test.rpartition("-")[0]
+    return path if folder != "runtime" or path.endswith("/test_restart.py") else nodeid
