@@ -137,6 +137,6 @@ def test_the_job_of_two_machines_runs_on_both(tmp_path: Path) -> None:
         )
         for node in "01"
     ]
-    shown = [node.communicate(timeout=60)[0] for node in nodes]
+    shown = [node.communicate(timeout=150)[0] for node in nodes]
     assert shown == ["[0] 8\n", ""]
     assert [node.returncode for node in nodes] == [0, 0]
