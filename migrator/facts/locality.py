@@ -26,6 +26,7 @@ VALUE = "value"  # a number computed from them
 CLOCKS = frozenset({"time.time", "time.monotonic", "time.perf_counter", "time.process_time", "timeit.default_timer"})
 _STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
 _INFERENCE = frozenset({"evaluate", "predict", "predict_on_batch", "test_on_batch"})
+_TRAINED = frozenset({"trainable_variables", "trainable_weights"})  # alike on all workers
 _COUNTING_ATTRIBUTES = frozenset({"shape", "size"})
 _COUNTING_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
 _COLLECTING = frozenset({"append", "extend", "add", "update_state", "insert"})
@@ -106,8 +107,10 @@ class Locality:
         return _strongest(self.of(c) for c in semantic_children(node) if not isinstance(c, _OPERATORS))
 
     def _of_attribute(self, node: cst.Attribute) -> str:
-        inner = self.of(node.value)
         name = node.attr.value
+        if name in _TRAINED:
+            return ""
+        inner = self.of(node.value)
         if inner:
             return COUNT if name in _COUNTING_ATTRIBUTES else inner
         return _strongest([*map(self._of_binding, self.resolver.bindings_of(node)), self._collected(node)])
@@ -196,6 +199,8 @@ class Locality:
         paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
         if any(vocabulary.has_role(p, Role.REDUCE, Role.RANK) for p in paths) or self.training.flow.is_tape_call(call):
             return ""
+        if any(map(self.training.kinds.has_weights, self.resolver.values(call))):
+            return ""  # a model or layer is no number, whatever symbolic tensors it is made of
         if any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
             return VALUE  # of a dataset it is the batches, where training reads them
         if paths & CLOCKS or (self.keeps_statistics and self._infers(call)):
