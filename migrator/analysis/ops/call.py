@@ -1,0 +1,199 @@
+"""A call of an op as the tables see it, and what comes out of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Optional
+
+from migrator.analysis.placement import LOCAL, REPLICATED, Either, Local, Placement, Replicated, Unknown, either
+
+
+class NotConstant:
+    """What an argument's `constant` is when its value is not known; false, so that `if arg.constant` is safe."""
+
+    def __bool__(self) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return "NOT_CONSTANT"
+
+
+NOT_CONSTANT = NotConstant()
+
+
+@dataclass(frozen=True)
+class Arg:
+    """An argument or a result.
+
+    `constant` is the Python literal that it is: a number, string, None, Ellipsis, tuple or list of those; a slice,
+    whose bounds may be NOT_CONSTANT; a dtype as its name ("float32"), a function as its canonical path.
+    `items` are those of a list or tuple of known length, whatever they are: `placement` then matters no more.
+    `many`: a list of unknown length, whose items all stand as `placement` and `rank` say.
+    """
+
+    placement: Placement = REPLICATED
+    constant: Any = NOT_CONSTANT
+    rank: Optional[int] = None
+    items: Optional[tuple[Arg, ...]] = None
+    many: bool = False
+
+    def leaves(self) -> Iterator[Arg]:
+        """The argument, or the items that it holds."""
+        if self.items is None:
+            yield self
+        else:
+            for item in self.items:
+                yield from item.leaves()
+
+
+@dataclass
+class OpCall:
+    """The arguments of a call. `made`: for the call of an object, such as a loss or a layer, the call that made it."""
+
+    args: list[Arg] = field(default_factory=list)
+    kwargs: dict[str, Arg] = field(default_factory=dict)
+    made: Optional[OpCall] = None
+
+
+class NeedsWhole(Exception):
+    """Raised in a kind: the workers' results say nothing of the one-device result unless `repair` is made first."""
+
+    def __init__(self, why: str, repair: Optional[str] = None) -> None:
+        super().__init__(why)
+        self.unknown = Unknown(why, repair)
+
+
+class Bound:
+    """The arguments of a call by the names of the op's parameters; remembers which ones its kind has looked at."""
+
+    def __init__(self, values: dict[str, Arg], parameters: tuple[str, ...], call: OpCall) -> None:
+        self.values = values
+        self.parameters = parameters
+        self.call = call
+        self._seen: set[str] = set()
+
+    def get(self, *names: str) -> Optional[Arg]:
+        """The argument of the first of these parameters that is given."""
+        for name in names:
+            if name in self.values:
+                self._seen.add(name)
+                return self.values[name]
+        return None
+
+    def data(self, position: int = 0) -> Arg:
+        """The argument of the parameter at this position, which must be given."""
+        found = self.get(self.parameters[position])
+        if found is None:
+            raise NeedsWhole(f"the argument {self.parameters[position]} is not seen")
+        return found
+
+    def constant(self, *names: str, default: Any = None) -> Any:
+        """The literal that one of these parameters is given, else `default`; a literal that is not known has no place."""
+        found = self.get(*names)
+        if found is None:
+            return default
+        value = literal(found)
+        if value is NOT_CONSTANT:
+            raise NeedsWhole(f"the value of {names[0]} is not known")
+        return value
+
+    def unseen(self) -> Iterator[tuple[str, Arg]]:
+        """The leaves of the arguments that the kind has not looked at."""
+        for name, value in self.values.items():
+            if name not in self._seen:
+                for leaf in value.leaves():
+                    yield name, leaf
+
+
+def literal(arg: Arg) -> Any:
+    """The Python literal that an argument is, a list of literals included, else NOT_CONSTANT."""
+    if arg.items is None or arg.constant is not NOT_CONSTANT:
+        return arg.constant
+    values = [literal(item) for item in arg.items]
+    return NOT_CONSTANT if any(value is NOT_CONSTANT for value in values) else values
+
+
+Kind = Callable[[Bound], Arg]
+
+
+@dataclass(frozen=True)
+class Op:
+    """A row of the tables: the op's public path, its parameters in their order, and the kind that places its result.
+
+    `note` is what a reader of the docs has to know of it.
+    """
+
+    path: str
+    parameters: tuple[str, ...]
+    kind: Kind
+    note: str = ""
+
+    def place(self, call: OpCall) -> Placement:
+        """The placement of the result. Of a tuple: of each of its items, or Unknown where they differ (see `infer`)."""
+        result = self.infer(call)
+        placements = list(dict.fromkeys(leaf.placement for leaf in result.leaves()))
+        return placements[0] if len(placements) == 1 else Unknown("its parts stand in different places")
+
+    def infer(self, call: OpCall) -> Arg:
+        """The result with its rank and its items."""
+        try:
+            bound = self._bind(call)
+        except NeedsWhole as error:
+            return Arg(error.unknown)
+        leaves = [leaf for value in bound.values.values() for leaf in value.leaves()]
+        for leaf in leaves:
+            if isinstance(leaf.placement, Unknown):
+                return Arg(leaf.placement)
+        if any(isinstance(leaf.placement, Local) for leaf in leaves):
+            return Arg(LOCAL)
+        if any(isinstance(leaf.placement, Either) for leaf in leaves):
+            return self._either(bound)
+        return self._result(bound)
+
+    def _result(self, bound: Bound) -> Arg:
+        try:
+            result = self.kind(bound)
+            for name, leaf in bound.unseen():
+                if not isinstance(leaf.placement, Replicated):
+                    raise NeedsWhole(f"{name} is not the same on all workers")
+        except NeedsWhole as error:
+            leaves = (leaf for value in bound.values.values() for leaf in value.leaves())
+            same = all(isinstance(leaf.placement, Replicated) for leaf in leaves)
+            return Arg(REPLICATED if same else error.unknown)
+        return result
+
+    def _either(self, bound: Bound) -> Arg:
+        """Each way in which the arguments' placements may turn out, up to as many as are worth telling apart."""
+        names = [n for n, v in bound.values.items() if any(isinstance(leaf.placement, Either) for leaf in v.leaves())]
+        ways = list(itertools.islice(itertools.product(*(_options(bound.values[n]) for n in names)), 17))
+        if len(ways) > 16:
+            return Arg(Unknown("too many ways in which its arguments may stand"))
+        results = [
+            self._result(Bound({**bound.values, **dict(zip(names, way))}, bound.parameters, bound.call)) for way in ways
+        ]
+        placements = [leaf.placement for result in results for leaf in result.leaves()]
+        ranks = {result.rank for result in results}
+        return Arg(either(placements), rank=ranks.pop() if len(ranks) == 1 else None)
+
+    def _bind(self, call: OpCall) -> Bound:
+        """Raises NeedsWhole for an argument that the row does not name; a name for graphs is of no account."""
+        values = {name: arg for name, arg in call.kwargs.items() if name != "name"}
+        if self.parameters[:1] == ("*",):
+            return Bound({**{str(i): arg for i, arg in enumerate(call.args)}, **values}, self.parameters, call)
+        if len(call.args) > len(self.parameters):
+            raise NeedsWhole("more arguments than its row knows")
+        values.update(zip(self.parameters, call.args))
+        for name in values:
+            if name not in self.parameters:
+                raise NeedsWhole(f"its row does not know the argument {name}")
+        return Bound(values, self.parameters, call)
+
+
+def _options(arg: Arg) -> list[Arg]:
+    if arg.items is not None:
+        return [replace(arg, items=items) for items in itertools.product(*(_options(item) for item in arg.items))]
+    if isinstance(arg.placement, Either):
+        return [replace(arg, placement=option) for option in arg.placement.options]
+    return [arg]
