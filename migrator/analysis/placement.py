@@ -9,7 +9,7 @@ Whoever reads a placement treats a class that it does not handle as `Unknown`: t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Union
+from typing import Union
 
 ALL_REDUCE = "all_reduce"
 ALL_GATHER = "all_gather"
@@ -88,7 +88,7 @@ class Unknown:
     """
 
     why: str
-    repair: Optional[str] = None
+    repair: str | None = None
 
 
 Placement = Union[Replicated, Local, Sharded, Partial, Scaled, Shape, Either, Unknown]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Optional
-
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 
 __all__ = ["NOT_CONSTANT", "Arg", "Op", "OpCall", "lookup"]
 
 
-def lookup(path: str) -> Optional[Op]:
+def lookup(path: str) -> Op | None:
     """The row of a public function, method, operator or class by its full path; None where no row is proven.
 
     "tensorflow.reduce_mean", "numpy.mean", "keras.ops.mean"; "tensorflow.Tensor.numpy", "numpy.ndarray.mean" with the

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 from migrator.analysis.placement import LOCAL, REPLICATED, Either, Local, Placement, Replicated, Unknown, either
 
@@ -35,8 +35,8 @@ class Arg:
 
     placement: Placement = REPLICATED
     constant: Any = NOT_CONSTANT
-    rank: Optional[int] = None
-    items: Optional[tuple[Arg, ...]] = None
+    rank: int | None = None
+    items: tuple[Arg, ...] | None = None
     many: bool = False
 
     def leaves(self) -> Iterator[Arg]:
@@ -54,13 +54,13 @@ class OpCall:
 
     args: list[Arg] = field(default_factory=list)
     kwargs: dict[str, Arg] = field(default_factory=dict)
-    made: Optional[OpCall] = None
+    made: OpCall | None = None
 
 
 class NeedsWhole(Exception):
     """Raised in a kind: the workers' results say nothing of the one-device result unless `repair` is made first."""
 
-    def __init__(self, why: str, repair: Optional[str] = None) -> None:
+    def __init__(self, why: str, repair: str | None = None) -> None:
         super().__init__(why)
         self.unknown = Unknown(why, repair)
 
@@ -74,7 +74,7 @@ class Bound:
         self.call = call
         self._seen: set[str] = set()
 
-    def get(self, *names: str) -> Optional[Arg]:
+    def get(self, *names: str) -> Arg | None:
         """The argument of the first of these parameters that is given."""
         for name in names:
             if name in self.values:
@@ -90,7 +90,7 @@ class Bound:
         return found
 
     def constant(self, *names: str, default: Any = None) -> Any:
-        """The literal that one of these parameters is given, else `default`; a literal that is not known has no place."""
+        """The literal that one of these parameters is given, else `default`; one that is not known has no place."""
         found = self.get(*names)
         if found is None:
             return default
