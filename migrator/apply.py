@@ -130,12 +130,6 @@ class _Printer:
     def _statement_patch(self, edit: InsertBefore | InsertAfter, number: int) -> _Patch:
         before = isinstance(edit, InsertBefore)
         statement = self.tree.statement_of(edit.node)
-        small = self._crowded(statement, edit.node)
-        if small is not None:
-            start, end = self.spans.span(small)
-            if before:
-                return _Patch(start, start, (_OPENING, -1 << 30), (*edit.code, "; "))
-            return _Patch(end, end, (_CLOSING, 1 << 30), ("; ", *edit.code))
         indent = self._indent(statement)
         code = self._indented(edit.code, statement)
         if before:
@@ -156,11 +150,7 @@ class _Printer:
         return (indent, *code, self.newline)
 
     def _first_patch(self, edit: InsertFirst, number: int) -> _Patch:
-        body = edit.function.body
-        if isinstance(body, cst.SimpleStatementSuite):
-            start = self.spans.span(body.body[0])[0]
-            return _Patch(start, start, (_OPENING, -1 << 30), (*edit.code, "; "))
-        first = cast(cst.IndentedBlock, body).body[0]
+        first = cast(cst.IndentedBlock, edit.function.body).body[0]
         if edit.function.get_docstring() is not None:
             return self._statement_patch(InsertAfter(first, edit.code), number)
         return self._statement_patch(InsertBefore(first, edit.code), number)
@@ -292,19 +282,6 @@ class _Printer:
         return found
 
     # -- layout --------------------------------------------------------------------------------------------------
-
-    def _crowded(self, statement: Statement, node: cst.CSTNode) -> cst.CSTNode | None:
-        """The small statement that holds the node, where others stand on its line; else None."""
-        line: cst.CSTNode | None = None
-        for owner in (node, *self.tree.ancestors(node)):
-            if isinstance(owner, (cst.SimpleStatementLine, cst.SimpleStatementSuite)):
-                line = owner
-                break
-            if owner is statement:
-                break
-        if line is None or (isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1):
-            return None
-        return next((s for s in line.body if self.tree.contains(s, node)), None)  # type: ignore[attr-defined]
 
     def _indent(self, statement: Statement) -> str:
         start = self._start(statement)

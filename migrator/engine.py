@@ -12,6 +12,7 @@ from typing import Union
 import libcst as cst
 
 from migrator.apply import apply
+from migrator.crowded import crowded, parted
 from migrator.edits import (
     AddArgument,
     Edit,
@@ -129,6 +130,37 @@ def _migrate(
     rules: Sequence[Rule],
     target: Target,
 ) -> Iterator[tuple[Path, Outcome]]:
+    written = {script.path: script for script in scripts}
+    places: dict[Path, set[int]] = {path: set() for path in written}
+    while True:
+        facts, findings, edits = _found(scripts, program, rules, target)
+        shared = {script: set(_places_to_part(facts, script, edits.get(script.path, ()))) for script in scripts}
+        if not any(shared.values()):
+            break
+        # Statements that share a line with one that an edit is for get lines of their own, and all is asked again.
+        for script, offsets in shared.items():
+            places[script.path] |= offsets
+        scripts = [parted(script, places[path]) if places[path] else script for path, script in written.items()]
+    for script in scripts:
+        old = written[script.path].text
+        data, text = program.files[script.path], old
+        if script.path in edits:
+            text = apply(facts.tree, facts.spans(script.module), edits[script.path])
+            _check(text)
+            data = sources[script.path].encode(text)
+        yield script.path, Outcome(program.files[script.path], data, findings[script.path], old, text)
+
+
+def _places_to_part(facts: Facts, script: Script, edits: Sequence[Edit]) -> Iterator[int]:
+    spans = facts.spans(script.module)
+    for node in crowded(facts.tree, edits):
+        yield script.written_offset(spans.span(node.body[0])[0])
+
+
+def _found(
+    scripts: Sequence[Script], program: Program, rules: Sequence[Rule], target: Target
+) -> tuple[Facts, dict[Path, tuple[Finding, ...]], dict[Path, list[Edit]]]:
+    """What the rules find in each file, and the edits of those that are to be changed."""
     facts = Facts(scripts, target.package)
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
     found = _spelled(_ask_each_part(facts, scripts, program, rules), spellings)
@@ -142,17 +174,15 @@ def _migrate(
         # Half a migration would train another model: what is left undone takes the rest with it.
         kept[path] = [f for f in kept[path] if isinstance(f.what, Refusal)]
     edited = {s.module for s in scripts if any(not isinstance(f.what, Refusal) for f in kept[s.path])}
-    joined = target.joining(facts, edited)
-    for script in scripts:
-        data = program.files[script.path]
-        edits = [f.what for f in kept[script.path] if not isinstance(f.what, Refusal)]
-        findings = tuple(sorted({_finding(facts, f) for f in kept[script.path]}))
-        text = script.text
-        if script.module in joined:
-            text = apply(facts.tree, facts.spans(script.module), [*edits, *spellings[script.module].imports()])
-            _check(text)
-            data = sources[script.path].encode(text)
-        yield script.path, Outcome(program.files[script.path], data, findings, script.text, text)
+    findings = {path: tuple(sorted({_finding(facts, f) for f in fs})) for path, fs in kept.items()}
+    edits = {
+        facts.scripts[module].path: [
+            *(f.what for f in kept[facts.scripts[module].path] if not isinstance(f.what, Refusal)),
+            *spellings[module].imports(),
+        ]
+        for module in target.joining(facts, edited)
+    }
+    return facts, findings, edits
 
 
 def parse(text: str) -> cst.Module:

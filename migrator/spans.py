@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 
 import libcst as cst
@@ -88,6 +89,17 @@ class UnprintableSource(Exception):
         self.module = module
 
 
+def line_starts(text: str) -> list[int]:
+    """The offset of the first character of each line."""
+    return [0, *(match.end() for match in _NEWLINE.finditer(text))]
+
+
+def line_and_column(starts: Sequence[int], offset: int) -> tuple[int, int]:
+    """Where an offset is in a text with these line starts, both counted from 1."""
+    line = bisect_right(starts, offset)
+    return line, offset - starts[line - 1] + 1
+
+
 def _lost_characters(module: cst.Module, printed: str, text: str) -> list[int]:
     """Offsets in the printed text where a character of the source is missing.
 
@@ -123,7 +135,7 @@ class Spans:
         self._offsets = [0, *accumulate(map(len, recorder.tokens))]
         self._lost = _lost_characters(module, printed, text) if printed != text else []
         self.module = module
-        self._line_starts = [0, *(match.end() for match in _NEWLINE.finditer(self.text))]
+        self._line_starts = line_starts(text)
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Offsets of the node's first character and of the one past its last, without surrounding parentheses."""
@@ -147,9 +159,7 @@ class Spans:
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Line and column of the node's first character."""
-        start = self.span(node)[0]
-        line = bisect_right(self._line_starts, start)
-        return line, start - self._line_starts[line - 1] + 1
+        return line_and_column(self._line_starts, self.span(node)[0])
 
     def line_start(self, offset: int) -> int:
         return self._line_starts[bisect_right(self._line_starts, offset) - 1]

@@ -14,11 +14,21 @@ from migrator.imports import Imports
 
 @dataclass(frozen=True)
 class Script:
-    """One parsed file; `text` is what the module was parsed from."""
+    """One parsed file; `text` is what the module was parsed from.
+
+    Where statements of the file were given lines of their own, `written` is the file as it is, and `moved` tells how
+    far `text` is ahead of it from an offset on.
+    """
 
     path: Path
     module: cst.Module
     text: str
+    written: str = ""
+    moved: tuple[tuple[int, int], ...] = ()
+
+    def written_offset(self, offset: int) -> int:
+        """Where in the file as it is written a character of `text` stands."""
+        return offset - next((shift for start, shift in reversed(self.moved) if start <= offset), 0)
 
 
 class Modules:

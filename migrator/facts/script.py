@@ -41,7 +41,7 @@ from migrator.facts.tree import Tree
 from migrator.facts.unbuilt import Unbuilt
 from migrator.facts.unsupported import Unsupported
 from migrator.facts.worker_paths import WorkerPaths
-from migrator.spans import Spans
+from migrator.spans import Spans, line_and_column, line_starts
 
 
 class Facts:
@@ -184,7 +184,11 @@ class Facts:
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Line and column of the node in its file, both counted from 1."""
-        return self.spans(self.tree.module_of(node)).position(node)
+        module = self.tree.module_of(node)
+        script = self.scripts[module]
+        if not script.moved:
+            return self.spans(module).position(node)
+        return line_and_column(line_starts(script.written), script.written_offset(self.spans(module).span(node)[0]))
 
     def source(self, node: cst.CSTNode) -> str:
         """The node as the script writes it; a node that a rule made prints itself."""
