@@ -22,7 +22,7 @@ def group_of(nodeid: str) -> str:
     """The campaign of all runs, a job of many checks, a file with an environment of its own; else the test alone."""
     path, _, test = nodeid.partition("::")
     _, folder, *_ = path.split("/")
-    if folder == "equality":
+    if folder in ("equality", "soundness"):
         return folder
     if path.endswith("/test_programs.py"):
         return test.rpartition("-")[0]

@@ -1,0 +1,24 @@
+"""One case: a script, and what else is known of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Case:
+    """`script` trains something, on its own in one process; migrated, it has to train the same on several.
+
+    `parts` are the script on parts of its first batch: with them it is measured what the loss really is, see truth.py.
+    `documented`: another result is right by an exception of the contract (batch statistics are those of the worker).
+    """
+
+    group: str
+    name: str
+    script: str
+    parts: tuple[str, ...] = ()
+    documented: bool = False
+
+    @property
+    def title(self) -> str:
+        return f"{self.group}/{self.name}"

@@ -1,0 +1,8 @@
+"""All cases, by group. A group is a module with `CASES`; a new one is named here and nowhere else."""
+
+from __future__ import annotations
+
+from . import forward_passes, losses
+from .case import Case
+
+CASES: tuple[Case, ...] = (*losses.CASES, *forward_passes.CASES)

@@ -1,0 +1,52 @@
+"""The variables that a script creates: their final values, and on other ranks than the chief another start."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Callable
+
+import numpy as np
+
+
+class Variables:
+    def __init__(self) -> None:
+        self._found: list[Any] = []
+
+    def add(self, variable: Any) -> None:
+        self._found.append(variable)
+
+    def weights(self) -> tuple[np.ndarray, ...]:
+        return tuple(v.numpy() for v in self._found if v.trainable and v.dtype.is_floating)
+
+    def updates(self) -> tuple[int, ...]:
+        counters = [int(v) for v in self._found if str(v.name).split("/")[-1].split(":")[0] in ("iteration", "iter")]
+        return tuple(count for count in counters if count)
+
+
+@contextmanager
+def watched(tensorflow: ModuleType, rank: int) -> Iterator[Variables]:
+    """Inside, every variable that is created is kept; on ranks above 0 trainable ones start from other values, so that
+    only a broadcast can bring the ranks together."""
+    variables = Variables()
+
+    def create(next_creator: Callable[..., Any], **arguments: Any) -> Any:
+        if rank > 0 and arguments.get("trainable") is not False:
+            arguments["initial_value"] = _moved_apart(tensorflow, arguments, rank)
+        variable = next_creator(**arguments)
+        variables.add(variable)
+        return variable
+
+    with tensorflow.variable_creator_scope(create):
+        yield variables
+
+
+def _moved_apart(tensorflow: ModuleType, arguments: dict[str, Any], rank: int) -> Any:
+    initial, dtype = arguments["initial_value"], arguments.get("dtype")
+
+    def moved(value: Any) -> Any:
+        tensor = tensorflow.convert_to_tensor(value, dtype=dtype)
+        return tensor * (1 + 0.1 * rank) + 0.05 * rank if tensor.dtype.is_floating else tensor
+
+    return (lambda: moved(initial())) if callable(initial) else moved(initial)
