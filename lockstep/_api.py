@@ -225,8 +225,8 @@ def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, drop_remaind
     with drop_remainder=True the last samples are left out instead, which keeps the number of full batches
     that one process has. A cardinality that was known stays known.
 
-    Raises ValueError when global_batch_size is not divisible by size(), TypeError for what is no
-    tf.data.Dataset, MismatchError when the workers' random states would shuffle differently.
+    Raises ValueError when global_batch_size is not divisible by size() and for a dataset that was cut before,
+    TypeError for what is no tf.data.Dataset, MismatchError when the workers' random states would shuffle differently.
     """
     if size() == 1:
         return dataset, global_batch_size
@@ -246,8 +246,8 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     and the loss is a mean, a batch is cut into fewer, equal parts, gcd(m, N) of them, and several workers compute the
     same part: only so is the mean over the workers that over the batch.
 
-    Raises TypeError for what holds no batches, ValueError for another loss, MismatchError when the workers' random
-    states differ.
+    Raises TypeError for what holds no batches, ValueError for another loss and for what was cut before, MismatchError when
+    the workers' random states differ.
     """
     if loss not in ("mean", "sum"):
         raise ValueError(f'loss must be "mean" or "sum", not {loss!r}')
@@ -268,8 +268,8 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
     fewer, equal parts, gcd(m, N) of them, and several workers compute the same part: only so is the mean over the
     workers that over the batch.
 
-    Raises ValueError for unequal numbers of rows and for another loss, TypeError for what has no rows, and outside
-    of tf.function MismatchError when the workers' random states differ.
+    Raises ValueError for unequal numbers of rows, another loss, and what was cut before, TypeError for what has no rows,
+    and outside of tf.function MismatchError when the workers' random states differ.
     """
     if loss not in ("mean", "sum"):
         raise ValueError(f'loss must be "mean" or "sum", not {loss!r}')
@@ -292,8 +292,8 @@ def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | 
     Only where that batch has fewer samples than there are workers, some of them come more than once. Without it
     all workers get equally many samples; where size() does not divide, the first ones come once more.
 
-    Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), and a batch_size that
-    size() does not divide; TypeError for what cannot be split by samples, MismatchError when the workers' arrays
+    Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), a batch_size that
+    size() does not divide, and what was cut before; TypeError for what cannot be split by samples, MismatchError when the workers' arrays
     differ.
     """
     if size() == 1:

@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from lockstep._agreement import agree
 from lockstep._batch_size import local_batch_size
-from lockstep._random_state import let_fit_shuffle_anew
+from lockstep._cuts import note_cut, refuse_cut
+from lockstep._random_state import note_arrays
 from lockstep._row_weights import note_uneven_share
 from lockstep._world import backend
 
@@ -28,6 +29,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
     if not 0.0 <= validation_split < 1.0:
         raise ValueError(f"validation_split must be at least 0 and less than 1, not {validation_split}")
     leaves = [leaf for array in arrays for leaf in leaves_of(array)]
+    refuse_cut("shard_arrays", leaves)
     lengths = sorted({_length(leaf) for leaf in leaves})
     if len(lengths) > 1:
         raise ValueError(
@@ -42,7 +44,8 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
             note_uneven_share()
         indices = share_of(lengths[0], backend().rank, size, validation_split, local)
         arrays = tuple(take(array, indices) for array in arrays)
-        let_fit_shuffle_anew()
+        note_cut("shard_arrays", [leaf for array in arrays for leaf in leaves_of(array)])
+        note_arrays()
     return arrays[0] if len(arrays) == 1 else list(arrays)
 
 

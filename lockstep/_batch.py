@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep._arrays import leaves_of, take
+from lockstep._cuts import note_cut, refuse_cut
 from lockstep._random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep._world import backend
 
@@ -22,8 +23,10 @@ _CHECK_EVERY = 256
 _calls = itertools.count(1)
 
 
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     leaves = [leaf for value in values for leaf in leaves_of(value)]
+    refuse_cut("shard_batch", leaves)
     if tf.executing_eagerly() and leaves and _is_to_be_checked(next(_calls)):
         agree_on_dataset_order("shard_batch")
         agree_on_host_order("shard_batch")
@@ -35,6 +38,7 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     if leaves:
         indices = _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
         values = tuple(take(value, indices) for value in values)
+        note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value)])
     return values[0] if len(values) == 1 else list(values)
 
 

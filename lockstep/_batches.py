@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from lockstep._cuts import note_cut, refuse_cut
 from lockstep._random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep._world import backend
 
@@ -47,6 +48,13 @@ class _Cut:
 
 
 def shard_batches(batches: Any, loss: str) -> Any:
+    refuse_cut("shard_batches", [batches])
+    share = _share(batches, loss)
+    note_cut("shard_batches", [share])
+    return share
+
+
+def _share(batches: Any, loss: str) -> Any:
     cut = _Cut(loss)
     if isinstance(batches, tf.data.Dataset):
         agree_on_dataset_order("shard_batches")
@@ -78,7 +86,7 @@ def _warn_of_size(dataset: Any, loss: str) -> None:
                 f"lockstep.shard_batches: batches of {rows} rows do not split evenly over {size} workers, so "
                 f"they are cut into {math.gcd(rows, size)} and several workers compute the same part; a batch size "
                 f"that is a multiple of {size} makes training faster",
-                stacklevel=4,
+                stacklevel=5,
             )
 
 
@@ -128,7 +136,9 @@ class IterableShare:
         self._cut = cut
 
     def __iter__(self) -> Iterator[Any]:
-        return (_own_rows(batch, self._cut) for batch in self._batches)
+        own = (_own_rows(batch, self._cut) for batch in self._batches)
+        note_cut("shard_batches", [own])
+        return own
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -137,15 +147,12 @@ class IterableShare:
 def _shard_sequence(sequence: Any, cut: _Cut) -> Any:
     """The same sequence whose __getitem__ gives the rank's rows; Keras looks at its class and options."""
     cls = type(sequence)
-    if getattr(cls, "_lockstep_share", False):
-        return sequence
 
     def own_item(self: Any, index: Any) -> Any:
         return _own_rows(cls.__getitem__(self, index), cut)
 
     def fill(namespace: dict[str, Any]) -> None:
         namespace["__getitem__"] = own_item
-        namespace["_lockstep_share"] = True
         namespace["__module__"] = cls.__module__
         namespace["__doc__"] = cls.__doc__
 

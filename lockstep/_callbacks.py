@@ -15,7 +15,7 @@ import numpy as np
 
 from lockstep import _keras, _restoring, _row_weights
 from lockstep._agreement import agree
-from lockstep._random_state import seed_again
+from lockstep._random_state import let_fit_shuffle_anew, seed_again
 from lockstep._reduction import all_reduce
 from lockstep._weights import check_all_sent
 from lockstep._world import backend
@@ -53,6 +53,7 @@ def _flattened(given: Any) -> list[Any]:
 
 
 def _synchronised(given: list[Any]) -> list[Any]:
+    let_fit_shuffle_anew()
     if any(getattr(callback, "_lockstep", False) for callback in given):
         return given
     average, stop = _classes(_keras.in_use(*given))

@@ -10,6 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from lockstep._batch_size import local_batch_size
+from lockstep._cuts import note_cut, refuse_cut
 from lockstep._random_state import agree_on_dataset_order
 from lockstep._world import backend
 
@@ -20,9 +21,12 @@ def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, drop_remaind
             "lockstep.shard_and_rebatch_dataset takes a tf.data.Dataset of single samples, not "
             f"{type(dataset).__name__}; for other iterables of batches there is lockstep.shard_batches"
         )
+    refuse_cut("shard_and_rebatch_dataset", [dataset])
     local = local_batch_size(global_batch_size, backend().size)
     agree_on_dataset_order("shard_and_rebatch_dataset")
-    return _shard(dataset, backend().rank, backend().size, drop_remainder), local
+    share = _shard(dataset, backend().rank, backend().size, drop_remainder)
+    note_cut("shard_and_rebatch_dataset", [share])
+    return share, local
 
 
 def _shard(dataset: Any, rank: int, size: int, drop_remainder: bool) -> Any:

@@ -23,6 +23,7 @@ _ADVICE = (
 
 # The seed that TensorFlow was given here, and not by the script or the user: the only one that may be taken back.
 _drawn_seed: int | None = None
+_fit_has_arrays = False
 
 
 def seed_all_alike() -> None:
@@ -40,13 +41,20 @@ def seed_all_alike() -> None:
         _drawn_seed = seed
 
 
+def note_arrays() -> None:
+    """From now on, `fit` may train on a share of arrays."""
+    global _fit_has_arrays
+    _fit_has_arrays = True
+
+
 def let_fit_shuffle_anew() -> None:
     """Take the drawn seed back from TensorFlow while `fit` trains on arrays, where every rank shuffles its own share.
 
     Under any global seed, Keras's shuffle of arrays gives the same order in every epoch: a script that sets no seed
-    must not come to train like that. `seed_again` ends it.
+    must not come to train like that. `seed_again` ends it. Called with the arguments of `fit`: what is shuffled
+    before is shuffled alike on all ranks.
     """
-    if _drawn_seed is not None and context.context()._seed == _drawn_seed:
+    if _fit_has_arrays and _drawn_seed is not None and context.context()._seed == _drawn_seed:
         tf.random.set_seed(None)
 
 

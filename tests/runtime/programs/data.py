@@ -211,7 +211,6 @@ def check_sequences_and_generators() -> None:
     assert len(share) == 3
     assert share[1][1].tolist() == [2 * SIZE + 2 * RANK, 2 * SIZE + 2 * RANK + 1]
     assert len(sequence[1][1]) == 2 * SIZE
-    assert lockstep.shard_batches(share)[1][1].tolist() == share[1][1].tolist()
     generator = lockstep.shard_batches(sequence[k] for k in range(3))
     assert [labels.tolist() for _, labels in generator] == [share[k][1].tolist() for k in range(3)]
     batches = lockstep.shard_batches([sequence[k] for k in range(3)])
@@ -219,6 +218,42 @@ def check_sequences_and_generators() -> None:
         assert [labels.tolist() for _, labels in batches] == [share[k][1].tolist() for k in range(3)]
     assert len(batches) == 3
     raised(TypeError, lockstep.shard_batches, np.zeros(3))
+
+
+def check_what_was_cut_is_not_cut_again() -> None:
+    whole = tf.data.Dataset.range(8 * SIZE)
+    samples, _ = lockstep.shard_and_rebatch_dataset(whole, 2 * SIZE)
+    batches = lockstep.shard_batches(whole.batch(2 * SIZE))
+    x, y = lockstep.shard_arrays(np.arange(8 * SIZE).reshape(-1, 2), np.arange(4 * SIZE))
+    generator = lockstep.shard_batches(np.zeros(SIZE) for _ in range(2))
+    listed = lockstep.shard_batches([np.zeros(SIZE)])
+    drawn = lockstep.shard_batch(tf.range(4 * SIZE))
+    numbers = whole.enumerate()
+    for cut in (
+        batches,
+        batches.prefetch(1),
+        iter(batches),
+        batches.repeat(2).map(lambda row: row + 1),
+        samples.batch(2),
+        tf.data.Dataset.zip((numbers.batch(2), samples)).take(3),
+        generator,
+        listed,
+        iter(listed),
+        batches.as_numpy_iterator(),
+        tf.data.Dataset.from_tensor_slices((x, y)).shuffle(3).batch(2),
+        tf.data.Dataset.from_tensor_slices(drawn),
+    ):
+        text = raised(ValueError, lockstep.shard_batches, cut)
+        assert "was cut already, by lockstep.shard_" in text
+        assert "data.py:" in text
+    raised(ValueError, lockstep.shard_and_rebatch_dataset, samples.shuffle(3), SIZE)
+    for cut in (x, x[1:], x[::2].T, {"y": y.reshape(-1, 1)}, drawn):
+        raised(ValueError, lockstep.shard_arrays, cut)
+        raised(ValueError, lockstep.shard_batch, cut)
+    twice = tf.function(lambda rows: lockstep.shard_batch(lockstep.shard_batch(rows)))
+    raised(ValueError, twice, tf.range(4 * SIZE))
+    for again in (whole, whole.batch(2), numbers):
+        lockstep.shard_batches(again)
 
 
 def check_different_random_states_are_noticed() -> None:

@@ -1,0 +1,77 @@
+"""What came out of a cut, so that nobody cuts it again: each worker would train on a part of its part.
+
+Datasets are followed through what is made of them, arrays through their views; lists of samples are not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from lockstep import _script_line
+
+_made_by: dict[int, tuple[weakref.ref[Any], str]] = {}  # by id, since arrays have no hash
+
+
+def note_cut(function: str, parts: Iterable[Any]) -> None:
+    """Remember that lockstep.<function> made these, as long as they exist."""
+    line = _script_line.of_main_thread()
+    made_by = f"lockstep.{function}" + (f" at {line}" if line else "")
+    for part in parts:
+        identity = id(part)
+        with contextlib.suppress(TypeError):  # a list takes no weak reference
+            _made_by[identity] = weakref.ref(part, lambda _, gone=identity: _made_by.pop(gone, None)), made_by
+
+
+def refuse_cut(function: str, values: Iterable[Any]) -> None:
+    """Raises ValueError when one of the values that lockstep.<function> is to cut has been cut already."""
+    for made_by in filter(None, map(_origin, values)):
+        raise ValueError(
+            f"lockstep.{function}: this was cut already, by {made_by}: each worker would get a part of its part, and "
+            "the other samples would be lost. Cut once, and give what came of it to every loop that trains on it."
+        )
+
+
+def _origin(value: Any) -> str | None:
+    """The call that cut the value, or what it was made of; None where none is known."""
+    for source in _sources(value):
+        reference, made_by = _made_by.get(id(source), (None, ""))
+        if reference is not None and reference() is source:
+            return made_by
+    return None
+
+
+def _sources(value: Any) -> Iterator[Any]:
+    """The value, and what it is a transformation, an iterator or a view of."""
+    yield value
+    if isinstance(value, tf.data.Dataset):
+        for source in value._inputs():
+            yield from _sources(source)
+        for tensor in getattr(value, "_tensors", ()):  # of from_tensor_slices
+            yield from _arrays_like(tensor)
+    elif isinstance(value, np.ndarray) and value.base is not None:
+        yield from _sources(value.base)
+    else:
+        # iter(dataset), and dataset.as_numpy_iterator()
+        for name in ("_dataset", "_iterator"):
+            source = getattr(value, name, None)
+            if isinstance(source, (tf.data.Dataset, tf.data.Iterator)):
+                yield from _sources(source)
+
+
+def _arrays_like(tensor: Any) -> Iterator[Any]:
+    """What was cut and has the content of a dataset's tensor, which TensorFlow has copied out of an array."""
+    yield tensor
+    if not hasattr(tensor, "numpy") or not tensor.shape.rank:
+        return
+    for reference, _ in list(_made_by.values()):
+        part = reference()
+        if isinstance(part, np.ndarray) and part.shape == tuple(tensor.shape) and part.dtype == tensor.dtype:
+            # Equal by chance is only what says nothing, as an array of zeros.
+            if np.array_equal(part, tensor.numpy()) and (part != part[:1]).any():
+                yield part
