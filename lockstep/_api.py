@@ -246,8 +246,8 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     and the loss is a mean, a batch is cut into fewer, equal parts, gcd(m, N) of them, and several workers compute the
     same part: only so is the mean over the workers that over the batch.
 
-    Raises TypeError for what holds no batches, ValueError for another loss and for what was cut before, MismatchError when
-    the workers' random states differ.
+    Raises TypeError for what holds no batches, ValueError for another loss and for what was cut before,
+    MismatchError when the workers' random states differ.
     """
     if loss not in ("mean", "sum"):
         raise ValueError(f'loss must be "mean" or "sum", not {loss!r}')
@@ -268,8 +268,8 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
     fewer, equal parts, gcd(m, N) of them, and several workers compute the same part: only so is the mean over the
     workers that over the batch.
 
-    Raises ValueError for unequal numbers of rows, another loss, and what was cut before, TypeError for what has no rows,
-    and outside of tf.function MismatchError when the workers' random states differ.
+    Raises ValueError for unequal numbers of rows, another loss, and what was cut before, TypeError for what has no
+    rows, and outside of tf.function MismatchError when the workers' random states differ.
     """
     if loss not in ("mean", "sum"):
         raise ValueError(f'loss must be "mean" or "sum", not {loss!r}')
@@ -293,8 +293,8 @@ def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | 
     all workers get equally many samples; where size() does not divide, the first ones come once more.
 
     Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), a batch_size that
-    size() does not divide, and what was cut before; TypeError for what cannot be split by samples, MismatchError when the workers' arrays
-    differ.
+    size() does not divide, and what was cut before; TypeError for what cannot be split by samples, MismatchError
+    when the workers' arrays differ.
     """
     if size() == 1:
         return arrays[0] if len(arrays) == 1 else list(arrays)

@@ -6,6 +6,7 @@ Datasets are followed through what is made of them, arrays through their views; 
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,9 +24,12 @@ def note_cut(function: str, parts: Iterable[Any]) -> None:
     line = _script_line.of_main_thread()
     made_by = f"lockstep.{function}" + (f" at {line}" if line else "")
     for part in parts:
-        identity = id(part)
         with contextlib.suppress(TypeError):  # a list takes no weak reference
-            _made_by[identity] = weakref.ref(part, lambda _, gone=identity: _made_by.pop(gone, None)), made_by
+            _made_by[id(part)] = weakref.ref(part, functools.partial(_forget, id(part))), made_by
+
+
+def _forget(identity: int, _: Any) -> None:
+    _made_by.pop(identity, None)
 
 
 def refuse_cut(function: str, values: Iterable[Any]) -> None:
@@ -71,7 +75,11 @@ def _arrays_like(tensor: Any) -> Iterator[Any]:
         return
     for reference, _ in list(_made_by.values()):
         part = reference()
-        if isinstance(part, np.ndarray) and part.shape == tuple(tensor.shape) and part.dtype == tensor.dtype:
-            # Equal by chance is only what says nothing, as an array of zeros.
-            if np.array_equal(part, tensor.numpy()) and (part != part[:1]).any():
-                yield part
+        if isinstance(part, np.ndarray) and _is_copy(tensor, part):
+            yield part
+
+
+def _is_copy(tensor: Any, array: Any) -> bool:
+    if tensor.dtype != array.dtype or tensor.shape != array.shape or not np.array_equal(array, tensor.numpy()):
+        return False
+    return bool((array != array[:1]).any())  # equal by chance is only what says nothing, as an array of zeros
