@@ -25,7 +25,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.edits import InsertAfter, Refusal, Wrap
-from migrator.facts.gradients import Gradients
+from migrator.facts.gradients import Gradients, Place
 from migrator.facts.loss_kinds import FREE, MEAN, PENALTY
 from migrator.facts.script import Facts
 from migrator.facts.training import Minimization
@@ -37,7 +37,7 @@ def all_reduce_gradients(facts: Facts) -> Findings:
     for site in facts.unsupported.found:
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
     yield from _added_losses(facts)
-    done: set[tuple[cst.CSTNode, object]] = set()
+    done: set[Place] = set()
     for update in facts.training.updates:
         is_wrapped = facts.reduced.may_be_wrapped(update) or facts.optimizers.will_reduce(update)
         if isinstance(update, Minimization) or is_wrapped:
@@ -50,9 +50,8 @@ def all_reduce_gradients(facts: Facts) -> Findings:
                 True,
             )
         for gradients in facts.reduced.unreduced(update):
-            key = (gradients.computed, gradients.holder.node if gradients.holder else None)
-            if key not in done:
-                done.add(key)
+            if gradients.place not in done:
+                done.add(gradients.place)
                 reduction = facts.reductions.of(update, gradients)
                 yield reduction if isinstance(reduction, Refusal) else _reduce(facts, gradients, reduction)
 

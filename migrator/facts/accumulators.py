@@ -61,7 +61,7 @@ class Accumulators:
             return
         tapes = tuple(dict.fromkeys(call for g in added for call in g.tape_calls))
         earlier = tuple(c for g in added for c in g.reduced_by) if all(g.is_reduced for g in added) else ()
-        yield Gradients(place, None, tapes, (*self._reductions_around(place), *earlier))
+        yield Gradients(place, None, tapes, (*self._reductions_around(place), *earlier), tuple(added))
 
     def _reductions_around(self, node: cst.CSTNode) -> Iterator[cst.Call]:
         for owner in self.tree.ancestors(node):

@@ -239,7 +239,7 @@ class Decisions:
 
     def _atoms(self, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression]:
         """The local numbers in an expression: names, attributes and results, not the arithmetic around them."""
-        if node in seen or not self.locality.of(node):
+        if node in seen or not self.locality.of(node) or self._picks_gradients(node):
             return
         seen.add(node)
         inner = self._inside(node)
@@ -269,6 +269,10 @@ class Decisions:
         if isinstance(node, (cst.Attribute, cst.Subscript)):
             return None
         return [child for child in _operands(node) if isinstance(child, cst.BaseExpression)]
+
+    def _picks_gradients(self, node: cst.BaseExpression) -> bool:
+        """Whether it takes gradients out of something that holds local numbers, too: they are reduced on their own."""
+        return isinstance(node, (cst.Attribute, cst.Subscript)) and bool(self.training.flow.sources(node))
 
     def _outside(self, call: cst.Call) -> list[External]:
         return [v for v in self.resolver.values(call.func) if isinstance(v, External)]

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
 
 import libcst as cst
 
 from migrator.facts import vocabulary
-from migrator.facts.kinds import Kinds, calls
+from migrator.facts.contents import Contents, Part
+from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import argument
-from migrator.facts.tree import Binding, Tree, semantic_children
-from migrator.facts.values import External, Function, Member, Value
+from migrator.facts.syntax import argument, is_none
+from migrator.facts.tree import Binding, FunctionLike, Tree
+from migrator.facts.values import External, Function, Value
 from migrator.facts.vocabulary import Role
 
 _GRADIENT_METHODS = ("gradient", "get_gradients", "compute_gradients")
 _UNSCALING = ("get_unscaled_gradients",)
+# Gradients travel short ways. What is further off counts as unseen: time and Python's stack must stay bounded.
+_MOST_STEPS = 4000
+_MOST_CALLS = 8
+_DEEPEST = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,19 +30,27 @@ class Gradients:
     """Gradients on their way from a tape to an update, at the last place where they are still as the tape made them.
 
     `computed` is the call that computed or handed them over, or the place where their sums over several steps are
-    read. Where a plain name (or attribute) holds the whole
-    result, `holder` is that binding; without one, the call itself is the place. `reduced_by` are the calls on the way
-    that reduce them over the workers, latest first; that of the tape itself, where the tape does.
+    read. Where a plain name (or attribute) holds the whole result, `holder` is that binding; without one, the call
+    itself is the place. `reduced_by` are the calls on the way that reduce them over the workers, latest first; that of
+    the tape itself, where the tape does. `inner` are the gradients that were handed over, where they came from.
     """
 
     computed: cst.BaseExpression
     holder: Binding | None
     tape_calls: tuple[cst.Call, ...]
     reduced_by: tuple[cst.Call, ...] = ()
+    inner: tuple[Gradients, ...] = ()
 
     @property
     def is_reduced(self) -> bool:
         return bool(self.reduced_by)
+
+    @property
+    def place(self) -> Place:
+        return self.computed, self.holder
+
+
+Place = tuple[cst.BaseExpression, "Binding | None"]
 
 
 def differentiated(call: cst.Call) -> cst.BaseExpression | None:
@@ -53,13 +65,34 @@ def sources_of(call: cst.Call) -> cst.BaseExpression | None:
     return arg.value if arg is not None else None
 
 
+def reduced_once(updates: Sequence[Sequence[Gradients]]) -> list[tuple[Gradients, ...]]:
+    """The gradients of each update, none at two places on one way: what one update gets where a function hands it
+    over, and another where the function computes it, is taken where it is computed for both."""
+    current = [tuple(gradients) for gradients in updates]
+    while True:
+        places = {g.place for gradients in current for g in gradients}
+        if not any(_passes(g, places) for gradients in current for g in gradients):
+            return current
+        opened = [[i for g in gs for i in (g.inner if _passes(g, places) else (g,))] for gs in current]
+        current = [tuple({g.place: g for g in gradients}.values()) for gradients in opened]
+
+
+def _passes(gradients: Gradients, places: set[Place]) -> bool:
+    """Whether the gradients have come through one of the places."""
+    return not gradients.is_reduced and any(g.place in places or _passes(g, places) for g in gradients.inner)
+
+
 class GradientFlow:
-    """Follows gradients through names, functions and arithmetic of one script."""
+    """Follows gradients through names, containers, functions and arithmetic of one script."""
 
     def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
+        self._contents = Contents(tree, resolver)
+        self._known: dict[cst.CSTNode, list[Gradients]] = {}
+        self._steps = 0
+        self._busy: set[Part] = set()
 
     def is_tape_call(self, call: cst.Call) -> bool:
         """Whether the call is `tape.gradient(…)`."""
@@ -72,91 +105,100 @@ class GradientFlow:
 
     def sources(self, node: cst.CSTNode) -> list[Gradients]:
         """All gradients that flow into the expression, each at the place nearest to it."""
-        found: dict[tuple[cst.CSTNode, cst.CSTNode | None], Gradients] = {}
-        for gradients in self._trace(node, set()):
-            found.setdefault((gradients.computed, gradients.holder.node if gradients.holder else None), gradients)
+        if node not in self._known:
+            self._steps = 0
+            found = self._behind(Part(node))
+            # What takes too many steps is not seen at all, rather than in part.
+            self._known[node] = found if self._steps <= _MOST_STEPS else []
+        return self._known[node]
+
+    def _behind(self, *parts: Part) -> list[Gradients]:
+        found: dict[Place, Gradients] = {}
+        seen: set[Part] = set()
+        stack = list(reversed(parts))
+        while stack and self._steps <= _MOST_STEPS:
+            part = stack.pop()
+            if part in seen:
+                continue
+            seen.add(part)
+            self._steps += 1
+            gradients = self._made_by(part.node, part) if isinstance(part.node, cst.Call) else None
+            if gradients is not None:
+                for one in gradients:
+                    found.setdefault(one.place, one)
+            else:
+                stack.extend(reversed(self._contents.of(part).found))
         return list(found.values())
 
-    def _trace(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
-        if node in seen:
-            return
-        seen.add(node)
-        if isinstance(node, cst.Name):
-            for binding in self.resolver.reaching(node):
-                yield from self._trace_binding(binding, seen)
-        elif isinstance(node, cst.Attribute):
-            yield from self._trace_attribute(node, seen)
-        elif isinstance(node, cst.Call):
-            yield from self._trace_call(node, seen)
-        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
-            yield from self._trace(node.elt, seen)  # which reads the names of its `for`
-        elif isinstance(node, cst.IfExp):
-            yield from self._trace(node.body, seen)
-            yield from self._trace(node.orelse, seen)
-        elif not isinstance(node, (cst.Lambda, cst.BaseString)):
-            for child in semantic_children(node):
-                if isinstance(
-                    child,
-                    (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.CompFor, cst.BaseSlice, cst.SubscriptElement),
-                ):
-                    yield from self._trace(child, seen)
-
-    def _trace_attribute(self, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
-        # Only attributes that the script itself assigns can hold gradients (`self.grads`), not `model.weights`.
-        name = node.attr.value
-        if name not in self.tree.attributes:
-            return
-        for binding in self.resolver.bindings_of(node):
-            yield from self._trace_binding(binding, seen)
-
-    def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
-        if binding.kind == "param":
-            for argument in self.resolver.given(cast(cst.Param, binding.node)):
-                yield from self._trace(argument, seen)
-            return
-        if binding.node in seen or binding.value is None or binding.kind in ("import", "def", "class", "with"):
-            return
-        seen.add(binding.node)
-        if binding.kind == "assign" and isinstance(binding.value, cst.Call):
-            raw = self._raw(binding.value, binding.path, seen)
-            if raw is not None:
-                held = binding if self._is_whole(binding) else None
-                yield Gradients(binding.value, held, raw.tape_calls, raw.reduced_by)
-                return
-        yield from self._trace(binding.value, seen)
-
-    def _is_whole(self, binding: Binding) -> bool:
-        """Whether the name alone holds gradients: the whole call's, or one part of a function's result."""
-        if not binding.path:
-            return isinstance(binding.node, (cst.Assign, cst.AnnAssign)) and not (
-                isinstance(binding.node, cst.Assign) and len(binding.node.targets) > 1
-            )
-        return not self.is_tape_call(cast(cst.Call, binding.value))
-
-    def _trace_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Gradients]:
-        raw = self._raw(call, (), seen)
-        if raw is not None:
-            yield Gradients(call, None, raw.tape_calls, raw.reduced_by)
-            return
-        for arg in call.args:
-            yield from self._trace(arg.value, seen)
-
-    def _raw(self, call: cst.Call, path: tuple[int, ...], seen: set[cst.CSTNode]) -> Gradients | None:
-        """The gradients that the call itself brings into being: a tape's, or a function's of the script."""
+    def _made_by(self, call: cst.Call, part: Part) -> list[Gradients] | None:
+        """The gradients that the call itself brings into being: a tape's, or a function's of the script. None where
+        it only passes on what it is given."""
         if self.is_tape_call(call):
-            return Gradients(call, None, (call,), (call,) if self._reduces_itself(call) else ())
+            holder = _holder(part) if not part.held else None
+            return [Gradients(call, holder, (call,), (call,) if self._reduces_itself(call) else ())]
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _UNSCALING and call.args:
-            scaled = list(self._trace(call.args[0].value, seen))
-            return _handed_on(call, scaled) if scaled else None
+            inner = self._inside(call, [part.at(call.args[0].value, ())], part)
+            return [_handed_on(call, _holder(part) if not part.held else None, inner)] if inner else []
         if self.reduces(call):
-            inner = [g for arg in call.args for g in self._trace(arg.value, seen)]
-            return _handed_on(call, inner, call)
-        for function in self.resolver.values(call.func):
-            if isinstance(function, Function) and isinstance(function.node, cst.FunctionDef):
-                returned = self._returned_gradients(function.node, path, seen)
-                if returned:
-                    return _handed_on(call, returned)
-        return None
+            inner = self._inside(call, [part.at(arg.value, ()) for arg in call.args], part)
+            return [_handed_on(call, _holder(part) if not part.held else None, inner, call)]
+        functions = self._makers_run_by.get(call, [])
+        if not functions:
+            return None
+        inner = self._inside(call, self._returned(functions, call, part), part)
+        if not inner:
+            return []
+        # Together with other things they cannot be reduced, nor after they are changed: they are where they come from.
+        holder = _holder(part)
+        held = part.path[: part.held] if holder is not None else ()
+        if self._is_pure(Part(call, held, part.way), set(), 0):
+            return [_handed_on(call, holder, inner)]
+        return inner
+
+    def _inside(self, call: cst.Call, parts: list[Part], part: Part) -> list[Gradients]:
+        """What is behind what a call takes or gives back; nothing more where it is on the way already."""
+        key = Part(call, part.path, part.way)
+        if key in self._busy:
+            return []
+        self._busy.add(key)
+        try:
+            return self._behind(*parts)
+        finally:
+            self._busy.discard(key)
+
+    def _returned(self, functions: Sequence[FunctionLike], call: cst.Call, part: Part) -> list[Part]:
+        if call in part.way or len(part.way) >= _MOST_CALLS:
+            return []
+        returned = [
+            node
+            for function in functions
+            for node in ([function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function))
+        ]
+        return [Part(node, part.path, (*part.way, call)) for node in returned]
+
+    def _is_pure(self, part: Part, seen: set[Part], depth: int) -> bool:
+        """Whether there are only gradients, as the tape made them: nothing else among them, and nothing done to
+        them."""
+        part = Part(part.node, part.path, part.way)
+        if part in seen:
+            return True
+        if depth > _DEEPEST:
+            return False
+        seen.add(part)
+        node = part.node
+        if is_none(node):
+            return True
+        if isinstance(node, cst.Call):
+            if self.is_tape_call(node):
+                return True
+            if self.reduces(node):
+                return all(self._is_pure(part.at(arg.value), seen, depth + 1) for arg in node.args[:1])
+            functions = self._makers_run_by.get(node, [])
+            if functions:
+                returned = self._returned(functions, node, part)
+                return bool(returned) and all(self._is_pure(p, seen, depth + 1) for p in returned)
+        parts = self._contents.of(part)
+        return parts.is_whole and bool(parts.found) and all(self._is_pure(p, seen, depth + 1) for p in parts.found)
 
     def _reduces_itself(self, call: cst.Call) -> bool:
         """Whether a distributed tape computes these gradients."""
@@ -178,51 +220,33 @@ class GradientFlow:
         body = function.node.body
         return isinstance(body, cst.Call) and any(map(self._is_reduction, self.resolver.values(body.func)))
 
-    def _returned_gradients(
-        self, function: cst.FunctionDef, path: tuple[int, ...], seen: set[cst.CSTNode]
-    ) -> list[Gradients]:
-        """Gradients that are computed inside of the function and returned at that place of its result."""
-        if function not in self._makers:
-            return []
-        found: list[Gradients] = []
-        for expression in self.resolver.returned(function):
-            part: cst.CSTNode | None = expression
-            for index in path:
-                if isinstance(part, cst.Tuple) and -len(part.elements) <= index < len(part.elements):
-                    part = part.elements[index].value
-                elif isinstance(part, cst.Tuple):
-                    part = None
-            if part is not None:
-                found.extend(g for g in self._trace(part, set(seen)) if self._is_computed_in(g, function))
-        return found
-
     @cached_property
-    def _makers(self) -> set[cst.CSTNode]:
-        """The functions in which gradients are computed, by a tape or by another of these functions: the others need
-        not be followed."""
-        found: set[cst.CSTNode] = set()
+    def _makers_run_by(self) -> dict[cst.Call, list[FunctionLike]]:
+        """The calls that run functions in which gradients are computed, by a tape or by another of these functions:
+        what the others return need not be looked at."""
+        found: dict[cst.Call, list[FunctionLike]] = {}
+        done: set[cst.CSTNode] = set()
         queue = [call for call in self.tree.calls if self.is_tape_call(call)]
         while queue:
             for owner in self.tree.ancestors(queue.pop()):
-                if isinstance(owner, cst.FunctionDef) and owner not in found:
-                    found.add(owner)
-                    queue.extend(self.resolver.callers(owner))
+                if isinstance(owner, (cst.FunctionDef, cst.Lambda)) and owner not in done:
+                    done.add(owner)
+                    for call in self.resolver.callers(owner):
+                        found.setdefault(call, []).append(owner)
+                        queue.append(call)
         return found
 
-    def _is_computed_in(self, gradients: Gradients, function: cst.FunctionDef) -> bool:
-        return self.tree.contains(function, gradients.computed)
+
+def _holder(part: Part) -> Binding | None:
+    """The binding that gives the part a name of its own, in a statement of its own."""
+    if part.holder is None or not isinstance(part.holder.node, (cst.Assign, cst.AnnAssign)):
+        return None
+    has_more = isinstance(part.holder.node, cst.Assign) and len(part.holder.node.targets) > 1
+    return None if has_more else part.holder
 
 
-def _handed_on(call: cst.Call, inner: Sequence[Gradients], *reductions: cst.Call) -> Gradients:
+def _handed_on(call: cst.Call, holder: Binding | None, inner: Sequence[Gradients], *reductions: cst.Call) -> Gradients:
     """What the call gives back of the gradients that it is given; reduced are they if all ways to it reduce them."""
-    tapes = tuple(c for g in inner for c in g.tape_calls)
+    tapes = tuple(dict.fromkeys(c for g in inner for c in g.tape_calls))
     earlier = tuple(c for g in inner for c in g.reduced_by) if all(g.is_reduced for g in inner) else ()
-    return Gradients(call, None, tapes, (*reductions, *earlier))
-
-
-def is_reduction(value: Value) -> bool:
-    return vocabulary.has_role(calls(value), Role.REDUCE)
-
-
-def is_bound_method(value: Value, *names: str) -> bool:
-    return isinstance(value, Member) and value.name in names
+    return Gradients(call, holder, tapes, (*reductions, *earlier), tuple(inner))

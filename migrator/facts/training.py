@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrator.facts import api
 from migrator.facts.accumulators import Accumulators
-from migrator.facts.gradients import GradientFlow, Gradients, sources_of
+from migrator.facts.gradients import GradientFlow, Gradients, reduced_once, sources_of
 from migrator.facts.kinds import Kinds, calls, origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
@@ -107,7 +107,7 @@ class Training:
 
     @cached_property
     def updates(self) -> list[Update]:
-        found = []
+        found: list[Update] = []
         for call, func in self.methods("apply_gradients", "apply"):
             if any(isinstance(v, Function) for v in self.resolver.values(call.func)):
                 continue  # a method of the script's own: the call inside of it is the update
@@ -121,6 +121,8 @@ class Training:
                 continue  # a dataset's or a pandas frame's
             found.append(Update(call, tuple(gradients)))
         found.extend(self._assignments())
+        apart = reduced_once([u.gradients for u in found])
+        found = [Update(u.call, gradients) for u, gradients in zip(found, apart)]
         found.extend(self._minimizations())
         return [u for u in found if not self._optimises_input(u)]
 

@@ -110,24 +110,25 @@ class Unsupported:
                 )
 
     def _compiled_steps(self) -> Iterator[UnsupportedTraining]:
-        """`tf.function(jit_compile=True)` around an update."""
+        """`tf.function(jit_compile=True)` around an update, or around the place where its gradients are reduced."""
         for call in self.tree.calls:
             jit = argument(call, "jit_compile") or argument(call, "experimental_compile")
             if jit is None or not isinstance(jit.value, cst.Name) or jit.value.value != "True":
                 continue
-            if External("tensorflow.function") in self.resolver.values(call.func) and self._compiles_update(call):
+            if External("tensorflow.function") in self.resolver.values(call.func) and self._compiles_step(call):
                 yield UnsupportedTraining(
                     call, "a step compiled by XLA cannot hold the collectives", "leave jit_compile out of this step"
                 )
 
-    def _compiles_update(self, call: cst.Call) -> bool:
+    def _compiles_step(self, call: cst.Call) -> bool:
         owner = self.tree.parent.get(call)
         if isinstance(owner, cst.Decorator):
             functions: list[cst.CSTNode] = [self.tree.parent[owner]]
         else:
             functions = [v.node for v in self.resolver.values(call) if isinstance(v, Function)]
         bodies = [body for f in functions for body in self.training.reached_from(f)]
-        return any(self.tree.contains(body, u.call) for body in bodies for u in self.training.updates)
+        sites = [site for u in self.training.updates for site in (u.call, *(g.computed for g in u.gradients))]
+        return any(self.tree.contains(body, site) for body in bodies for site in sites)
 
     def _masked_losses(self) -> Iterator[UnsupportedTraining]:
         """A mask that reaches the loss makes it a mean over unmasked steps, of which each worker has another number."""

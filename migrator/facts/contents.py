@@ -1,0 +1,354 @@
+"""What is at one place of a value: of a tuple, list, dictionary or record that the script puts together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Optional, Union, cast
+
+import libcst as cst
+
+from migrator.facts.kinds import calls
+from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import is_none
+from migrator.facts.tree import Binding, Tree, semantic_children
+from migrator.facts.values import Class, External, Result
+
+# A position, a key, an attribute with its dot; None for an element, whichever it is.
+Step = Optional[Union[int, str]]
+Path = tuple[Step, ...]
+
+_SAME = frozenset({"builtins.list", "builtins.tuple", "builtins.dict", "collections.OrderedDict"})
+_REORDERING = frozenset({"builtins.sorted", "builtins.reversed", "builtins.set", "builtins.iter"})
+_LOOK_UPS = frozenset({"get", "pop", "setdefault"})
+_PUT_IN = {"append": 0, "appendleft": 0, "add": 0, "insert": 1}
+_DISPLAYS = (cst.List, cst.Tuple, cst.Set)
+_EVALUATED = (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.BaseSlice, cst.SubscriptElement)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What is at the path of the expression's value.
+
+    `way` are the calls through which the expression was come to, outermost first: its parameters are what these give.
+    `holder` is the binding that gives this a name, where there is one; `held` steps of the path lead to what it holds.
+    """
+
+    node: cst.CSTNode
+    path: Path = ()
+    way: tuple[cst.Call, ...] = ()
+    holder: Binding | None = None
+    held: int = 0
+
+    def at(self, node: cst.CSTNode, path: Path | None = None) -> Part:
+        """Another expression that has no name of its own, reached on the same way."""
+        return Part(node, self.path if path is None else path, self.way)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The expressions that a part of a value is one of, or is put together from.
+
+    `is_whole`: these are all, and it is made of nothing else.
+    """
+
+    found: Sequence[Part]
+    is_whole: bool = True
+
+
+class Contents:
+    """Takes values apart, one step at a time."""
+
+    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+        self.tree = tree
+        self.resolver = resolver
+
+    def of(self, part: Part) -> Parts:
+        """What the part is, one step closer to where it is made; of what is computed, its operands."""
+        node, path = part.node, part.path
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            return self._named(node, part)
+        if isinstance(node, _DISPLAYS):
+            return Parts(_of_display(node, part))
+        if isinstance(node, cst.Dict):
+            return Parts(_of_dictionary(node, part))
+        if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+            return Parts([part.at(node.elt, path[1:])], bool(path) or not isinstance(node, cst.GeneratorExp))
+        if isinstance(node, cst.DictComp):
+            return Parts([part.at(node.value, path[1:])])
+        if isinstance(node, cst.IfExp):
+            return Parts([part.at(node.body), part.at(node.orelse)])
+        if isinstance(node, cst.BooleanOperation):
+            return Parts([part.at(node.left), part.at(node.right)])
+        if isinstance(node, (cst.NamedExpr, cst.StarredElement)):
+            return Parts([part.at(node.value)])
+        if isinstance(node, cst.Subscript):
+            return Parts([part.at(node.value, (*_steps_of(node, path), *path[_is_slice(node) :]))])
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+            inside = _anywhere(path)
+            return Parts([part.at(node.left, inside), part.at(node.right, inside)])
+        if isinstance(node, cst.Call):
+            return self._of_call(node, part)
+        if isinstance(node, (cst.Lambda, cst.BaseString)):
+            return Parts((), is_whole=False)
+        return Parts([part.at(child, ()) for child in semantic_children(node) if isinstance(child, _EVALUATED)], False)
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def _named(self, node: cst.Name | cst.Attribute, part: Part) -> Parts:
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+        else:
+            bindings = self.resolver.bindings_of(node) if node.attr.value in self.tree.attributes else []
+            if not bindings:
+                return Parts([part.at(node.value, (f".{node.attr.value}", *part.path))])
+        if not bindings:
+            return Parts((), is_whole=is_none(node))
+        each = [self._bound(binding, part) for binding in bindings]
+        stored = self._stored_in(node, part)
+        return Parts([*(p for ps in each for p in ps.found), *stored], all(ps.is_whole for ps in each))
+
+    def _bound(self, binding: Binding, part: Part) -> Parts:
+        """What the binding gives its name."""
+        if binding.kind == "param":
+            return self._given(cast(cst.Param, binding.node), part)
+        if binding.kind == "other":
+            return _rest(binding, part)
+        if binding.value is None or binding.kind not in ("assign", "augmented", "for"):
+            return Parts((), is_whole=False)
+        if binding.kind == "for":
+            return Parts([part.at(binding.value, (None, *binding.path, *part.path))])
+        if binding.kind == "augmented":
+            return self._added(binding, part)
+        node, path = binding.value, binding.path
+        while path and isinstance(node, (cst.Tuple, cst.List)) and not _has_star(node):
+            if not -len(node.elements) <= path[0] < len(node.elements):
+                return Parts((), is_whole=False)
+            node, path = node.elements[path[0]].value, path[1:]
+        return Parts([Part(node, (*path, *part.path), part.way, binding, len(path))])
+
+    def _added(self, binding: Binding, part: Part) -> Parts:
+        """`grads += more`"""
+        adds = isinstance(binding.node, cst.AugAssign) and isinstance(binding.node.operator, cst.AddAssign)
+        path = _anywhere(part.path) if adds else ()
+        before = self.resolver.reaching(binding.target) if isinstance(binding.target, cst.Name) else []
+        each = [self._bound(b, part.at(part.node, path)) for b in before if b is not binding]
+        value = part.at(cast(cst.CSTNode, binding.value), path)
+        return Parts([value, *(p for ps in each for p in ps.found)], adds and all(ps.is_whole for ps in each))
+
+    def _given(self, param: cst.Param, part: Part) -> Parts:
+        """What the call on the way gives the parameter; all calls do where none is on the way."""
+        function = self.resolver.function_of_parameter(param)
+        callers = self.resolver.callers(function)
+        passed = next((i for i in reversed(range(len(part.way))) if part.way[i] in callers), None)
+        way = part.way[:passed] if passed is not None else ()
+        found: list[Part] = []
+        is_whole = True
+        for call in callers if passed is None else [part.way[passed]]:
+            starred = self._unpacked(param, call)
+            given = [] if starred else self.resolver.arguments(param, function, [call])
+            found += [Part(node, part.path, way) for node in given]
+            found += [Part(node, (index, *part.path), way) for node, index in starred]
+            is_whole = is_whole and bool(given or starred)
+        return Parts(found, is_whole and bool(found))
+
+    def _unpacked(self, param: cst.Param, call: cst.Call) -> list[tuple[cst.CSTNode, int]]:
+        """The `*values` of the call that the parameter gets an element of, and which."""
+        function = self.resolver.function_of_parameter(param)
+        params = [*function.params.posonly_params, *function.params.params]
+        star = next((i for i, arg in enumerate(call.args) if arg.star == "*"), None)
+        if star is None or param not in params:
+            return []
+        is_bound = self.resolver.owner_class(function) is not None
+        index = next(i for i, p in enumerate(params) if p is param) - is_bound - star
+        return [(call.args[star].value, index)] if index >= 0 else []
+
+    # -- what is put into a container later ----------------------------------------------------------------------
+
+    def _stored_in(self, node: cst.Name | cst.Attribute, part: Part) -> Iterator[Part]:
+        for steps, value in self._stored.get(self._container(node), ()):
+            if all(a is None or b is None or a == b for a, b in zip(steps, part.path)):
+                yield part.at(value, part.path[len(steps) :])
+
+    @cached_property
+    def _stored(self) -> dict[object, list[tuple[Path, cst.BaseExpression]]]:
+        """`found.append(x)`, `found.extend(xs)`, `found["a"] = x`, by what the container is called."""
+        found: dict[object, list[tuple[Path, cst.BaseExpression]]] = {}
+        for call in self.tree.calls:
+            func = call.func
+            if isinstance(func, cst.Attribute) and call.args:
+                position = _PUT_IN.get(func.attr.value, -1 if func.attr.value in ("extend", "update") else None)
+                if position is not None and position < len(call.args):
+                    container, steps = _container_of(func.value)
+                    inside: Path = () if position < 0 else (None,)
+                    found.setdefault(self._container(container), []).append(
+                        ((*steps, *inside), call.args[max(position, 0)].value)
+                    )
+        for target, value in self.tree.item_assignments:
+            container, steps = _container_of(target)
+            found.setdefault(self._container(container), []).append((steps, value))
+        return found
+
+    def _container(self, node: cst.CSTNode) -> object:
+        if isinstance(node, cst.Name):
+            return self.resolver.variable(node)
+        return node.attr.value if isinstance(node, cst.Attribute) else None
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _of_call(self, call: cst.Call, part: Part) -> Parts:
+        parts = self._of_collection(call, part)
+        if parts is not None:
+            return parts
+        for value in self.resolver.values(call.func):
+            fields = self._fields(value)
+            if fields is not None:
+                is_tuple = not isinstance(value, Class) or External("typing.NamedTuple") in self.resolver.bases(value)
+                return _of_record(call, fields, part, is_tuple)
+        if part.path and isinstance(part.path[0], str) and part.path[0].startswith("."):
+            return Parts((), is_whole=False)  # an attribute of something that is no record
+        receiver = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+        return Parts([part.at(node, ()) for node in (*(arg.value for arg in call.args), *receiver)], is_whole=False)
+
+    def _of_collection(self, call: cst.Call, part: Part) -> Parts | None:
+        """Calls of Python's that give what they are given in another order or form."""
+        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        given, path = [arg.value for arg in call.args if not arg.star], part.path
+        if paths & _SAME:
+            keywords = [
+                a.value for a in call.args if a.keyword is not None and path[:1] in ((a.keyword.value,), (None,))
+            ]
+            same = [part.at(arg.value) for arg in call.args[:1] if arg.keyword is None and not arg.star]
+            return Parts([*same, *(part.at(node, path[1:]) for node in keywords)], len(call.args) < 2)
+        if paths & _REORDERING and given:
+            return Parts([part.at(given[0], _anywhere(path))], bool(path) or "builtins.sorted" in paths)
+        if "builtins.next" in paths and given:
+            return Parts([part.at(given[0], (None, *path))])
+        if len(path) > 1 and "builtins.zip" in paths and isinstance(path[1], int) and 0 <= path[1] < len(given):
+            return Parts([part.at(given[path[1]], (None, *path[2:]))])
+        if len(path) > 1 and "builtins.enumerate" in paths and path[1] == 1 and given:
+            return Parts([part.at(given[0], (None, *path[2:]))])
+        if isinstance(call.func, cst.Attribute) and not paths:
+            return _of_method(call, call.func, part)
+        return None
+
+    def _fields(self, value: object) -> list[str] | None:
+        """The names of what a record holds, in the order in which its constructor takes them; None for all else."""
+        if isinstance(value, Result) and calls(value) == "collections.namedtuple" and len(value.call.args) > 1:
+            names = value.call.args[1].value
+            if isinstance(names, cst.SimpleString):
+                return str(names.evaluated_value).replace(",", " ").split()
+            if isinstance(names, (cst.List, cst.Tuple)):
+                texts = [e.value for e in names.elements]
+                return [str(t.evaluated_value) for t in texts if isinstance(t, cst.SimpleString)]
+        if isinstance(value, Class) and self.resolver.method(value, "__init__") is None:
+            lines = [part for s in value.node.body.body for part in getattr(s, "body", ())]
+            named = [p.target.value for p in lines if isinstance(p, cst.AnnAssign) and isinstance(p.target, cst.Name)]
+            return named or None
+        return None
+
+
+def _of_display(node: cst.List | cst.Tuple | cst.Set, part: Part) -> list[Part]:
+    path = part.path
+    if not path:
+        return [part.at(e.value, ()) for e in node.elements]
+    index = path[0]
+    if isinstance(index, int) and not _has_star(node):
+        inside = -len(node.elements) <= index < len(node.elements)
+        return [part.at(node.elements[index].value, path[1:])] if inside else []
+    if isinstance(index, str) and index.startswith("."):
+        return []
+    return [part.at(e.value, _anywhere(path) if isinstance(e, cst.StarredElement) else path[1:]) for e in node.elements]
+
+
+def _of_dictionary(node: cst.Dict, part: Part) -> list[Part]:
+    path = part.path
+    pairs = [e for e in node.elements if isinstance(e, cst.DictElement)]
+    more = [part.at(e.value) for e in node.elements if isinstance(e, cst.StarredDictElement)]
+    if path and path[0] is not None:
+        same = [e for e in pairs if _constant(e.key) == path[0]]
+        if same:
+            return [part.at(same[-1].value, path[1:])]
+        pairs = [e for e in pairs if _constant(e.key) is None]
+    return [*(part.at(e.value, path[1:]) for e in pairs), *more]
+
+
+def _of_method(call: cst.Call, func: cst.Attribute, part: Part) -> Parts | None:
+    """What methods of lists and dictionaries give back."""
+    name, path = func.attr.value, part.path
+    if name == "values" and path:
+        return Parts([part.at(func.value, _anywhere(path))])
+    if name == "items" and len(path) > 1 and path[1] == 1:
+        return Parts([part.at(func.value, (None, *path[2:]))])
+    if name == "copy" and not call.args:
+        return Parts([part.at(func.value)])
+    if name in _LOOK_UPS and len(call.args) < 2:
+        key = _constant(call.args[0].value) if call.args else None
+        return Parts([part.at(func.value, (key, *path))])
+    return None
+
+
+def _of_record(call: cst.Call, fields: Sequence[str], part: Part, is_tuple: bool) -> Parts:
+    if not part.path:
+        return Parts([part.at(arg.value, ()) for arg in call.args], is_tuple)
+    step = part.path[0]
+    name = fields[step] if isinstance(step, int) and step < len(fields) else str(step)[1:]
+    for i, arg in enumerate(call.args):
+        if arg.star or (arg.keyword.value == name if arg.keyword is not None else fields[i : i + 1] == [name]):
+            return Parts([part.at(arg.value, () if arg.star else part.path[1:])], is_whole=not arg.star)
+    return Parts((), is_whole=False)
+
+
+def _rest(binding: Binding, part: Part) -> Parts:
+    """`first, *rest = values`"""
+    if not isinstance(binding.node, cst.Assign) or not isinstance(
+        binding.node.targets[0].target, (cst.Tuple, cst.List)
+    ):
+        return Parts((), is_whole=False)
+    elements = binding.node.targets[0].target.elements
+    start = next((i for i, e in enumerate(elements) if e.value is binding.target), None)
+    if start is None:
+        return Parts((), is_whole=False)
+    step = part.path[0] if part.path else None
+    index = start + step if isinstance(step, int) and step >= 0 else None
+    return Parts([part.at(binding.node.value, (index, *part.path[1:]))], is_whole=index is not None)
+
+
+def _steps_of(node: cst.Subscript, path: Path) -> Path:
+    """Where `values[i]` is in the values; of a slice, the same place, or any."""
+    if _is_slice(node):
+        return _anywhere(path[:1])
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    return (_constant(index.value) if isinstance(index, cst.Index) else None,)
+
+
+def _is_slice(node: cst.Subscript) -> bool:
+    return len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
+
+
+def _constant(node: cst.CSTNode) -> Step:
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        inner = _constant(node.expression)
+        return -inner if isinstance(inner, int) else None
+    if isinstance(node, cst.Integer):
+        return int(node.value, 0)
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else None
+
+
+def _anywhere(path: Path) -> Path:
+    """The path where the first step may be another one."""
+    return (None, *path[1:]) if path and not isinstance(path[0], str) else path
+
+
+def _container_of(node: cst.BaseExpression) -> tuple[cst.BaseExpression, Path]:
+    """`sums` and the path `("a", 0)` of `sums["a"][0]`."""
+    steps: list[Step] = []
+    while isinstance(node, cst.Subscript):
+        steps.insert(0, *_steps_of(node, (None,)))
+        node = node.value
+    return node, tuple(steps)
+
+
+def _has_star(node: cst.List | cst.Tuple | cst.Set) -> bool:
+    return any(isinstance(e, cst.StarredElement) for e in node.elements)
