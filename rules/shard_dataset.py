@@ -8,6 +8,7 @@ of every batch where training reads them: also of those that a Keras Sequence, a
 function hands out. Where the loss is a sum over the batch, `loss="sum"` says so, since then a batch that does not
 split evenly is cut in another way. A pipeline that lets elements come in any order (deterministic=False, or files that
 tensorflow_datasets shuffles without a seed) gives them in one order on all workers. Data for evaluation stays whole.
+What several loops or `fit` calls read is cut once, or for each of them where anything else reads it, too.
 
 before:
     dataset = tf.data.Dataset.from_tensor_slices((x, y))
@@ -20,7 +21,7 @@ after:
 Leaves alone: datasets for validation, testing and prediction; what is sharded already.
 Refuses: a dataset that is not batched or batched twice; batches that have their size built into the model or the
 training step; updates without a dataset; a loop over single samples; batches whose random numbers several threads
-draw, in an order of their own on each worker.
+draw, in an order of their own on each worker; a function that trains on one dataset and evaluates on another.
 """
 
 from __future__ import annotations

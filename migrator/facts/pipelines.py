@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import libcst as cst
 
 from migrator.facts import api, vocabulary
 from migrator.facts.batch_sources import BatchSources
+from migrator.facts.iteration import Iteration
 from migrator.facts.kinds import Kinds
 from migrator.facts.ranks import Ranks
 from migrator.facts.resolve import Resolver
@@ -20,6 +21,7 @@ from migrator.facts.vocabulary import Role
 
 # What cuts a dataset where it goes by the rank.
 _CUTTING = frozenset({"shard", "map", "filter", "skip", "take"})
+_MANY_FORKS = 8
 _MAKE_SAMPLES = frozenset({"map", "unbatch", "flat_map", "interleave"})
 # Iterating over these is iterating over their first argument.
 _ITERATION_WRAPPERS = frozenset(
@@ -56,7 +58,8 @@ class Pipeline:
     """A dataset as it is consumed, with its steps from the source on.
 
     `unseen` says why the history ends before a source; `uses` are the names that it passes through; `functions`
-    the functions whose result it is, or part of it, `calls` the calls of them on the way.
+    the functions whose result it is, or part of it, `calls` the calls of them on the way. `forks` are its histories
+    where it may be one of several datasets: then `unseen`, too.
     """
 
     consumed: cst.BaseExpression
@@ -71,6 +74,12 @@ class Pipeline:
     is_sharded: bool = False
     is_zip_of_batches: bool = False
     hands_out_batches: bool = False
+    forks: list[Pipeline] = field(default_factory=list)
+
+    @property
+    def ways(self) -> list[Pipeline]:
+        """All that the dataset may be."""
+        return self.forks or [self]
 
     @property
     def batch_steps(self) -> list[Step]:
@@ -100,6 +109,8 @@ class Pipeline:
 
     @property
     def is_batched(self) -> bool:
+        if self.forks:
+            return all(fork.is_batched for fork in self.forks)
         return bool(self.batch_steps) or self._source_batches or self.is_zip_of_batches or self.hands_out_batches
 
 
@@ -110,6 +121,7 @@ class Pipelines:
         self.kinds = kinds
         self._ranks = ranks
         self.sources = sources
+        self._iteration = Iteration(tree, resolver)
 
     def core(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`, also where such a call has a name."""
@@ -148,7 +160,8 @@ class Pipelines:
         pipeline = Pipeline(consumed)
         pipeline.hands_out_batches = self.sources.is_source(consumed) or self.sources.gives_batches(consumed)
         self._follow(consumed, (), pipeline, set())
-        pipeline.steps.reverse()
+        for way in (pipeline, *pipeline.forks):
+            way.steps.reverse()
         return pipeline
 
     def _follow(self, node: cst.CSTNode, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]) -> None:
@@ -158,6 +171,8 @@ class Pipelines:
         seen.add(node)
         if isinstance(node, cst.Call):
             self._follow_call(node, path, pipeline, seen)
+        elif isinstance(node, cst.IfExp):
+            self._fork([(node.body, path), (node.orelse, path)], "it is one of two", pipeline, seen)
         elif isinstance(node, cst.Name):
             pipeline.uses.append(node)
             self._follow_bindings(self.resolver.reaching(node), node.value, path, pipeline, seen)
@@ -170,6 +185,37 @@ class Pipelines:
             self._follow(value, path, pipeline, seen)
         else:
             pipeline.unseen = "its source cannot be seen"
+
+    def _fork(
+        self,
+        options: Sequence[tuple[cst.CSTNode, tuple[int, ...]]],
+        unseen: str,
+        pipeline: Pipeline,
+        seen: set[cst.CSTNode],
+    ) -> None:
+        """The dataset may be each of these: all must bear what is done to it."""
+        pipeline.unseen = unseen
+        if len(options) > _MANY_FORKS:
+            return
+        for node, path in options:
+            way = replace(
+                pipeline,
+                unseen="",
+                steps=list(pipeline.steps),
+                uses=list(pipeline.uses),
+                bindings=list(pipeline.bindings),
+                functions=list(pipeline.functions),
+                calls=list(pipeline.calls),
+                forks=[],
+            )
+            self._follow(node, path, way, set(seen))
+            pipeline.forks += way.ways
+        for way in pipeline.forks:
+            pipeline.uses += way.uses
+            pipeline.bindings += way.bindings
+            pipeline.functions += way.functions
+            pipeline.calls += way.calls
+        pipeline.is_sharded = bool(pipeline.forks) and all(way.is_sharded for way in pipeline.forks)
 
     def _named_item(self, node: cst.Subscript) -> cst.BaseExpression | None:
         """The value under a literal key of a dictionary display (`data["train"]`)."""
@@ -270,10 +316,11 @@ class Pipelines:
     ) -> None:
         returned = self.resolver.returned(function)
         pipeline.functions.append(function)
-        if len(returned) != 1:
-            pipeline.unseen = f"`{function.name.value}` returns it in several places"
-            return
-        self._follow(returned[0], path, pipeline, seen)
+        if len(returned) == 1:
+            self._follow(returned[0], path, pipeline, seen)
+        else:
+            unseen = f"`{function.name.value}` returns it in several places"
+            self._fork([(node, path) for node in returned], unseen, pipeline, seen)
 
     def _follow_attribute(
         self, node: cst.Attribute, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
@@ -312,15 +359,42 @@ class Pipelines:
         if not bindings:
             pipeline.unseen = f"`{name}` is not defined in this file"
             return
-        binding = bindings[0]
-        if len(bindings) > 1 and not self._continues(binding):
-            pipeline.unseen = f"`{name}` is defined in several places"
-            return
+        if len(bindings) > 1 and not self._continues(bindings[0]):
+            self._follow_each(bindings, name, path, pipeline, seen)
+        else:
+            self._follow_binding(bindings[0], name, path, pipeline, seen)
+
+    def _follow_each(
+        self,
+        bindings: list[Binding],
+        name: str,
+        path: tuple[int, ...],
+        pipeline: Pipeline,
+        seen: set[cst.CSTNode],
+    ) -> None:
+        """A name that one branch binds in this way, and another in that."""
+        pipeline.bindings += bindings
+        unseen = f"`{name}` is defined in several places"
+        if any(b.kind != "assign" or b.value is None or self._continues(b) for b in bindings):
+            pipeline.unseen = unseen
+        else:
+            options = [(b.value, (*b.path, *path)) for b in bindings if b.value is not None]
+            self._fork(options, unseen, pipeline, seen)
+
+    def _follow_binding(
+        self, binding: Binding, name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
         pipeline.bindings.append(binding)
         if binding.kind == "param":
             self._follow_parameter(cast(cst.Param, binding.node), name, path, pipeline, seen)
         elif binding.kind == "assign" and binding.value is not None:
             self._follow(binding.value, (*binding.path, *path), pipeline, seen)
+        elif binding.kind == "for" and binding.value is not None:
+            turns = [t.node for t in self._iteration.turns(binding.value, binding.path)]
+            unseen = f"what the loop over `{name}` goes through cannot be followed"
+            self._fork(
+                [(node, path) for node in turns if node is not None and None not in turns], unseen, pipeline, seen
+            )
         else:
             pipeline.unseen = f"`{name}` gets its value in a way that cannot be followed"
 
@@ -340,7 +414,8 @@ class Pipelines:
         if len(arguments) == 1:
             self._follow(arguments[0], path, pipeline, seen)
         elif arguments:
-            pipeline.unseen = f"the parameter `{name}` stands for several datasets"
+            unseen = f"the parameter `{name}` stands for several datasets"
+            self._fork([(node, path) for node in arguments], unseen, pipeline, seen)
         else:
             pipeline.unseen = f"no call in this file shows what the parameter `{name}` is"
 

@@ -6,6 +6,7 @@ batches are cut where training reads them.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +33,8 @@ from migrator.facts.values import Object
 class CutBatches:
     """Cut each global batch where training reads the dataset.
 
-    `before`, where given, is the loop in front of which the name can be given its share once.
+    `before`, where given, is the loop in front of which the name can be given its share once, for all that read it
+    from there on.
     """
 
     dataset: cst.BaseExpression
@@ -84,7 +86,7 @@ class Sharding:
         found: dict[cst.CSTNode, Plan] = {}
         for consumption in self.consumptions:
             plan = self._plan(consumption)
-            if plan is not None:
+            if plan is not None and consumption.dataset not in self._served:
                 key = plan.prefix if isinstance(plan, CutPipeline) else _place(plan)
                 found.setdefault(key, plan)
         return [*found.values(), *self._updates_without_data()]
@@ -107,8 +109,9 @@ class Sharding:
         for consumption in self.consumptions:
             plan = self._plan(consumption)
             if plan is not None and not isinstance(plan, Refusal):
-                shapes = self.obstacles.shapes(self.pipelines.history(consumption.dataset), consumption)
-                found.update((s.node, s) for s in ([] if isinstance(shapes, Refusal) else shapes))
+                for way in self.pipelines.history(consumption.dataset).ways:
+                    shapes = self.obstacles.shapes(way, consumption)
+                    found.update((s.node, s) for s in ([] if isinstance(shapes, Refusal) else shapes))
         return list(found.values())
 
     def splits(self, update: Update) -> bool | None:
@@ -155,41 +158,100 @@ class Sharding:
         return self.obstacles.to_rows(self.minibatches.sizes(cut), self.minibatches.steps(cut))
 
     def _plan(self, consumption: Consumption) -> Plan | None:
-        pipeline = self.pipelines.history(consumption.dataset)
+        """How the dataset is cut; None where it is cut already."""
+        return self._planned[consumption.dataset]
+
+    @cached_property
+    def _planned(self) -> dict[cst.CSTNode, Plan | None]:
+        """The plans by the datasets that training reads. Nothing is cut twice on its way."""
+        pipelines = {c: self.pipelines.history(c.dataset) for c in self.consumptions}
+        found = {c: self._first_plan(pipeline, c) for c, pipeline in pipelines.items()}
+        for cut in [plan for plan in found.values() if isinstance(plan, CutPipeline)]:
+            readers = [
+                c for c, p in pipelines.items() if any(s.base is cut.prefix for way in p.ways for s in way.steps)
+            ]
+            plans = [found[c] for c in readers]
+            if any(not isinstance(plan, CutPipeline) or plan.prefix is not cut.prefix for plan in plans):
+                found.update((c, CutBatches(c.dataset)) for c in readers if isinstance(found[c], CutPipeline))
+        cuts = [c for c, plan in found.items() if isinstance(plan, CutBatches)]
+        found.update(self._placed(sorted(cuts, key=lambda c: self.tree.order[c.dataset])))
+        return {c.dataset: self._tied(pipelines[c], plan) for c, plan in found.items()}
+
+    def _first_plan(self, pipeline: Pipeline, consumption: Consumption) -> Plan | None:
         if pipeline.is_sharded:
             return None
-        obstacle = self.obstacles.to(pipeline, consumption)
-        if obstacle is not None:
-            return obstacle
-        plan = self._cuts.of(pipeline, consumption) or self._cut_batches(pipeline, consumption)
+        return (
+            self.obstacles.to(pipeline, consumption)
+            or self._cuts.of(pipeline, consumption)
+            or CutBatches(consumption.dataset)
+        )
+
+    def _tied(self, pipeline: Pipeline, plan: Plan | None) -> Plan | None:
+        """The plan, unless the workers may see the elements in several orders, or all write one file."""
+        if plan is None or isinstance(plan, Refusal):
+            return plan
         prefix = plan.prefix if isinstance(plan, CutPipeline) else None
-        loose = list(self._order.loose_ends(pipeline, prefix))
-        refusal = next((end for end in loose if isinstance(end, Refusal)), None) or self.obstacles.file(pipeline)
-        if refusal is not None:
-            return refusal
+        loose = [end for way in pipeline.ways for end in self._order.loose_ends(way, prefix)]
+        refusals = [
+            *(end for end in loose if isinstance(end, Refusal)),
+            *filter(None, map(self.obstacles.file, pipeline.ways)),
+        ]
+        if refusals:
+            return refusals[0]
         self._loose_ends.update(dict.fromkeys(end for end in loose if not isinstance(end, Refusal)))
         return plan
 
     # -- where it is read ----------------------------------------------------------------------------------------
 
-    def _cut_batches(self, pipeline: Pipeline, consumption: Consumption) -> CutBatches:
-        dataset = consumption.dataset
-        reader = consumption.reader
+    @cached_property
+    def _served(self) -> set[cst.CSTNode]:
+        """The datasets that hold a share already where training reads them: the name is cut for an earlier reader."""
+        found: set[cst.CSTNode] = set()
+        for plan in self._planned.values():
+            if isinstance(plan, CutBatches) and plan.before is not None:
+                found.update(set(self._later_readers(plan.dataset, plan.before) or ()) - {plan.dataset})
+        return found
+
+    def _placed(self, cuts: list[Consumption]) -> Iterator[tuple[Consumption, CutBatches]]:
+        """The cuts with their places, in source order: one in front of a loop serves the readers that follow."""
+        served: set[cst.CSTNode] = set()
+        for consumption in cuts:
+            loop = self._outermost_loop(consumption) if consumption.dataset not in served else None
+            later = self._later_readers(consumption.dataset, loop) if loop is not None else None
+            if later is not None and all(any(c.dataset is read for c in cuts) for read in later):
+                served.update(later)
+                yield consumption, CutBatches(consumption.dataset, loop)
+
+    def _outermost_loop(self, consumption: Consumption) -> Statement | None:
+        """The loop around the reader in front of which the dataset has its name already."""
+        dataset, reader = consumption.dataset, consumption.reader
         if isinstance(dataset, cst.Name) and isinstance(reader, cst.For):
             scope = self.tree.scope_of(reader)
             loops = list(self.tree.loops_around(reader))
             if loops and scope.lookup(dataset.value) is scope:
-                outermost = loops[-1]
-                inside = any(self.tree.contains(outermost, b.node) for b in self.resolver.reaching(dataset))
-                if not inside and self._is_only_read_by(dataset, outermost):
-                    return CutBatches(dataset, outermost)
-        return CutBatches(dataset)
+                bindings = self.resolver.reaching(dataset)
+                if not any(self.tree.contains(loops[-1], b.node) for b in bindings):
+                    return loops[-1]
+        return None
 
-    def _is_only_read_by(self, dataset: cst.Name, loop: Statement) -> bool:
-        """Whether, from the loop on, only training reads the name."""
-        allowed = {id(c.dataset) for c in self.consumptions}
-        return all(
-            id(use) in allowed or self._cuts.is_harmless(use) or self.tree.order[use] < self.tree.order[loop]
-            for binding in self.resolver.reaching(dataset)
-            for use in self.pipelines.loads_of(binding)
-        )
+    def _later_readers(self, dataset: cst.BaseExpression, loop: Statement) -> list[cst.CSTNode] | None:
+        """Where training reads the name from the loop on; None where anything else may read it then, or its value may
+        be another one."""
+        reads = {id(c.dataset) for c in self.consumptions}
+        function, block = self.tree.function_of(loop), self.tree.block_of(loop)
+        bindings = self.resolver.reaching(cst.ensure_type(dataset, cst.Name))
+        later: list[cst.CSTNode] = []
+        for use in (use for binding in bindings for use in self.pipelines.loads_of(binding)):
+            in_line = self.tree.function_of(use) is function and self._runs_in_line(use)
+            if self._cuts.is_harmless(use) or (in_line and self.tree.order[use] < self.tree.order[loop]):
+                continue
+            same = isinstance(use, cst.Name) and set(self.resolver.reaching(use)) <= set(bindings)
+            if not (in_line and same and id(use) in reads and self.tree.contains(block, use)):
+                return None
+            later.append(use)
+        return later
+
+    def _runs_in_line(self, node: cst.CSTNode) -> bool:
+        """Whether the node runs where it stands, and not when a lambda of its function is called."""
+        owners = itertools.takewhile(lambda owner: not isinstance(owner, cst.FunctionDef), self.tree.ancestors(node))
+        return not any(isinstance(owner, cst.Lambda) for owner in owners)
