@@ -14,14 +14,18 @@ after:
     if lockstep.all_reduce(train_loss.result()) < 0.1:
         break
 
-The time is such a number, too: no two workers read the same clock. So are validation metrics of a model with
-BatchNormalization, whose moving statistics are each worker's own.
+A local value is followed through whatever it enters: attributes, containers, closures, variables, exceptions, calls
+that nobody knows. What is steered by a value that was picked or counted by a loss (the best so far, a patience) agrees
+once the loss does, which is averaged where it is made. So are validation metrics of a model with BatchNormalization,
+whose moving statistics are each worker's own. No two workers read the same clock, or draw the same from the system's
+randomness: where that steers, all take what the chief has, by `lockstep.broadcast(...)`.
 
 Leaves alone: numbers that are printed for single batches, and losses that are only printed or stored; other validation
 metrics, which every worker computes on the whole data; what a file that the chief writes is told; conditions on steps
 and epochs; `fit`, whose callbacks are synchronised.
-Refuses: a decision by the number of samples seen (`x.shape[0]`), which on N workers is another one; a metric of a class
-of the script's own, of which it cannot be seen what its state adds up to.
+Refuses: a decision by the number of samples seen (`x.shape[0]`), which on N workers is another one; one by something
+that is neither a mean nor a sum over the batch, as its largest value; a metric of a class of the script's own, of which
+it cannot be seen what its state adds up to.
 """
 
 from __future__ import annotations
@@ -53,26 +57,32 @@ def average_metrics(facts: Facts) -> Findings:
             )
         elif number.metric is not None and not number.metric.is_mean:
             yield Replace(number.expression, (facts.call("metric_result", facts.source(number.metric.metric)),))
+        elif not number.reduction:
+            yield Refusal(
+                number.expression,
+                "training is steered by this, which depends on this worker's part of the batch in a way that no mean "
+                "or sum over the workers gives back",
+                "decide by a mean over the batch, or make the workers agree by hand with lockstep.all_reduce",
+                breaks_training=True,
+            )
+        elif number.reduction == "chief":
+            yield _combined(facts, number, "broadcast")
         else:
             yield _reduce(facts, number)
 
 
 def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | Refusal:
     kinds = [facts.losses.of_number(node) for node in _made_of(facts, number)]
-    sums = SUM in kinds
-    if not sums and number.metric is None and any(facts.reductions.of(u) == "sum" for u in facts.training.updates):
-        return Refusal(
-            number.expression,
-            "training is steered by this number, and whether it is a mean or a sum over the batch cannot be seen",
-            "make the loss a mean over the batch, or combine the number by hand with lockstep.all_reduce",
-            breaks_training=True,
-        )
-    arguments = ('reduction="sum"',) if sums else ()
+    sums = SUM in kinds or number.reduction == SUM
+    return _combined(facts, number, "all_reduce", *(('reduction="sum"',) if sums else ()))
+
+
+def _combined(facts: Facts, number: LocalNumber, function: str, *arguments: str) -> InsertAfter | Wrap:
     if number.binding is not None:
         name = facts.source(number.expression)
-        return InsertAfter(number.binding.node, (f"{name} = {facts.call('all_reduce', name, *arguments)}",))
-    return Wrap(number.expression, f"{facts.runtime}.all_reduce(", "".join(f", {a}" for a in arguments) + ")")
+        return InsertAfter(number.binding.node, (f"{name} = {facts.call(function, name, *arguments)}",))
+    return Wrap(number.expression, f"{facts.runtime}.{function}(", "".join(f", {a}" for a in arguments) + ")")
 
 
 def _made_of(facts: Facts, number: LocalNumber) -> list[cst.BaseExpression]:
-    return facts.decisions.locality.fed_to(number.metric.metric) if number.metric is not None else [number.expression]
+    return facts.decisions.locality.fed_to(number.metric.metric) if number.metric is not None else []

@@ -1,9 +1,10 @@
 """Where training is steered by what only one worker has seen: a loss or metric of its share of the batches.
 
 Workers that decide differently part ways: the one that leaves a loop first lets the others wait for ever, and one
-that changes its learning rate alone trains another model. Three kinds of places steer: conditions that leave a loop,
-train, set the optimizer or write files; conditions that bind what such a condition reads; and the expressions that
-set the optimizer or enter an update.
+that changes its learning rate alone trains another model. What steers must be the same on all workers: conditions that
+consequences follow, what sets the optimizer or a random state, what enters an update. Where a local value reaches such
+a place, the way back from it is gone until numbers are met that may be averaged: the losses themselves, most often.
+What was picked or counted by them on the way then agrees by itself.
 """
 
 from __future__ import annotations
@@ -11,22 +12,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 import libcst as cst
 
+from migrator.facts.consequences import Consequences
+from migrator.facts.dependence import Key, Way
 from migrator.facts.files import Files
 from migrator.facts.kinds import calls
-from migrator.facts.locality import CLOCKS, COUNT, Locality
+from migrator.facts.locality import Locality, Mark
+from migrator.facts.losses import Losses
+from migrator.facts.means import Means
 from migrator.facts.metrics import MetricResult, Metrics
+from migrator.facts.regions import Regions
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
 from migrator.facts.training import Minimization, Training
-from migrator.facts.tree import Binding, Tree, semantic_children
+from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import External
 
-_CONDITIONS = (cst.If, cst.While)
-
-_SETTINGS = frozenset({"learning_rate", "lr", "momentum", "weight_decay", "_learning_rate"})
+_SEEDS = frozenset({
+    "random.seed", "numpy.random.seed", "tensorflow.random.set_seed", "keras.utils.set_random_seed",
+    "numpy.random.default_rng", "numpy.random.RandomState", "random.Random", "tensorflow.set_random_seed",
+})  # fmt: skip
+_DECIDING = (Way.CHOICE, Way.SIZE, Way.PRESENCE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,40 +43,49 @@ class LocalNumber:
     """A number of this worker's own that steers training.
 
     `binding`, where given, is the statement right after which it can be averaged for all that follows; else it is
-    averaged where the expression stands. The number of samples seen cannot be averaged. `metric`, where given, says
-    that the expression is a metric's result, whether or not it steers.
+    averaged where the expression stands. `reduction`: "mean" or "sum"; "chief" where the workers take what the chief
+    has (the time); empty where nothing makes the workers agree. The number of samples seen cannot be averaged.
+    `metric`, where given, says that the expression is a metric's result, whether or not it steers.
     """
 
     expression: cst.BaseExpression
     binding: Binding | None = None
+    reduction: str = ""
     is_count: bool = False
     metric: MetricResult | None = None
 
+    @property
+    def place(self) -> cst.CSTNode:
+        """Where it is combined: the expression, or the statement that binds it."""
+        return self.expression if self.binding is None else self.binding.node
+
 
 class Decisions:
-    def __init__(self, tree: Tree, resolver: Resolver, training: Training, sharding: Sharding, files: Files) -> None:
+    def __init__(
+        self, tree: Tree, resolver: Resolver, training: Training, sharding: Sharding, files: Files, losses: Losses
+    ) -> None:
         self.tree = tree
         self.resolver = resolver
         self.training = training
         self.sharding = sharding
         self.files = files
-        self.locality = Locality(tree, resolver, training, sharding)
+        self.consequences = Consequences(tree, resolver, training, sharding, files, Regions(tree, resolver, training))
+        self.locality = Locality(tree, resolver, training, sharding, self.consequences)
         self.metrics = Metrics(tree, resolver, training, sharding, files, self.locality)
+        self.means = Means(tree, resolver, self.locality, losses)
 
     @cached_property
     def local_numbers(self) -> list[LocalNumber]:
         """The local numbers that steer training, in source order."""
-        if not (self.sharding.consumptions or self.training.batch_fits or self.sharding.minibatches.all):
+        if not self.training.sites:
             return []
         found: dict[cst.CSTNode, LocalNumber] = {
-            r.call: LocalNumber(r.call, metric=r) for r in self._results if not r.is_own
+            r.call: LocalNumber(r.call, metric=r, reduction="mean") for r in self._results if not r.is_own
         }
-        places = [*(n.test for n in self.steering), *self._settings, *self._update_arguments]
-        for place in sorted(places, key=self.tree.order.__getitem__):
-            for expression in self._atoms(place, set()):
-                locality = self.locality.of(expression)
-                if locality and expression not in found:
-                    found[expression] = self._number(expression, locality)
+        for place in self._places:
+            if self._is_steering(place):
+                for number in self._agree_on(place):
+                    found.setdefault(number.expression, number)
         for result in self._results:
             found.setdefault(result.call, LocalNumber(result.call, metric=result))
         return sorted(found.values(), key=lambda number: self.tree.order[number.expression])
@@ -81,21 +99,175 @@ class Decisions:
                 self.locality.settle(result.call)
         return found
 
-    def _number(self, expression: cst.BaseExpression, locality: str) -> LocalNumber:
-        if locality == COUNT:
-            return LocalNumber(expression, is_count=True)
-        binding = self._bound_nearby(expression)
-        if binding is not None:
-            self.locality.settle(binding)
-        return LocalNumber(expression, binding)
+    def first_steered_by(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The first place that steers training by what the call returned."""
+        reached = self.locality.reached_from(call)
+        for place in self._places:
+            if reached.get(place, Mark.NONE) & ~Mark.INSIDE and (
+                place in self._inputs or self.consequences.follow(place)
+            ):
+                return place
+        return None
+
+    # -- places that steer ---------------------------------------------------------------------------------------
+
+    @cached_property
+    def _places(self) -> list[cst.BaseExpression]:
+        found = dict.fromkeys([*self._conditions(), *self._inputs])
+        return sorted(found, key=self.tree.order.__getitem__)
+
+    def _is_steering(self, place: cst.BaseExpression) -> bool:
+        marks = self.locality.of(place)
+        if place not in self._inputs:
+            marks &= ~Mark.INSIDE
+        if not marks or self.files.is_chief_only(place):
+            return False
+        return place in self._inputs or self.consequences.follow(place)
+
+    def _conditions(self) -> Iterator[cst.BaseExpression]:
+        for node in self.tree.order:
+            if isinstance(node, (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)):
+                yield node.test
+            elif isinstance(node, cst.BooleanOperation):
+                yield node.left
+            elif isinstance(node, cst.For) and not any(c.reader is node for c in self.sharding.consumptions):
+                yield node.iter
+            elif isinstance(node, cst.Match):
+                yield node.subject
+            elif isinstance(node, cst.MatchCase) and node.guard is not None:
+                yield node.guard
+
+    @cached_property
+    def _inputs(self) -> set[cst.BaseExpression]:
+        """What sets the optimizer or a random state, or enters an update."""
+        found = set(self.consequences.settings)
+        for update in self.training.updates:
+            if not isinstance(update, Minimization):
+                found.update(arg.value for arg in update.call.args)
+        for call in self.tree.calls:
+            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            of_callback = isinstance(call.func, cst.Attribute) and any(
+                calls(v).startswith("keras.callbacks.") for v in self.resolver.values(call.func.value)
+            )
+            if of_callback or paths & _SEEDS or paths & {"sys.exit", "os._exit"} or call in self.files.copies:
+                found.update(arg.value for arg in call.args)
+        for function in self.tree.functions:
+            if function.name.value == "__exit__":  # says whether an exception goes on
+                found.update(self.resolver.returned(function))
+        return found
+
+    # -- what to average -----------------------------------------------------------------------------------------
+
+    def _agree_on(self, place: cst.BaseExpression) -> list[LocalNumber]:
+        """The numbers to combine so that the place is the same on all workers; where that cannot be, the place."""
+        found = list(self._numbers(place, set()))
+        for number in found:
+            if not number.reduction:
+                expression = number.expression if number.is_count else place
+                self.locality.settle(place)
+                return [LocalNumber(expression, is_count=number.is_count)]
+        return found
+
+    def _numbers(self, node: Key, seen: set[Key], near: cst.BaseExpression | None = None) -> Iterator[LocalNumber]:
+        marks = self.locality.of(node)
+        if not marks or node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, cst.BaseExpression):
+            near = node
+            number = self._number(node, marks)
+            if number is not None:
+                self.locality.settle(number.binding or number.expression)
+                if number.reduction:
+                    self.locality.settle(number.expression)
+                yield number
+                return
+        inputs = self.locality.inputs(node)
+        if node in self.locality.origins or not inputs:
+            if near is not None:
+                yield LocalNumber(near, is_count=False)
+            return
+        for key in sorted(inputs, key=self._order):
+            yield from self._numbers(key, seen, near)
+
+    def _order(self, key: Key) -> int:
+        node = key.node if isinstance(key, Binding) else key
+        return self.tree.order.get(node, 0) if isinstance(node, cst.CSTNode) else 0
+
+    def _number(self, node: cst.BaseExpression, marks: Mark) -> LocalNumber | None:
+        """The expression as a number to combine where it stands or is bound; None where its parts are to be."""
+        if not marks & (Mark.VALUE | Mark.INSIDE | Mark.COUNT | Mark.STATISTIC):
+            return self._chiefs(node, marks)
+        if marks & Mark.COUNT and not marks & (Mark.VALUE | Mark.INSIDE):
+            return (
+                LocalNumber(node, is_count=True)
+                if not isinstance(node, (cst.Comparison, cst.BooleanOperation))
+                else None
+            )
+        if node in self._differentiated or not self._is_atom(node) or self._is_list(node):
+            return None
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            bindings = self.locality.dependence.bindings_of(node) if isinstance(node, cst.Name) else []
+            if bindings and all(b.kind == "param" for b in bindings) and self._is_given(bindings):
+                return None  # what its callers give, where it is made
+            if isinstance(node, cst.Attribute) and self._is_kept(node):
+                return None  # where it is put there
+        reduction = self.means.of(node)
+        if not reduction:
+            return None
+        return LocalNumber(node, self._bound_nearby(node), reduction)
+
+    def _is_given(self, params: Iterable[Binding]) -> bool:
+        return any(self.resolver.given(cast(cst.Param, b.node)) for b in params)
+
+    def _is_kept(self, node: cst.Attribute) -> bool:
+        """Whether the attribute only keeps a number that was made elsewhere, and does not add up several."""
+        bindings = [k for k in self.locality.inputs(node) if isinstance(k, Binding)]
+        return bool(bindings) and all(b.kind == "assign" for b in bindings)
+
+    def _chiefs(self, node: cst.BaseExpression, marks: Mark) -> LocalNumber | None:
+        """What the chief has in the place of what is each worker's own: a truth, or a number that is compared."""
+        if not marks & Mark.OWN or isinstance(node, cst.BooleanOperation):
+            return None
+        if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not):
+            return None
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+            truth = len(bindings) == 1 and bindings[0].value is not None and _is_number_or_truth(bindings[0].value)
+            binding = self._bound_nearby(node) if truth else None
+            return LocalNumber(node, binding, "chief") if binding is not None else None
+        if isinstance(node, cst.Comparison):
+            return LocalNumber(node, None, "chief")
+        if self.tree.parent.get(node) is not None and (node in self._inputs or _is_number_or_truth(node)):
+            outside = isinstance(node, cst.Call) and any(
+                isinstance(v, External) for v in self.resolver.values(node.func)
+            )
+            return LocalNumber(node, None, "chief") if outside or not isinstance(node, cst.Call) else None
+        return None
+
+    def _is_atom(self, node: cst.BaseExpression) -> bool:
+        """Whether the expression is a name, an attribute or a result, and not arithmetic or a function around one."""
+        if isinstance(node, cst.Call):
+            if any(isinstance(v, External) for v in self.resolver.values(node.func)):
+                return self.means.condenses(node)
+            return not (isinstance(node.func, cst.Attribute) and self.locality.of(node.func.value)) or (
+                node.func.attr.value == "result"
+            )
+        if isinstance(node, cst.Subscript):
+            return True
+        return isinstance(node, (cst.Name, cst.Attribute))
+
+    def _is_list(self, node: cst.BaseExpression) -> bool:
+        """Whether the expression is a container of numbers and no number."""
+        return bool(self.locality.of(node) & Mark.INSIDE)
 
     def _bound_nearby(self, expression: cst.BaseExpression) -> Binding | None:
         """The one assignment of a plain name, where each of its turns comes to the condition: averaged there, what is
         derived from it (the best so far) agrees as well."""
         if not isinstance(expression, cst.Name):
             return None
-        bindings = self.resolver.reaching(expression)
-        if len(bindings) != 1 or bindings[0].kind != "assign" or bindings[0].path:
+        bindings = self.locality.dependence.bindings_of(expression)
+        if len(bindings) != 1 or bindings[0].kind != "assign":
             return None
         node = bindings[0].node
         alike = list(self.tree.loops_around(node)) == list(self.tree.loops_around(expression))
@@ -103,6 +275,20 @@ class Decisions:
         if not (alike and same and isinstance(node, cst.Assign)) or self._is_differentiated(bindings[0]):
             return None
         return bindings[0]
+
+    @cached_property
+    def _differentiated(self) -> set[Key]:
+        """What tapes go back through: it must stay this worker's until then."""
+        queue: list[Key] = [
+            arg.value for call in self.tree.calls if self.training.flow.is_tape_call(call) for arg in call.args[:1]
+        ]
+        found: set[Key] = set()
+        while queue:
+            key = queue.pop()
+            if key not in found:
+                found.add(key)
+                queue += [k for k, way in self.locality.dependence.inputs(key) if way not in _DECIDING]
+        return found
 
     def _is_differentiated(self, binding: Binding) -> bool:
         """Whether a tape goes back through the name: the loss itself must stay this worker's until then."""
@@ -114,194 +300,6 @@ class Decisions:
             for name in self.tree.names_in(arg.value)
         )
 
-    # -- conditions ----------------------------------------------------------------------------------------------
 
-    @cached_property
-    def steering(self) -> list[cst.If | cst.While]:
-        """Conditions that decide how training goes on, by themselves or through names that such a place reads."""
-        conditions = [n for n in self.tree.order if isinstance(n, _CONDITIONS) and not self.files.is_chief_only(n)]
-        chosen = {n for n in conditions if self._steers(n)}
-        while True:
-            places = [*(n.test for n in chosen), *self._settings, *self._update_arguments]
-            read = {name for place in places for name in self._reads(place, set())}
-            more = {n for n in conditions if n not in chosen and self._binds(n, read)}
-            if not more:
-                return [n for n in conditions if n in chosen]
-            chosen |= more
-
-    def _reads(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[str]:
-        """The names and attributes that the expression depends on, through assignments and functions of the script."""
-        if node in seen:
-            return
-        seen.add(node)
-        if isinstance(node, cst.Name):
-            yield node.value
-            for binding in self.resolver.reaching(node):
-                if binding.kind in ("assign", "augmented") and binding.value is not None:
-                    yield from self._reads(binding.value, seen)
-        elif isinstance(node, cst.Attribute):
-            yield node.attr.value
-        if isinstance(node, cst.Call):
-            for function in self.locality.functions_run_by(node):
-                for returned in self.resolver.returned(function):
-                    yield from self._reads(returned, seen)
-        for child in semantic_children(node):
-            yield from self._reads(child, seen)
-
-    def _binds(self, node: cst.If | cst.While, names: set[str]) -> bool:
-        if not isinstance(node, cst.If):
-            return False
-        return any(
-            self.tree.contains(node, binding.node)
-            for name in names
-            for binding in (*self._bindings_by_name.get(name, ()), *self.tree.attributes.get(name, ()))
-        )
-
-    @cached_property
-    def _bindings_by_name(self) -> dict[str, list[Binding]]:
-        found: dict[str, list[Binding]] = {}
-        for scope in self.tree.scopes.values():
-            for name, bindings in scope.bindings.items():
-                found.setdefault(name, []).extend(b for b in bindings if b.kind in ("assign", "augmented"))
-        return found
-
-    def _steers(self, node: cst.If | cst.While) -> bool:
-        if isinstance(node, cst.While):
-            return self._runs_training(node)
-        branches: list[cst.CSTNode] = [node.body, *([node.orelse] if node.orelse is not None else [])]
-        return any(
-            self._asks_metrics(b)
-            or self._leaves_loop(b)
-            or self._runs_training(b)
-            or self._sets_optimizer(b)
-            or self._writes(b)
-            for b in branches
-        )
-
-    def _asks_metrics(self, branch: cst.CSTNode) -> bool:
-        """Whether the branch combines results, for which all workers have to come."""
-        bodies = self.training.reached_from(branch)
-        return any(self.tree.contains(body, result.call) for body in bodies for result in self._results)
-
-    def _leaves_loop(self, branch: cst.CSTNode) -> bool:
-        for child in semantic_children(branch):
-            if isinstance(child, (cst.Break, cst.Continue, cst.Return)):
-                return True
-            if isinstance(child, (cst.FunctionDef, cst.ClassDef)):
-                continue
-            if isinstance(child, (cst.BaseStatement, cst.BaseSuite)) and self._leaves_loop(child):
-                return True
-        return False
-
-    def _runs_training(self, branch: cst.CSTNode) -> bool:
-        bodies = self.training.reached_from(branch)
-        return any(self.tree.contains(body, site) for body in bodies for site in self._sites)
-
-    @cached_property
-    def _sites(self) -> list[cst.Call]:
-        return self.training.sites
-
-    def _writes(self, branch: cst.CSTNode) -> bool:
-        return any(self.tree.contains(branch, w.node) for w in self.files.writes) or any(
-            self.tree.contains(branch, call) for call in self.files.restores
-        )
-
-    def _sets_optimizer(self, branch: cst.CSTNode) -> bool:
-        return any(self.tree.contains(branch, setting) for setting in self._settings)
-
-    # -- expressions ---------------------------------------------------------------------------------------------
-
-    @cached_property
-    def _settings(self) -> list[cst.BaseExpression]:
-        """What an optimizer's settings get: `opt.learning_rate = …`, `….assign(…)`, `K.set_value(opt.lr, …)`."""
-        found: list[cst.BaseExpression] = []
-        for name in _SETTINGS:
-            for binding in self.tree.attributes.get(name, ()):
-                if isinstance(binding.value, cst.BaseExpression):
-                    found.append(binding.value)
-        for call in self.tree.calls:
-            func = call.func
-            if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign") and _is_setting(func.value):
-                found.extend(arg.value for arg in call.args)
-            elif len(call.args) > 1 and _is_setting(call.args[0].value) and self._sets_value(call):
-                found.append(call.args[1].value)
-        return found
-
-    def _sets_value(self, call: cst.Call) -> bool:
-        return any(v == External("keras.backend.set_value") for v in self.resolver.values(call.func))
-
-    @cached_property
-    def _update_arguments(self) -> list[cst.BaseExpression]:
-        updates = (u for u in self.training.updates if not isinstance(u, Minimization))
-        return [arg.value for update in updates for arg in update.call.args]
-
-    # -- what to average -----------------------------------------------------------------------------------------
-
-    def _atoms(self, node: cst.BaseExpression, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression]:
-        """The local numbers in an expression: names, attributes and results, not the arithmetic around them."""
-        if node in seen or not self.locality.of(node) or self._picks_gradients(node):
-            return
-        seen.add(node)
-        inner = self._inside(node)
-        if inner is None:
-            yield node
-            return
-        for part in inner:
-            yield from self._atoms(part, seen)
-
-    def _inside(self, node: cst.BaseExpression) -> Iterable[cst.BaseExpression] | None:
-        """The operands of an operation, condition or outside function; None for what is to be averaged as a whole."""
-        if isinstance(node, cst.Call) and any(v.path in CLOCKS for v in self._outside(node)):
-            return None
-        if isinstance(node, cst.Call):
-            if any(isinstance(v, External) for v in self.resolver.values(node.func)) and not self._is_sample_result(
-                node
-            ):
-                return [arg.value for arg in node.args]
-            functions = self.locality.functions_run_by(node)
-            returned = [r for f in functions for r in self.resolver.returned(f)]
-            return returned if returned and all(map(_is_truth, returned)) else None
-        if isinstance(node, cst.Name):
-            bindings = self.resolver.reaching(node)
-            values = [b.value for b in bindings if b.kind == "assign" and not b.path]
-            truths = [v for v in values if isinstance(v, cst.BaseExpression) and _is_truth(v)]
-            return truths if truths and len(truths) == len(bindings) else None
-        if isinstance(node, (cst.Attribute, cst.Subscript)):
-            return None
-        return [child for child in _operands(node) if isinstance(child, cst.BaseExpression)]
-
-    def _picks_gradients(self, node: cst.BaseExpression) -> bool:
-        """Whether it takes gradients out of something that holds local numbers, too: they are reduced on their own."""
-        return isinstance(node, (cst.Attribute, cst.Subscript)) and bool(self.training.flow.sources(node))
-
-    def _outside(self, call: cst.Call) -> list[External]:
-        return [v for v in self.resolver.values(call.func) if isinstance(v, External)]
-
-    def _is_sample_result(self, call: cst.Call) -> bool:
-        """A mean over a list (`np.mean(losses[-10:])`) is averaged as a whole: its argument is no number."""
-        return any(
-            calls(v).rpartition(".")[2] in ("mean", "reduce_mean", "average", "sum", "min", "max", "median")
-            for v in self.resolver.values(call)
-        )
-
-
-def _is_setting(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Attribute) and node.attr.value in _SETTINGS
-
-
-def _is_truth(node: cst.CSTNode) -> bool:
-    """Whether an expression is a truth value: what decides in it can be averaged, it itself cannot."""
-    if isinstance(node, cst.Name):
-        return node.value in ("True", "False")
-    return isinstance(node, (cst.Comparison, cst.BooleanOperation)) or (
-        isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Not)
-    )
-
-
-def _operands(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The expressions directly below, through the nodes that only hold them."""
-    for child in semantic_children(node):
-        if isinstance(child, (cst.ComparisonTarget, cst.BaseElement, cst.BaseDictElement, cst.CompFor)):
-            yield from _operands(child)
-        else:
-            yield child
+def _is_number_or_truth(node: cst.CSTNode) -> bool:
+    return isinstance(node, (cst.Comparison, cst.BinaryOperation, cst.Call, cst.UnaryOperation))

@@ -67,10 +67,19 @@ class Metrics:
                 continue
             if self._is_combined(call) or not self.locality.is_fed_locally(func.value) or self._runs_alone(call, set()):
                 continue
+            if any(self.tree.contains(step, call) for step in self._fit_steps()):
+                continue  # `fit` averages what its steps give
             metrics = self.resolver.values(func.value)
             is_mean = all(_MEANS.match(calls(v)) for v in metrics)
             if not is_mean or not any(self.tree.contains(step, call) for step in steps):
                 yield MetricResult(call, func.value, is_mean, any(isinstance(v, Object) for v in metrics))
+
+    def _fit_steps(self) -> Iterator[cst.CSTNode]:
+        for update in self.training.updates:
+            cls = self.training.step_class(update)
+            method = self.resolver.method(cls, "train_step") if cls is not None else None
+            if method is not None:
+                yield method
 
     def _is_combined(self, call: cst.Call) -> bool:
         return any(

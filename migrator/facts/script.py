@@ -108,7 +108,7 @@ class Facts:
 
     @cached_property
     def decisions(self) -> Decisions:
-        return Decisions(self.tree, self.resolver, self.training, self.sharding, self.files)
+        return Decisions(self.tree, self.resolver, self.training, self.sharding, self.files, self.losses)
 
     @cached_property
     def broadcasts(self) -> Broadcasts:

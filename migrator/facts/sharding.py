@@ -123,6 +123,10 @@ class Sharding:
         found = {not isinstance(self._plan(c), Refusal) for c in self._feeding(update)}
         return found.pop() if len(found) == 1 else None
 
+    def is_whole(self, consumption: Consumption) -> bool:
+        """Whether every worker gets all of these batches, since they cannot be split."""
+        return isinstance(self._plan(consumption), Refusal)
+
     def _feeding(self, update: Update) -> list[Consumption]:
         """The datasets whose batches reach the update, also through `fit` and a `train_step` of the script's."""
         cls = self.training.step_class(update)

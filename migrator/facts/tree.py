@@ -277,6 +277,12 @@ class Tree:
         if node.name is not None:
             self._bind(node.name.name, scope, "other", node, None)
 
+    def _bind_pattern(self, node: cst.CSTNode, scope: Scope) -> None:
+        """What a pattern of a `match` takes out of its subject: `case {"loss": loss}`, `case [first, *rest]`."""
+        name = node.rest if isinstance(node, cst.MatchMapping) else cast(Union[cst.MatchAs, cst.MatchStar], node).name
+        if name is not None:
+            self._bind(name, scope, "other", node, None)
+
     def _bind_global(self, node: cst.CSTNode, scope: Scope) -> None:
         scope.globals.update(item.name.value for item in cast(cst.Global, node).names)
 
@@ -424,6 +430,9 @@ _BINDERS = {
     cst.Assign: Tree._bind_assign,
     cst.AnnAssign: Tree._bind_single,
     cst.NamedExpr: Tree._bind_single,
+    cst.MatchAs: Tree._bind_pattern,
+    cst.MatchStar: Tree._bind_pattern,
+    cst.MatchMapping: Tree._bind_pattern,
     cst.AugAssign: Tree._bind_augmented,
     cst.For: Tree._bind_for,
     cst.CompFor: Tree._bind_for,

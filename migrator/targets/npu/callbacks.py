@@ -49,8 +49,7 @@ class Callbacks:
 
     def _decision_by_history(self, call: cst.Call) -> cst.CSTNode | None:
         """A condition that steers training by what `fit` returned."""
-        steering = (node.test for node in self._facts.decisions.steering)
-        return next((test for test in steering if self._facts.ranks.is_behind(call, test)), None)
+        return self._facts.decisions.first_steered_by(call)
 
     def _given(self, call: cst.Call, node: cst.CSTNode) -> Iterator[Edit | Refusal]:
         displays = [v.node for v in self._facts.resolver.values(node) if isinstance(v, Literal)]

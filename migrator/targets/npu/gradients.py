@@ -9,7 +9,6 @@ import libcst as cst
 from migrator.edits import Edit, Refusal, Wrap
 from migrator.facts.gradients import sources_of
 from migrator.facts.kinds import calls
-from migrator.facts.locality import CLOCKS
 from migrator.facts.script import Facts
 from migrator.facts.trained import WEIGHT_LISTS
 from migrator.facts.values import External, Literal, Member
@@ -30,7 +29,7 @@ class Gradients:
 
     def all_reduce(self, site: Site) -> Iterator[Edit | Refusal]:
         """`all_reduce(values, reduction="mean")`, of gradients or of a number."""
-        refusal = self._clock(site) if self._is_number(site) else self._sparse(site) or self._nested(site)
+        refusal = None if self._is_number(site) else self._sparse(site) or self._nested(site)
         if refusal is not None:
             yield refusal
             return
@@ -66,17 +65,6 @@ class Gradients:
             site.node is n.expression or (n.binding is not None and site.node is n.binding.node)
             for n in self._facts.decisions.local_numbers
         )
-
-    def _clock(self, site: Site) -> Refusal | None:
-        node = site.node.value if isinstance(site.node, cst.Assign) else site.node
-        for value in self._facts.resolver.values(node.func) if isinstance(node, cst.Call) else ():
-            if isinstance(value, External) and value.path in CLOCKS:
-                return refuse(
-                    site.node,
-                    "NPUs reduce in single precision, in which the time of day is off by minutes",
-                    "decide by the time that has passed since the start",
-                )
-        return None
 
     def _sparse(self, site: Site) -> Refusal | None:
         facts = self._facts

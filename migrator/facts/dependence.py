@@ -1,0 +1,661 @@
+"""What each value of a program may depend on: one graph from everything that gives a value to everything that uses it.
+
+Its default is pessimistic: an expression depends on all of its parts, what is called on all of its arguments, and a
+call that nobody knows may put its arguments into whatever else it is given. The forms that are named here make the
+graph finer, never smaller by leaving something out.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from functools import cached_property
+from typing import Union, cast
+
+import libcst as cst
+
+from migrator.facts import vocabulary
+from migrator.facts.iteration import Iteration
+from migrator.facts.kinds import Kinds, calls
+from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import dotted, part_at
+from migrator.facts.tree import Binding, FunctionLike, Tree, semantic_children
+from migrator.facts.values import (
+    Class,
+    Element,
+    External,
+    File,
+    Function,
+    Member,
+    Object,
+    Parameter,
+    Result,
+    Unknown,
+    Value,
+)
+from migrator.facts.vocabulary import Role
+
+
+class Way(Enum):
+    """How a value enters another."""
+
+    WHOLE = "whole"  # it is the other, or may be
+    USED = "used"  # the other is computed from it, or taken out of it
+    INTO = "into"  # the other contains it
+    SIZE = "size"  # of it only the size matters
+    PRESENCE = "presence"  # only whether it is there: `x is None`
+    CHOICE = "choice"  # it decides what the other is
+
+
+Key = Union[cst.CSTNode, Binding, tuple[object, ...]]
+
+COLLECTING = frozenset({"append", "extend", "appendleft", "extendleft", "insert", "update", "setdefault", "put"})
+_PARTS: tuple[type, ...] = (
+    cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.SubscriptElement, cst.BaseSlice,
+    cst.ComparisonTarget, cst.CompFor, cst.CompIf, cst.BaseFormattedStringContent, cst.From,
+)  # fmt: skip
+_COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
+_SPECIAL = (
+    "__bool__", "__len__", "__float__", "__int__", "__index__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
+    "__ne__", "__contains__", "__getitem__", "__iter__", "__next__", "__enter__", "__str__", "__format__",
+    "__getattr__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
+)  # fmt: skip
+_SIZES = frozenset({"shape", "size"})
+_SIZE_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
+# Calls that give the elements that they are given, as many of them.
+_SEQUENCES = frozenset({
+    "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.enumerate", "builtins.zip",
+    "numpy.array", "numpy.asarray", "tensorflow.stack", "tensorflow.convert_to_tensor", "collections.deque",
+    "copy.copy", "copy.deepcopy",
+})  # fmt: skip
+_AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
+# Libraries whose functions leave their arguments as they are, but for those named below.
+_PURE = (
+    "tensorflow.", "keras.", "numpy.", "math.", "builtins.", "random.", "time.", "json.", "logging.", "statistics.",
+    "collections.", "itertools.", "functools.", "os.", "sys.", "copy.", "operator.", "pickle.", "csv.", "matplotlib.",
+    "pandas.", "sklearn.", "scipy.", "PIL.", "absl.", "warnings.", "datetime.", "pathlib.", "tqdm", "lockstep.",
+)  # fmt: skip
+_FILLING = frozenset({
+    "numpy.put", "numpy.copyto", "numpy.place", "numpy.putmask", "numpy.fill_diagonal", "numpy.put_along_axis",
+    "builtins.setattr", "operator.setitem", "random.shuffle", "numpy.random.shuffle", "pickle.dump", "json.dump",
+})  # fmt: skip
+# Of TensorFlow's and Keras's objects, those that give back what they were given.
+_KEEPING = (
+    "tensorflow.Variable", "keras.Variable", "keras.backend.variable", "tensorflow.lookup.", "tensorflow.queue.",
+    "tensorflow.TensorArray", "keras.callbacks.", "tensorflow.random.Generator", "keras.random.SeedGenerator",
+)  # fmt: skip
+_HANDING_BACK = frozenset({
+    "builtins.getattr", "builtins.vars", "builtins.iter", "builtins.next", "builtins.zip", "builtins.enumerate",
+    "builtins.reversed", "builtins.filter", "builtins.map", "numpy.asarray", "numpy.ravel", "numpy.reshape",
+    "operator.itemgetter", "operator.attrgetter", "functools.partial", "builtins.super", "builtins.globals",
+    "builtins.locals",
+})  # fmt: skip
+_FILLING_PREFIXES = ("builtins.list.", "builtins.dict.", "builtins.set.", "collections.deque.", "operator.i")
+
+
+class Dependence:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self._iteration = Iteration(tree, resolver)
+        self._users: dict[Key, list[tuple[Key, Way]]] = defaultdict(list)
+        self._inputs: dict[Key, list[tuple[Key, Way]]] = defaultdict(list)
+        self._link_all()
+
+    def users(self, key: Key) -> list[tuple[Key, Way]]:
+        return self._users.get(key, [])
+
+    def inputs(self, key: Key) -> list[tuple[Key, Way]]:
+        return self._inputs.get(key, [])
+
+    def link(self, source: Key | None, target: Key, way: Way = Way.WHOLE) -> None:
+        if source is not None and source is not target:
+            self._users[source].append((target, way))
+            self._inputs[target].append((source, way))
+
+    # -- the walk ------------------------------------------------------------------------------------------------
+
+    def _link_all(self) -> None:
+        is_part: dict[type, bool] = {}
+        for node, parent in self.tree.parent.items():
+            kind, outer = type(node), type(parent)
+            for each in (kind, outer):
+                if each not in is_part:
+                    is_part[each] = issubclass(each, _PARTS)
+            if is_part[kind] and is_part[outer]:
+                self._link_part(node, parent)
+            if kind is cst.Name:
+                self._link_name(cast(cst.Name, node))
+            elif kind is cst.Attribute:
+                self._link_attribute(cast(cst.Attribute, node))
+            elif kind is cst.Call:
+                self._link_call(cast(cst.Call, node))
+            elif kind is cst.Raise and cast(cst.Raise, node).exc is not None:
+                self.link(cast(cst.Raise, node).exc, ("raised",))
+        for scope in self.tree.scopes.values():
+            for bindings in scope.bindings.values():
+                for binding in bindings:
+                    self._link_binding(binding)
+        for several in self.tree.attributes.values():
+            for binding in several:
+                self._link_binding(binding)
+        for target, value in self.tree.item_assignments:
+            self._link_item(target, value)
+
+    def _link_part(self, node: cst.CSTNode, parent: cst.CSTNode) -> None:
+        """What an expression makes of its parts."""
+        if isinstance(parent, (cst.Call, cst.Attribute, cst.Name)):
+            return  # these have walks of their own
+        way: Way | None = Way.USED
+        if isinstance(parent, cst.Arg):
+            way = None if node is parent.keyword else Way.WHOLE
+        elif isinstance(parent, cst.Lambda):
+            way = Way.WHOLE if node is parent.body else None
+        elif isinstance(parent, (cst.List, cst.Tuple, cst.Dict)):
+            way = Way.INTO
+        elif isinstance(parent, _COMPREHENSIONS):
+            way = Way.WHOLE if node is parent.for_in else Way.USED if isinstance(parent, cst.SetComp) else Way.INTO
+        elif isinstance(parent, cst.CompFor):
+            way = None if node is parent.target else Way.SIZE if node is parent.iter else Way.WHOLE
+        elif isinstance(parent, cst.CompIf):
+            way = Way.CHOICE
+        elif isinstance(parent, cst.Comparison):
+            way = Way.PRESENCE if _asks_for_presence(parent) else Way.USED
+        elif isinstance(parent, cst.IfExp):
+            way = Way.CHOICE if node is parent.test else Way.WHOLE
+        elif isinstance(parent, cst.NamedExpr):
+            way = Way.WHOLE if node is parent.value else None
+        elif isinstance(parent, cst.Subscript) and node is parent.value and _is_size_of_another_axis(parent):
+            way = None
+        elif (isinstance(parent, cst.Subscript) and node is parent.value and _is_slice(parent)) or isinstance(
+            parent, (cst.BaseElement, cst.ComparisonTarget, cst.BaseSlice, cst.SubscriptElement, cst.Await)
+        ):
+            way = Way.WHOLE
+        if way is not None:
+            self.link(node, parent, way)
+
+    # -- names and attributes --------------------------------------------------------------------------------------
+
+    def bindings_of(self, name: cst.Name) -> list[Binding]:
+        """All bindings that the name may have its value from, those of other functions (`global`) among them."""
+        found = dict.fromkeys(self.resolver.reaching(name))
+        scope = self.tree.scope_of(name).lookup(name.value)
+        if scope is not None:
+            home = scope.node if isinstance(scope.node, cst.FunctionDef) else None
+            for binding in scope.bindings[name.value]:
+                if binding.target is not None and self.tree.function_of(binding.node) is not home:
+                    found.setdefault(binding)
+        return list(found)
+
+    def _link_name(self, node: cst.Name) -> None:
+        if not self.tree.is_read(node) or isinstance(self.tree.parent.get(node), (cst.Global, cst.Nonlocal)):
+            return
+        bindings = self.bindings_of(node)
+        for binding in bindings:
+            self.link(binding, node)
+        self._link_items(node, bindings)
+        self._link_object(node)
+
+    def _link_items(self, node: cst.Name | cst.Attribute, holders: Iterable[Key]) -> None:
+        """`state["best"]` gets what was put under that key; the dictionary as a whole what was put under any."""
+        parent = self.tree.parent.get(node)
+        key = _constant_key(parent) if isinstance(parent, cst.Subscript) and parent.value is node else None
+        for holder in holders:
+            if key is not None and parent is not None:
+                self.link(("item", holder, key), parent)
+            else:
+                self.link(("items", holder), node, Way.INTO)
+
+    def _link_attribute(self, node: cst.Attribute) -> None:
+        name = node.attr.value
+        if name in _AGREED_ATTRIBUTES or isinstance(self.tree.parent.get(node), cst.AssignTarget):
+            return
+        owners = self.resolver.values(node.value)
+        bindings = self._attribute_bindings(node)
+        is_own = bool(owners) and all(isinstance(v, (Object, File)) for v in owners)
+        if not (is_own and self._is_seen(owners)):
+            self.link(node.value, node, Way.SIZE if name in _SIZES else Way.USED)
+        for binding in bindings:
+            self.link(binding, node)
+        self.link(("attribute", name), node)
+        for owner in owners:
+            if isinstance(owner, Object):
+                self.link(("changed", owner.of.node), node, Way.USED)
+        self._link_items(node, [*bindings, ("attribute", name)])
+        parent = self.tree.parent.get(node)
+        if not (isinstance(parent, cst.Call) and parent.func is node):
+            for owner in owners:
+                method = self.resolver.method(owner.of, name) if isinstance(owner, Object) else None
+                if method is not None:  # a property, in one way or another
+                    self._link_returned(method, node)
+            self._link_object(node)
+
+    def _is_seen(self, owners: Iterable[Value]) -> bool:
+        """Whether the attributes of these objects come from assignments alone: no dataclass, no named tuple."""
+        return all(not isinstance(v, Object) or self.resolver.method(v.of, "__init__") is not None for v in owners)
+
+    def _attribute_bindings(self, node: cst.Attribute) -> list[Binding]:
+        """Where the attribute gets its value; by its name alone where it is not seen whose it is."""
+        owners = self.resolver.values(node.value)
+        name = node.attr.value
+        if owners and all(isinstance(v, (Object, File, External)) for v in owners):
+            found = dict.fromkeys(self.resolver.bindings_of(node))
+            for owner in owners:
+                for cls in self.resolver.lineage(owner.of) if isinstance(owner, Object) else ():
+                    found.update(dict.fromkeys(self.tree.scopes[cls.node].bindings.get(name, ())))
+            # `Class.name = …` in some method
+            for binding in self.tree.attributes.get(name, ()):
+                target = cast(cst.Attribute, binding.target)
+                if any(isinstance(v, Class) for v in self.resolver.values(target.value)):
+                    found.setdefault(binding)
+            return list(found)
+        if any(isinstance(v, Class) for v in owners):
+            classes = [v.node for v in owners if isinstance(v, Class)]
+            inside = [b for c in classes for b in self.tree.scopes[c].bindings.get(name, ())]
+            return [*inside, *self.tree.attributes.get(name, ())]
+        return list(self.tree.attributes.get(name, ()))
+
+    def _link_object(self, node: cst.Name | cst.Attribute | cst.Call) -> None:
+        """An object that is used as a whole is all that its attributes and special methods give."""
+        parent = self.tree.parent.get(node)
+        if isinstance(parent, cst.Attribute) or (isinstance(parent, cst.Call) and parent.func is node):
+            return
+        for value in self.resolver.values(node):
+            if isinstance(value, Object) and not self.kinds.has_weights(value) and not self._is_of_keras(value):
+                self.link(("object", value.of.node), node, Way.INTO)
+                self.link(("changed", value.of.node), node, Way.INTO)
+                for name in _SPECIAL:
+                    method = self.resolver.method(value.of, name)
+                    if method is not None:
+                        self._link_returned(method, node)
+
+    def _is_of_keras(self, value: Object) -> bool:
+        return self.resolver.derives_from(value.of, lambda path: path.startswith(("keras.", "tensorflow.")))
+
+    # -- bindings ------------------------------------------------------------------------------------------------
+
+    def _link_binding(self, binding: Binding) -> None:
+        value = binding.value
+        if binding.kind == "param":
+            self._link_parameter(binding, cast(cst.Param, binding.node))
+        elif binding.kind == "for" and value is not None:
+            iterated, path = self._iteration.narrowed(value, binding.path)
+            counts = isinstance(iterated, cst.Call) and self._is(iterated, "builtins.enumerate") and path[:1] == (0,)
+            keys = isinstance(iterated, cst.Call) and self._lists_keys(iterated, path)
+            self.link(iterated, binding, Way.SIZE if counts or keys else Way.USED)
+        elif binding.kind in ("assign", "with", "augmented") and value is not None:
+            self._link_assigned(binding, value)
+        elif binding.kind == "other":
+            self._link_other(binding)
+        if isinstance(binding.target, cst.Attribute):
+            for owner in self.resolver.values(binding.target.value):
+                if isinstance(owner, Object):
+                    for cls in self.resolver.lineage(owner.of):
+                        self.link(binding, ("object", cls.node))
+
+    def _link_assigned(self, binding: Binding, value: cst.CSTNode) -> None:
+        parts = [part_at(value, binding.path)]
+        if parts == [None] and isinstance(value, cst.Call):
+            functions = self._script_functions(value)
+            if functions:
+                parts = [part_at(r, binding.path) for f in functions for r in self.returned(f)]
+        if parts and None not in parts and binding.path:
+            for part in parts:
+                self.link(part, binding)
+            return
+        self.link(value, binding, Way.USED if binding.path else Way.WHOLE)
+        if binding.kind == "augmented" and isinstance(binding.target, cst.Name):
+            for before in self.bindings_of(binding.target):
+                self.link(before, binding)
+
+    def _link_parameter(self, binding: Binding, param: cst.Param) -> None:
+        function = self.resolver.function_of_parameter(param)
+        for given in self.resolver.given(param):
+            self.link(given, binding)
+        self.link(("handed to", function), binding)
+        rest = param in (function.params.star_arg, function.params.star_kwarg)
+        for call in self.resolver.callers(function):
+            for arg in call.args:
+                if arg.star or rest:
+                    self.link(arg, binding, Way.INTO if rest else Way.USED)
+
+    def _link_other(self, binding: Binding) -> None:
+        """`*rest` of an assignment, what an `except` catches, what a pattern of a `match` takes out of its subject."""
+        for owner in (binding.node, *self.tree.ancestors(binding.node)):
+            if isinstance(owner, cst.ExceptHandler):
+                self.link(("raised",), binding, Way.USED)
+                return
+            if isinstance(owner, cst.Match):
+                self.link(owner.subject, binding, Way.USED)
+                return
+            source = getattr(owner, "value", None) or getattr(owner, "iter", None)
+            if isinstance(source, cst.BaseExpression):
+                self.link(source, binding, Way.WHOLE)
+                return
+
+    def _lists_keys(self, call: cst.Call, path: tuple[int, ...]) -> bool:
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        return name == "keys" or (name == "items" and path[:1] == (0,))
+
+    # -- what containers are given -------------------------------------------------------------------------------
+
+    def _link_item(self, target: cst.Subscript, value: cst.BaseExpression) -> None:
+        key = _constant_key(target)
+        for holder in self.holders(target.value):
+            if key is not None:
+                self.link(value, ("item", holder, key))
+                self.link(("item", holder, key), ("items", holder))
+            else:
+                self.link(value, holder, Way.INTO)
+                for part in target.slice:
+                    self.link(part, holder, Way.USED)
+
+    def items(self, target: cst.Subscript) -> Iterator[Key]:
+        """What an assignment to `target` changes: that item of a dictionary, or the container."""
+        key = _constant_key(target)
+        for holder in self.holders(target.value):
+            yield ("item", holder, key) if key is not None else holder
+
+    def holders(self, node: cst.CSTNode) -> list[Key]:
+        """All through which a value that is changed in place may be read again: names, attributes, what they are made
+        of, and the parameters' arguments."""
+        found: dict[Key, None] = {}
+        queue: list[cst.CSTNode] = [node]
+        seen: set[cst.CSTNode] = set()
+        while queue:
+            part = queue.pop()
+            if part in seen:
+                continue
+            seen.add(part)
+            bindings: list[Binding] = []
+            if isinstance(part, cst.Name):
+                bindings = self.bindings_of(part)
+                found.update(
+                    {("changed", v.of.node): None for v in self.resolver.values(part) if isinstance(v, Object)}
+                )
+            elif isinstance(part, cst.Attribute):
+                found[("attribute", part.attr.value)] = None
+                bindings = self._attribute_bindings(part)
+            elif isinstance(part, cst.Call):
+                queue += self._handed_back(part)
+            elif isinstance(part, cst.Subscript):
+                queue.append(part.value)
+            elif isinstance(part, _COMPREHENSIONS):
+                queue.append(part.value if isinstance(part, cst.DictComp) else part.elt)
+            elif not isinstance(part, (cst.Lambda, cst.BaseString, cst.BaseNumber)):
+                queue += semantic_children(part)
+            for binding in bindings:
+                if binding.kind in ("import", "def", "class"):
+                    continue
+                found[binding] = None
+                if binding.kind == "param":
+                    queue += self.resolver.given(cast(cst.Param, binding.node))
+                elif binding.value is not None:
+                    queue.append(part_at(binding.value, binding.path) or binding.value)
+        return list(found)
+
+    def _handed_back(self, call: cst.Call) -> Iterator[cst.CSTNode]:
+        """What a call may give back as it is, and no copy of it: `logs.setdefault("loss", [])`, `next(iterator)`."""
+        functions = self._script_functions(call)
+        for function in functions:
+            yield from self.returned(function)
+        values = self.resolver.values(call.func)
+        makes = [
+            v for v in values if isinstance(v, (Class, Result)) or (isinstance(v, External) and _makes_new(v.path))
+        ]
+        if functions or (values and len(makes) == len(values)):
+            return
+        yield from (arg.value for arg in call.args)
+        if isinstance(call.func, cst.Attribute):
+            yield call.func.value
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _link_call(self, call: cst.Call) -> None:
+        values = self.resolver.values(call.func)
+        paths = {v.path for v in values if isinstance(v, External)}
+        if any(map(_is_agreed, paths)) or any(map(self.kinds.has_weights, self.resolver.values(call))):
+            return
+        functions = self._script_functions(call)
+        for function in functions:
+            self._link_returned(function, call)
+        self._link_object(call)
+        constructed = [v for v in values if isinstance(v, Class)]
+        if values and all(isinstance(v, (Function, Object)) for v in values):
+            return
+        if constructed and self._is_seen([Object(c) for c in constructed]):
+            return
+        way = Way.SIZE if paths & _SIZE_CALLS else Way.INTO if constructed else Way.USED
+        if paths & _SEQUENCES:
+            way = Way.WHOLE
+        for arg in call.args:
+            self.link(arg, call, way)
+        self.link(call.func, call, way)
+        if isinstance(call.func, cst.Attribute):
+            self.link(call.func.value, call.func, Way.USED)
+        self._link_handed_functions(call)
+        self._link_changed(call, values)
+
+    def _link_returned(self, function: cst.CSTNode, target: Key) -> None:
+        if isinstance(function, cst.Lambda):
+            self.link(function.body, target)
+        elif isinstance(function, cst.FunctionDef):
+            for returned in self.returned(function):
+                self.link(returned, target)
+            for given in self.yields.get(function, ()):
+                self.link(given, target, Way.INTO)
+        self.link(("returns", function), target, Way.CHOICE)
+
+    def returned(self, function: cst.CSTNode) -> list[cst.BaseExpression]:
+        return self.resolver.returned(function) if isinstance(function, cst.FunctionDef) else []
+
+    @cached_property
+    def yields(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+        """What the generators of the script give, by function."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
+        for node in self.tree.order:
+            if isinstance(node, cst.Yield) and node.value is not None:
+                function = self.tree.function_of(node)
+                if function is not None:
+                    found[function].append(node.value)
+        return found
+
+    def _script_functions(self, call: cst.Call) -> list[cst.CSTNode]:
+        """The functions of the script that the call runs for what they return."""
+        found: dict[cst.CSTNode, None] = {}
+        for value in self.resolver.values(call.func):
+            if isinstance(value, Function):
+                found[value.node] = None
+            elif isinstance(value, Object):
+                for name in ("__call__", "call"):
+                    method = self.resolver.method(value.of, name)
+                    if method is not None:
+                        found[method] = None
+                        break
+            elif isinstance(value, (Parameter, Unknown, Element)) or _is_member_of_unknown(value):
+                found.update(dict.fromkeys(self._methods_named(call)))
+        for function in self._functions_run.get(call, ()):
+            if function.name.value != "__init__":
+                found.setdefault(function)
+        return list(found)
+
+    @cached_property
+    def _functions_run(self) -> dict[cst.Call, list[cst.FunctionDef]]:
+        found: dict[cst.Call, list[cst.FunctionDef]] = defaultdict(list)
+        for function in self.tree.functions:
+            for call in self.resolver.callers(function):
+                found[call].append(function)
+        return found
+
+    def run_by(self, call: cst.Call) -> list[cst.FunctionDef]:
+        return self._functions_run.get(call, [])
+
+    def _methods_named(self, call: cst.Call) -> list[cst.FunctionDef]:
+        """The methods of the script that a call on an object that is not seen may run."""
+        if not isinstance(call.func, cst.Attribute):
+            return []
+        return list(self._methods.get(call.func.attr.value, ()))
+
+    @cached_property
+    def _methods(self) -> dict[str, list[cst.FunctionDef]]:
+        found: dict[str, list[cst.FunctionDef]] = defaultdict(list)
+        for function in self.tree.functions:
+            if self.tree.class_of(function) is not None:
+                found[function.name.value].append(function)
+        return found
+
+    def _link_handed_functions(self, call: cst.Call) -> None:
+        """Functions that are handed to a call run with what else it is given; so does any that the script has stored or
+        handed on where it is not seen what is called."""
+        values = self.resolver.values(call.func)
+        given = [arg.value for arg in call.args]
+        for value in values:
+            given += _built_with(value)
+        handed = [v.node for node in given for v in self.resolver.values(node) if isinstance(v, Function)]
+        is_unseen = not values or any(isinstance(v, (Parameter, Unknown, Element)) for v in values)
+        if is_unseen and (not isinstance(call.func, cst.Attribute) or call.func.attr.value in self.tree.attributes):
+            handed += [f for f in self._escaped if _accepts(f, call)]
+        for function in dict.fromkeys(handed):
+            self._link_returned(function, call)
+            for arg in call.args:
+                self.link(arg, ("handed to", function), Way.USED)
+
+    @cached_property
+    def _escaped(self) -> list[cst.FunctionDef]:
+        """Functions of the script that it stores or hands on, so that calls may run them that do not show it."""
+        found: dict[cst.FunctionDef, None] = {}
+        for function in self.tree.functions:
+            for name in self.tree.names.get(function.name.value, ()):
+                parent = self.tree.parent.get(name)
+                if isinstance(parent, cst.Attribute) and parent.attr is name:
+                    name_or_attribute: cst.CSTNode = parent
+                    parent = self.tree.parent.get(parent)
+                else:
+                    name_or_attribute = name
+                if isinstance(parent, cst.Call) and parent.func is name_or_attribute:
+                    continue
+                if isinstance(parent, (cst.FunctionDef, cst.ImportAlias, cst.Decorator)):
+                    continue
+                if any(isinstance(v, Function) and v.node is function for v in self.resolver.values(name_or_attribute)):
+                    found[function] = None
+        return list(found)
+
+    def _link_changed(self, call: cst.Call, values: Iterable[Value]) -> None:
+        """What the call may put into its receiver and into what else it is given."""
+        func = call.func
+        given = list(call.args)
+        paths = [v.path for v in values if isinstance(v, External)]
+        made_by = [calls(v) for v in values if calls(v)]  # `loss_fn(y, predicted)`
+        for holder in self.changed_by(call) if given else ():
+            name = func.attr.value if isinstance(func, cst.Attribute) else ""
+            for arg in given:
+                self.link(arg, holder, Way.INTO if name in COLLECTING else Way.USED)
+        out = [arg for arg in given if arg.keyword is not None and arg.keyword.value == "out"]
+        if any(_fills(path) for path in (*paths, *made_by)) or not (paths or made_by):
+            out = given
+        if out is given and paths == [] and len(list(values)) and all(isinstance(v, Member) for v in values):
+            out = []  # a method of a library's object changes the object
+        for changed in out:
+            if isinstance(changed.value, (cst.BaseString, cst.BaseNumber)):
+                continue
+            for holder in self.holders(changed.value):
+                for arg in given:
+                    if arg is not changed:
+                        self.link(arg, holder, Way.INTO)
+
+    def changed_by(self, call: cst.Call) -> list[Key]:
+        """What a method of an object that the script does not define may change: the object it is called on."""
+        values = self.resolver.values(call.func)
+        if not isinstance(call.func, cst.Attribute) or (values and not any(isinstance(v, Member) for v in values)):
+            return []
+        if values and all(isinstance(v, Member) and not self._keeps(v.owner) for v in values):
+            return []
+        return self.holders(call.func.value)
+
+    def _keeps(self, owner: Value) -> bool:
+        """Whether a method may store its arguments in this object, for the script to read them from it again; metrics,
+        models, optimizers and tapes have walks of their own."""
+        if isinstance(owner, (External, File)) or self.kinds.has_weights(owner) or self.kinds.is_optimizer(owner):
+            return False
+        path = calls(owner)
+        return not path.startswith(("tensorflow.", "keras.")) or path.startswith(_KEEPING)
+
+    def _is(self, call: cst.Call, path: str) -> bool:
+        return External(path) in self.resolver.values(call.func)
+
+
+def _is_agreed(path: str) -> bool:
+    """Calls of the runtime, and of its kind, whose result is the same on all workers or meant to differ."""
+    return vocabulary.has_role(path, Role.REDUCE, Role.RANK, Role.BROADCAST, Role.SIZE) or path.endswith(
+        ("lockstep.all_gather", "lockstep.barrier")
+    )
+
+
+def _is_member_of_unknown(value: Value) -> bool:
+    while isinstance(value, Member):
+        value = value.owner
+    return isinstance(value, (Parameter, Unknown, Element))
+
+
+def _built_with(value: Value) -> list[cst.BaseExpression]:
+    """What the object was built with whose method is called: `Timer(limit, on_end).stop()`."""
+    while isinstance(value, (Member, Element)):
+        value = value.owner if isinstance(value, Member) else value.of
+    return [arg.value for arg in value.call.args] if isinstance(value, Result) else []
+
+
+def _accepts(function: FunctionLike, call: cst.Call) -> bool:
+    """Whether the function may be called with so many arguments."""
+    params = function.params
+    if isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None or any(a.star for a in call.args):
+        return True
+    every = [*params.posonly_params, *params.params]
+    is_method = bool(every) and every[0].name.value == "self"
+    needed = len([p for p in every if p.default is None]) - is_method
+    return needed <= len(call.args) <= len(every) + len(params.kwonly_params) - is_method
+
+
+def _fills(path: str) -> bool:
+    """Whether the function may put some of its arguments into others."""
+    if path in _FILLING or path.startswith(_FILLING_PREFIXES):
+        return True
+    return not f"{path}.".startswith(_PURE)
+
+
+def _makes_new(path: str) -> bool:
+    """Whether what the function gives is no part of what it is given."""
+    return f"{path}.".startswith(_PURE) and path not in _HANDING_BACK
+
+
+def _asks_for_presence(node: cst.Comparison) -> bool:
+    return all(
+        isinstance(c.operator, (cst.Is, cst.IsNot))
+        and isinstance(c.comparator, cst.Name)
+        and c.comparator.value == "None"
+        for c in node.comparisons
+    )
+
+
+def _is_slice(node: cst.Subscript) -> bool:
+    return len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
+
+
+def _is_size_of_another_axis(node: cst.Subscript) -> bool:
+    """`x.shape[1]`, of which the number of samples is no part."""
+    is_size = isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
+    is_size = is_size or (isinstance(node.value, cst.Call) and dotted(node.value.func).endswith(".shape"))
+    if not is_size or len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+        return False
+    index = node.slice[0].slice.value
+    return (isinstance(index, cst.Integer) and index.value != "0") or isinstance(index, cst.UnaryOperation)
+
+
+def _constant_key(node: cst.CSTNode) -> str | None:
+    """The text key of `state["best"]`."""
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        key = node.slice[0].slice.value
+        if isinstance(key, cst.SimpleString):
+            return str(key.evaluated_value)
+    return None
