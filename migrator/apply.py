@@ -41,6 +41,7 @@ class _Patch:
     code: Code
 
 
+_FORM_FEEDS = re.compile(r"[ \t]*\f(?:[ \t\f]*\f)?")
 _COMMENT = re.compile(r"[ \t]*(,?)[ \t]*#")
 
 
@@ -75,7 +76,8 @@ class _Printer:
             for call in self._calls_changed_by(edit):
                 by_call.setdefault(call, [])
         for edit in added:
-            by_call.setdefault(edit.call, []).append(edit)
+            fitted = AddArgument(edit.call, self._fitted(edit.code, edit.call))
+            by_call.setdefault(edit.call, []).append(fitted)
         for call, additions in by_call.items():
             patches.extend(list(self._argument_patches(call, additions, patches)))
         self.patches = sorted(patches, key=lambda p: (p.start, p.rank, p.end))
@@ -114,12 +116,13 @@ class _Printer:
             start, first_end = self.spans.outer_span(edit.node)
             end = self.spans.outer_span(edit.last)[1] if edit.last is not None else first_end
             width = end - start
-            before, after = self._indented((edit.before, edit.after), self.tree.statement_of(edit.node))
+            code = self._indented((edit.before, edit.after), self.tree.statement_of(edit.node))
+            before, after = self._fitted(code, edit.node)
             yield _Patch(start, start, (_OPENING, -width), (before,))
             yield _Patch(end, end, (_CLOSING, width), (after,))
         elif isinstance(edit, Replace):
             start, end = self.spans.outer_span(edit.node)
-            yield _Patch(start, end, (_REPLACEMENT, number), edit.code)
+            yield _Patch(start, end, (_REPLACEMENT, number), self._fitted(edit.code, edit.node))
         elif isinstance(edit, Guard):
             yield from self._guard_patches(edit)
         elif isinstance(edit, InsertFirst):
@@ -143,6 +146,20 @@ class _Printer:
         """The code with the statement's indent after each line end."""
         line_end = self.newline + self._indent(statement)
         return tuple(piece.replace("\n", line_end) if isinstance(piece, str) else piece for piece in code)
+
+    def _fitted(self, code: Code, node: cst.CSTNode) -> Code:
+        """The code as it may stand in the node's place: no quote of an f-string around it, and no line end there."""
+        string = self._string_around(node)
+        if string is None or len(string.quote) == 3:
+            return code
+        other = "'" if string.quote == '"' else '"'
+        return tuple(
+            re.sub(r"\s*\n\s*", " ", piece).replace(string.quote, other) if isinstance(piece, str) else piece
+            for piece in code
+        )
+
+    def _string_around(self, node: cst.CSTNode) -> cst.FormattedString | None:
+        return next((owner for owner in self.tree.ancestors(node) if isinstance(owner, cst.FormattedString)), None)
 
     def _line_after(self, indent: str, code: Code, at: int) -> Code:
         if at == len(self.spans.text) and not self.spans.text.endswith(("\n", "\r")):
@@ -213,6 +230,9 @@ class _Printer:
         """The line end and indent before an argument on a new line, and the indices of those that begin one."""
         first, last = spans[0][0], spans[-1][1]
         line = self.spans.line_start(first)
+        string = self._string_around(call)
+        if string is not None and len(string.quote) == 1:
+            return "", set()  # before Python 3.12 no line may end there
         if self._is_alone(call):
             start = spans[-1][0]
             return self.newline + self.spans.text[self.spans.line_start(start) : start], set()
@@ -261,11 +281,16 @@ class _Printer:
         start = self.spans.line_start(self._start(first))
         end = self.spans.span(last)[1]
         yield _Patch(start, start, (_GUARD, 0), (f"{indent}if {edit.condition}:{self.newline}",))
-        unit = self.spans.module.default_indent
+        outer = self.spans.indent(self._start(first))
+        unit = self.spans.deeper(outer)[len(outer) :]
         strings = self._multiline_strings(first, last)
         for at in self.spans.line_starts_between(start, end):
             blank = not self.spans.text[at : self.spans.line_end(at)].strip()
             if not blank and not any(s < at <= e for s, e in strings):
+                # Behind what the block's lines begin with: before it, tabs and spaces could mix.
+                form_feeds = _FORM_FEEDS.match(self.spans.text, at)
+                at = form_feeds.end() if form_feeds else at
+                at += len(outer) * self.spans.text.startswith(outer, at)
                 yield _Patch(at, at, (_INDENT, 0), (unit,))
 
     def _multiline_strings(self, first: Statement, last: Statement) -> list[tuple[int, int]]:
@@ -284,11 +309,13 @@ class _Printer:
     # -- layout --------------------------------------------------------------------------------------------------
 
     def _indent(self, statement: Statement) -> str:
-        start = self._start(statement)
-        indent = self.spans.text[self.spans.line_start(start) : start].replace("\f", "")
-        indent = indent[: len(indent) - len(indent.lstrip())]
-        inside = sum(self._is_inside(statement, guard) for guard in self.guards)
-        return indent + self.spans.module.default_indent * inside
+        indent = self.spans.indent(self._start(statement))
+        for guard in self.guards:
+            if self._is_inside(statement, guard):
+                outer = self.spans.indent(self._start(self.tree.statement_of(guard.first)))
+                at = len(outer) * indent.startswith(outer)
+                indent = self.spans.deeper(indent[:at]) + indent[at:]
+        return indent
 
     def _start(self, statement: Statement) -> int:
         """Where the statement begins, its decorators included."""

@@ -75,7 +75,7 @@ def _gaps(node: Shared, spans: Spans, indent: str) -> Iterator[tuple[int, int, s
     """Start and end of the text before each statement that is to begin a line, and the line end in its place."""
     starts, ends = zip(*(spans.span(statement) for statement in node.body))
     if isinstance(node, cst.SimpleStatementSuite):
-        indent += spans.module.default_indent
+        indent = spans.deeper(indent)
         header = spans.text[: starts[0]].rstrip(" \t\\\r\n")
         yield len(header), starts[0], spans.module.default_newline + indent
     for end, start in zip(ends, starts[1:]):
@@ -86,9 +86,7 @@ def _indent(module: cst.Module, spans: Spans, node: Shared) -> str:
     owner: cst.CSTNode = node
     if isinstance(node, cst.SimpleStatementSuite):
         owner = next(o for o in _owners(module) if any(child is node for child in o.children))
-    start = spans.span(owner)[0]
-    line = spans.text[spans.line_start(start) : start].replace("\f", "")
-    return line[: len(line) - len(line.lstrip())]
+    return spans.indent(spans.span(owner)[0])
 
 
 def _owners(module: cst.Module) -> Sequence[cst.CSTNode]:

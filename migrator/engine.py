@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,16 +25,13 @@ from migrator.edits import (
 from migrator.facts.modules import Script
 from migrator.facts.script import Facts
 from migrator.imports import reachable
+from migrator.parsing import OLDEST_PYTHON, ScriptSyntaxError, is_python, parse
 from migrator.programs import Program
 from migrator.rule import Rule
 from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
-
-
-class ScriptSyntaxError(Exception):
-    """The file is not Python 3 that can be parsed; the message has line and column first."""
 
 
 class BrokenOutput(Exception):
@@ -146,7 +141,7 @@ def _migrate(
         data, text = program.files[script.path], old
         if script.path in edits:
             text = apply(facts.tree, facts.spans(script.module), edits[script.path])
-            _check(text)
+            _check(old, text)
             data = sources[script.path].encode(text)
         yield script.path, Outcome(program.files[script.path], data, findings[script.path], old, text)
 
@@ -183,28 +178,6 @@ def _found(
         for module in target.joining(facts, edited)
     }
     return facts, findings, edits
-
-
-def parse(text: str) -> cst.Module:
-    try:
-        return cst.parse_module(text)
-    except cst.ParserSyntaxError as error:
-        where = f"{error.raw_line}:{error.raw_column + 1}"
-        if _looks_like_python2(text):
-            raise ScriptSyntaxError(f"{where}: this is Python 2: convert it to Python 3 first") from None
-        raise ScriptSyntaxError(f"{where}: not valid Python") from None
-    except RecursionError:
-        raise ScriptSyntaxError("1:1: the code is nested too deeply to be read") from None
-
-
-def _looks_like_python2(text: str) -> bool:
-    return bool(
-        re.search(
-            r"^\s*print\s+[\"'\w%]|^\s*except\s+[\w.]+\s*,\s*\w+\s*:|^\s*raise\s+\w+\s*,|^\s*exec\s+\w",
-            text,
-            re.M,
-        )
-    )
 
 
 @dataclass(frozen=True)
@@ -339,14 +312,14 @@ def _site(found: Edit | Refusal) -> cst.CSTNode:
     return found.call if isinstance(found, AddArgument) else found.first
 
 
-def _check(text: str) -> None:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError) as error:
-        # The interpreter at hand may be older than the script's syntax: then libcst, which is not, decides.
+def _check(old: str, new: str) -> None:
+    """Raises BrokenOutput where a Python that takes the old text would not take the new one."""
+    if is_python(new, OLDEST_PYTHON):
+        return
+    if is_python(old, OLDEST_PYTHON) or (is_python(old) and not is_python(new)):
+        raise BrokenOutput("the edits would not leave valid Python")
+    if not is_python(old):  # the interpreter at hand is older than the script's syntax: libcst, which is not, decides
         try:
-            cst.parse_module(text)
-        except cst.ParserSyntaxError:
-            raise BrokenOutput(
-                f"the edits would not leave valid Python (line {getattr(error, 'lineno', '?')})"
-            ) from None
+            cst.parse_module(new)
+        except cst.ParserSyntaxError as error:
+            raise BrokenOutput(f"the edits would not leave valid Python (line {error.raw_line})") from None

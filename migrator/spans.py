@@ -100,17 +100,19 @@ def line_and_column(starts: Sequence[int], offset: int) -> tuple[int, int]:
     return line, offset - starts[line - 1] + 1
 
 
-def _lost_characters(module: cst.Module, printed: str, text: str) -> list[int]:
-    """Offsets in the printed text where a character of the source is missing.
+# What libcst drops in some places: form feeds that begin a line, blank lines and spaces at the end of a file, a last
+# line end that is a bare carriage return, backslashes that continue an empty line.
+_DROPPED = frozenset("\f\r\n\t \\")
 
-    libcst drops a form feed that begins the line of a statement, and a last line end that is a bare carriage return.
-    """
+
+def _lost_characters(module: cst.Module, printed: str, text: str) -> list[int]:
+    """Offsets in the printed text where a character of the source is missing."""
     lost: list[int] = []
     position = 0
     for character in text:
         if position < len(printed) and printed[position] == character:
             position += 1
-        elif character in "\f\r":
+        elif character in _DROPPED:
             lost.append(position)
         else:
             raise UnprintableSource(module)
@@ -163,6 +165,15 @@ class Spans:
 
     def line_start(self, offset: int) -> int:
         return self._line_starts[bisect_right(self._line_starts, offset) - 1]
+
+    def indent(self, offset: int) -> str:
+        """The white space that the line of a statement begins with; for Python, a form feed begins the line anew."""
+        before = self.text[self.line_start(offset) : offset].rpartition("\f")[2]
+        return before[: len(before) - len(before.lstrip())]
+
+    def deeper(self, indent: str) -> str:
+        """One step of indentation more: tabs where the line has tabs, since Python refuses a mixture."""
+        return indent + ("\t" if indent.endswith("\t") else self.module.default_indent)
 
     def line_end(self, offset: int) -> int:
         """The start of the line after the one that holds the offset; the end of the text for the last line."""

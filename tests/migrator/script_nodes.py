@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrator.apply import apply
 from migrator.edits import Edit
-from migrator.engine import parse
+from migrator.parsing import parse
 from migrator.facts import modules
 from migrator.facts.script import Facts
 from migrator.facts.tree import Statement

@@ -6,7 +6,8 @@ import codecs
 
 import pytest
 
-from migrator.engine import ScriptSyntaxError, migrate, parse
+from migrator.engine import migrate
+from migrator.parsing import ScriptSyntaxError, parse
 from migrator.registry import choose
 from migrator.source import Source, UnreadableSource, is_about_training
 
