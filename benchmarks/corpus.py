@@ -36,17 +36,12 @@ from types import FrameType
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
-from migrator.engine import (  # noqa: E402
-    BrokenOutput,
-    Failure,
-    Finding,
-    Outcome,
-    migrate_program,
-)
+from migrator.engine import migrate_program  # noqa: E402
 from migrator.facts.api import RUNTIME  # noqa: E402
 from migrator.programs import Program, programs  # noqa: E402
 from migrator.project import is_unit_test  # noqa: E402
 from migrator.registry import all_rules  # noqa: E402
+from migrator.results import Defect, Failure, Finding, Outcome  # noqa: E402
 from migrator.rule import Rule  # noqa: E402
 from migrator.source import is_about_training  # noqa: E402
 
@@ -187,7 +182,7 @@ def run(program: Program, package: dict[Path, File], rules: Sequence[Rule], diff
     start = time.process_time()
     try:
         outcomes = _bounded(program, rules)
-    except BrokenOutput as error:
+    except Defect as error:
         first.defects["broken"] = str(error)
     except OutOfTime:
         first.defects["slow"] = f"given up after {TIME_LIMIT:g} CPU-seconds"

@@ -289,7 +289,9 @@ class _Printer:
             if not blank and not any(s < at <= e for s, e in strings):
                 # Behind what the block's lines begin with: before it, tabs and spaces could mix.
                 form_feeds = _FORM_FEEDS.match(self.spans.text, at)
-                at = form_feeds.end() if form_feeds else at
+                if form_feeds is not None:
+                    yield _Patch(at, form_feeds.end(), (_INDENT, 0), ())  # libcst cannot read it deeper down
+                    at = form_feeds.end()
                 at += len(outer) * self.spans.text.startswith(outer, at)
                 yield _Patch(at, at, (_INDENT, 0), (unit,))
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Union
 
 import libcst as cst
 
@@ -27,54 +30,21 @@ from migrator.facts.script import Facts
 from migrator.imports import reachable
 from migrator.parsing import OLDEST_PYTHON, ScriptSyntaxError, is_python, parse
 from migrator.programs import Program
+from migrator.results import Defect, Failure, Finding, Outcome
 from migrator.rule import Rule
 from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
 
+# Of more files than these, the folder is named that holds them.
+_LONGEST_COMMAND = 12
+# Python frames, of which the walks take up to 20 for each level of an expression.
+_DEEPEST_RECURSION = 8000
 
-class BrokenOutput(Exception):
+
+class BrokenOutput(Defect):
     """The edits gave text that is not Python: a defect of this tool, and the file is left alone."""
-
-
-@dataclass(frozen=True, order=True)
-class Finding:
-    """What a rule says of one site, as the user reads it. Lines and columns count from 1."""
-
-    line: int
-    column: int
-    rule: str
-    message: str
-    advice: str = ""
-    is_refusal: bool = False
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of one file. `data` is the new content; equal to the old where nothing was to be done."""
-
-    old: bytes
-    data: bytes
-    findings: tuple[Finding, ...] = ()
-    old_text: str = ""
-    text: str = ""
-
-    @property
-    def is_changed(self) -> bool:
-        return self.data != self.old
-
-    @property
-    def refusals(self) -> list[Finding]:
-        return [f for f in self.findings if f.is_refusal]
-
-    @property
-    def is_ported(self) -> bool:
-        """Whether nothing is left to do."""
-        return not self.is_changed and not self.refusals
-
-
-Failure = Union[ScriptSyntaxError, UnreadableSource, BrokenOutput]
 
 
 def migrate(data: bytes, rules: Sequence[Rule], target: Target = LOCKSTEP) -> Outcome:
@@ -97,30 +67,48 @@ def migrate_program(
     A file that cannot be read does not stop the others.
     """
     done: dict[Path, Outcome | Failure] = {p: Outcome(data, data) for p, data in program.files.items()}
+    done.update(program.unread)
     sources: dict[Path, Source] = {}
     scripts: dict[Path, Script] = {}
-    trains = {path: is_about_training(data) for path, data in program.files.items()}
-    for path, data in program.files.items() if any(trains.values()) else ():
-        try:
-            sources[path] = Source.decode(data)
-            scripts[path] = Script(path, parse(sources[path].text), sources[path].text)
-        except (UnreadableSource, ScriptSyntaxError) as error:
-            if trains[path]:
+    if any(map(is_about_training, program.files.values())):
+        for path in (path for path in program.files if path not in program.unread):
+            try:
+                sources[path] = Source.decode(program.files[path])
+                scripts[path] = Script(path, parse(sources[path].text), sources[path].text)
+            except (UnreadableSource, ScriptSyntaxError) as error:
                 done[path] = error
     while scripts:
+        failures = {path: outcome for path, outcome in done.items() if isinstance(outcome, Failure)}
         try:
-            done.update(_migrate(list(scripts.values()), sources, program, rules, target))
+            with _deep_recursion():
+                done.update(_migrate(list(scripts.values()), sources, failures, program, rules, target))
             break
         except UnprintableSource as error:
             path = next(p for p, script in scripts.items() if script.module is error.module)
-            done[path] = ScriptSyntaxError("1:1: libcst cannot reproduce this file byte for byte")
+            done[path] = ScriptSyntaxError("libcst, the parser of this tool, loses text here", *error.place)
             del scripts[path]
+        except RecursionError:
+            too_deep = Failure("the analysis of this program goes too deep: migrate fewer of its files at once")
+            done.update((path, too_deep) for path in scripts if is_about_training(program.files[path]))
+            break
     return {path: outcome for path, outcome in done.items() if path not in program.context}
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Room for the walks over expressions of the depth that the parser lets pass; Python's own limit is for less."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _DEEPEST_RECURSION))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
 
 
 def _migrate(
     scripts: Sequence[Script],
     sources: Mapping[Path, Source],
+    failures: Mapping[Path, Failure],
     program: Program,
     rules: Sequence[Rule],
     target: Target,
@@ -128,7 +116,7 @@ def _migrate(
     written = {script.path: script for script in scripts}
     places: dict[Path, set[int]] = {path: set() for path in written}
     while True:
-        facts, findings, edits = _found(scripts, program, rules, target)
+        facts, findings, edits = _found(scripts, failures, program, rules, target)
         shared = {script: set(_places_to_part(facts, script, edits.get(script.path, ()))) for script in scripts}
         if not any(shared.values()):
             break
@@ -153,13 +141,19 @@ def _places_to_part(facts: Facts, script: Script, edits: Sequence[Edit]) -> Iter
 
 
 def _found(
-    scripts: Sequence[Script], program: Program, rules: Sequence[Rule], target: Target
+    scripts: Sequence[Script],
+    failures: Mapping[Path, Failure],
+    program: Program,
+    rules: Sequence[Rule],
+    target: Target,
 ) -> tuple[Facts, dict[Path, tuple[Finding, ...]], dict[Path, list[Edit]]]:
     """What the rules find in each file, and the edits of those that are to be changed."""
     facts = Facts(scripts, target.package)
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
     found = _spelled(_ask_each_part(facts, scripts, program, rules), spellings)
     kept = {s.path: found[s.module] for s in scripts}
+    for path, refused in _beside_failed(facts, kept, failures, program):
+        kept[path] = [refused]  # what else is found there may come of what could not be seen
     for path, refused in _outside(facts, kept, program):
         kept[path].append(refused)
     edited = {s.module for s in scripts if any(not isinstance(f.what, Refusal) for f in kept[s.path])}
@@ -187,18 +181,54 @@ class _Found:
     summary: str = ""
 
 
+def _beside_failed(
+    facts: Facts, found: Mapping[Path, list[_Found]], failures: Mapping[Path, Failure], program: Program
+) -> Iterator[tuple[Path, _Found]]:
+    """Refuses the files that take part in the training and run one that could not be analysed."""
+    for path in [path for path, several in found.items() if several]:
+        failed = sorted(reachable([path], program.imported) & failures.keys())
+        if failed:
+            module = facts.scripts_at[path].module
+            names = ", ".join(other.name for other in failed)
+            reason = f"this runs {names}, which cannot be analysed ({failures[failed[0]]})"
+            node = facts.joining.import_leading_to(module, failed, program.imported) or module.body[0]
+            refusal = Refusal(node, reason, "mend that file first, then migrate both together", breaks_training=True)
+            yield path, _Found(found[path][0].rule, refusal)
+
+
 def _outside(facts: Facts, found: Mapping[Path, list[_Found]], program: Program) -> Iterator[tuple[Path, _Found]]:
     """Refuses the files that run together with one that needs a change, but is not of this run."""
-    for path in found:
-        if path in program.context:
-            continue
-        for other in sorted(reachable([path], program.imported) & program.context):
-            node = facts.joining.import_of(facts.scripts_at[path].module, facts.scripts_at[other].module)
-            needed = [f for f in found[other] if not isinstance(f.what, Refusal) or f.what.breaks_training]
-            if node is not None and needed:
-                reason = f"this runs {other.name}, which takes part in the training and is not among the files given"
-                advice = f"migrate them together: migrate {path.name} {other.name}"
-                yield path, _Found(needed[0].rule, Refusal(node, reason, advice, breaks_training=True))
+    for path in found.keys() - program.context:
+        needed = [
+            other
+            for other in sorted(reachable([path], program.imported) & program.context & found.keys())
+            if any(not isinstance(f.what, Refusal) or f.what.breaks_training for f in found[other])
+        ]
+        imports = [facts.joining.import_of(facts.scripts_at[path].module, facts.scripts_at[p].module) for p in needed]
+        node = next((node for node in imports if node is not None), None)
+        if node is not None:
+            names = ", ".join(other.name for other in needed)
+            verb = "takes" if len(needed) == 1 else "take"
+            reason = f"this runs {names}, which {verb} part in the training and {_be(needed)} not among the files given"
+            together = [*sorted(found.keys() - program.context), *needed]
+            if len(together) > _LONGEST_COMMAND:
+                together = [Path(os.path.commonpath([p.parent for p in together]))]
+            command = " ".join(shlex.quote(_near(p)) for p in together)
+            rule = next(f.rule for f in found[needed[0]] if not isinstance(f.what, Refusal) or f.what.breaks_training)
+            refusal = Refusal(node, reason, f"migrate them together: migrate {command}", breaks_training=True)
+            yield path, _Found(rule, refusal)
+
+
+def _be(several: Sequence[object]) -> str:
+    return "is" if len(several) == 1 else "are"
+
+
+def _near(path: Path) -> str:
+    """The path as a command names it that is typed in this folder."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, OSError):
+        return str(path)
 
 
 def _settings(facts: Facts, edited: Collection[cst.Module]) -> Iterator[tuple[cst.Module, _Found]]:

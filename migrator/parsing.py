@@ -13,22 +13,27 @@ from collections.abc import Iterator
 import libcst as cst
 import libcst.matchers as m
 
+from migrator.results import Failure
+
 # The oldest Python that a script is written for as far as nothing in it says otherwise.
 OLDEST_PYTHON = (3, 9)
 # What nests deeper would exhaust the recursive walks over its tree; nobody writes it by hand.
 DEEPEST = 250
-_TOO_DEEP = f"the code is nested too deeply to be analysed (more than {DEEPEST} levels): split it into several statements"
+_TOO_DEEP = (
+    f"the code is nested too deeply to be analysed (more than {DEEPEST} levels): split it into several statements"
+)
 
 _PYTHON_2 = re.compile(
     r"^\s*print\s+[^\s=(]|^\s*print\s*$|^\s*print\s*>>|\bexcept\s+[\w.]+\s*,\s*[a-z_]\w*\s*:|\bexcept\s*\([^)]*\)\s*,\s*\w+\s*:"
     r"|\braise\s+[\w.]+\s*,|^\s*exec\s+[\w\"'(]|`[^`]+`|<>|(?<![\w.])(?:0[xX][0-9a-fA-F]+[lL]|[0-9]+[lL]|0[0-7]+)\b"
     r"|\b[uU][rR][\"']|\bdef\s+\w+\s*\((?:[^()]*,)?\s*\(|\blambda\s*\([^)]*\)\s*:"
 )
+_ONLY_PYTHON = "Python takes {}, but libcst, the parser of this tool, does not: write it differently"
 _PYTHON_2_ADVICE = "this is Python 2: convert it to Python 3 first, with 2to3 or futurize"
 
 
-class ScriptSyntaxError(Exception):
-    """The file is not Python 3 that can be parsed; the message has line and column first."""
+class ScriptSyntaxError(Failure):
+    """The file is not Python 3 that can be parsed; has a line and a column."""
 
 
 def parse(text: str) -> cst.Module:
@@ -38,25 +43,24 @@ def parse(text: str) -> cst.Module:
     except SyntaxError as error:
         return _newer(text, error)
     except ValueError as error:
-        raise ScriptSyntaxError(f"1:1: {error}") from None
+        raise ScriptSyntaxError(f"not valid Python: {error}", 1, 1) from None
     except (RecursionError, MemoryError):
-        raise ScriptSyntaxError(f"{_fullest_line(text)}:1: {_TOO_DEEP}") from None
+        raise ScriptSyntaxError(_TOO_DEEP, _fullest_line(text), 1) from None
     for statement in _too_deep(tree, text):
-        raise ScriptSyntaxError(f"{statement.lineno}:{statement.col_offset + 1}: {_TOO_DEEP}")
+        raise ScriptSyntaxError(_TOO_DEEP, statement.lineno, statement.col_offset + 1)
     for node in _python_2(tree, text):
-        raise ScriptSyntaxError(f"{node.lineno}:{node.col_offset + 1}: {_PYTHON_2_ADVICE}")
+        raise ScriptSyntaxError(_PYTHON_2_ADVICE, node.lineno, node.col_offset + 1)
     try:
         return cst.parse_module(text)
     except cst.ParserSyntaxError as error:
-        where = f"{error.raw_line}:{error.raw_column + 1}"
-        raise ScriptSyntaxError(
-            f"{where}: libcst, the parser of this tool, cannot read this line or the one above, although Python can:"
-            " write it in another way"
-        ) from None
+        kind, _, problem = str(error.message).partition(": ")
+        if kind == "tokenizer error":  # which tells no place
+            raise ScriptSyntaxError(f"{_ONLY_PYTHON.format('this file')} ({problem})", 1, 1) from None
+        raise ScriptSyntaxError(_ONLY_PYTHON.format("this line"), error.raw_line, error.raw_column + 1) from None
 
 
 def syntax_tree(text: str, version: tuple[int, int] | None = None) -> ast.Module:
-    """What Python's own parser makes of the text, as that version of it where one is given. Raises as ast.parse does."""
+    """What Python's own parser makes of the text, as that of an older version if one is given."""
     with warnings.catch_warnings():
         # Invalid escapes and the like are the script's own business.
         warnings.simplefilter("ignore")
@@ -78,16 +82,16 @@ def _newer(text: str, error: SyntaxError) -> cst.Module:
     lines = _lines(text)
     culprit = lines[line - 1] if line <= len(lines) else ""
     if _PYTHON_2.search(culprit) or "call to 'print'" in str(error.msg) or "call to 'exec'" in str(error.msg):
-        raise ScriptSyntaxError(f"{line}:{column}: {_PYTHON_2_ADVICE}")
+        raise ScriptSyntaxError(_PYTHON_2_ADVICE, line, column)
     if "too many nested parentheses" in str(error.msg):
-        raise ScriptSyntaxError(f"{line}:{column}: {_TOO_DEEP}")
+        raise ScriptSyntaxError(_TOO_DEEP, line, column)
     try:
         module = cst.parse_module(text) if max(map(len, lines), default=0) < 10_000 else None
     except cst.ParserSyntaxError:
         module = None
     if module is None or version_needed(module) <= sys.version_info[:2]:
         kind = "" if type(error) is SyntaxError else f"{type(error).__name__}: "
-        raise ScriptSyntaxError(f"{line}:{column}: not valid Python: {kind}{error.msg}")
+        raise ScriptSyntaxError(f"not valid Python: {kind}{error.msg}", line, column)
     return module
 
 
@@ -147,10 +151,15 @@ def _python_2(tree: ast.Module, text: str) -> Iterator[ast.expr]:
                 if isinstance(first.op, ast.RShift) and isinstance(first.left, ast.Name) and first.left.id == "print":
                     yield node.value
                 first = first.left
-        elif isinstance(node, ast.ExceptHandler) and isinstance(node.type, ast.Tuple):
-            if _PYTHON_2.search(_lines(text)[node.lineno - 1]):
-                yield node.type
+        elif (
+            isinstance(node, ast.ExceptHandler)
+            and isinstance(node.type, ast.Tuple)
+            and _PYTHON_2.search(_lines(text)[node.lineno - 1])
+        ):
+            yield node.type
 
+
+_HAS_MATCH = sys.version_info >= (3, 10)
 
 # -- depth -----------------------------------------------------------------------------------------------------------
 
@@ -167,14 +176,11 @@ def _too_deep(tree: ast.Module, text: str) -> Iterator[ast.stmt]:
         for child in ast.iter_child_nodes(statement):
             if isinstance(child, ast.stmt):
                 queue.append((child, depth + 1))
-            elif isinstance(child, (ast.ExceptHandler, *_CASE)):
+            elif isinstance(child, ast.ExceptHandler) or (_HAS_MATCH and isinstance(child, ast.match_case)):
                 queue.extend((inner, depth + 1) for inner in child.body)
             elif isinstance(child, ast.expr) and _size(child, lines) >= DEEPEST and _depth(child, lines) > DEEPEST:
                 yield statement
                 break
-
-
-_CASE: tuple[type, ...] = (ast.match_case,) if sys.version_info >= (3, 10) else ()
 
 
 def _size(node: ast.expr, lines: list[str]) -> int:
@@ -192,7 +198,9 @@ def _depth(expression: ast.expr, lines: list[str]) -> int:
         # Python lays these out flat, libcst as a chain.
         if isinstance(node, ast.BoolOp):
             depth += len(node.values)
-        elif isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))):
+        elif isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))
+        ):
             depth += _strings(node, lines)
         deepest = max(deepest, depth)
         queue.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
@@ -216,13 +224,12 @@ def _lines(text: str) -> list[str]:
 
 
 def _fullest_line(text: str) -> int:
-    """The line at which the statement with the most operators begins."""
+    """The line at which the statement with the most tokens begins."""
     fullest, most, begin, count = 1, 0, 1, 0
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type == tokenize.OP:
-                count += 1
-            elif token.type == tokenize.NEWLINE:
+            count += 1
+            if token.type == tokenize.NEWLINE:
                 if count > most:
                     fullest, most = begin, count
                 begin, count = token.start[0] + 1, 0

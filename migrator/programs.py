@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from migrator.imports import Imports, in_order_of_import, reachable
+from migrator.results import Failure
 from migrator.source import is_about_training
 
 # A program that is larger is analysed by folder, and then file by file: memory must stay bounded.
@@ -20,12 +21,14 @@ _MOST_CONTEXT = 200
 class Program:
     """Files that are analysed together, in the order in which Python would run them.
 
-    `imported` tells of each file which others of the program it imports. Files in `context` are only read.
+    `imported` tells of each file which others of the program it imports. Files in `context` are only read; those
+    `unread` could not be, and are empty.
     """
 
     files: Mapping[Path, bytes]
     imported: Mapping[Path, set[Path]] = field(default_factory=dict)
     context: frozenset[Path] = frozenset()
+    unread: Mapping[Path, Failure] = field(default_factory=dict)
 
     def parts(self, marked: Collection[Path]) -> tuple[set[Path], set[Path]]:
         """The files of all runs without a marked file, and those of all runs with one; some may be in both.

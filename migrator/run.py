@@ -12,11 +12,12 @@ from typing import Union
 
 import click
 
-from migrator.engine import BrokenOutput, Failure, Outcome, ScriptSyntaxError, migrate_program
+from migrator.engine import migrate_program
 from migrator.programs import Program, context_of, programs
 from migrator.project import NoSuchScript, is_unit_test, scripts, write_atomically
 from migrator.registry import all_rules
 from migrator.report import diff, text
+from migrator.results import Defect, Failure, Outcome
 from migrator.source import is_about_training
 from migrator.targets import target_named
 
@@ -39,14 +40,7 @@ class Options:
     jobs: int | None
 
 
-@dataclass(frozen=True)
-class Defect:
-    """An error of this tool that took a whole program with it; no file of it is changed."""
-
-    message: str
-
-
-Result = Union[Outcome, Failure, Defect]
+Result = Union[Outcome, Failure]
 
 
 @dataclass(frozen=True)
@@ -211,12 +205,10 @@ def _migrated(program: Program, options: Options) -> dict[Path, Result]:
         return {path: defect for path in program.files if path not in program.context}
 
 
-def _failure(name: str, failure: Failure | Defect) -> str:
+def _failure(name: str, failure: Failure) -> str:
     if isinstance(failure, Defect):
-        return f"{name}: not migrated, by a defect of this tool ({failure.message}); please report it with the script"
-    if isinstance(failure, BrokenOutput):
-        return f"{name}: not migrated, by a defect of this tool: {failure}; please report it with the script"
-    return f"{name}:{failure}" if isinstance(failure, ScriptSyntaxError) else f"{name}: {failure}"
+        return f"{name}: not migrated, by a defect of this tool ({failure}); please report it with the script"
+    return f"{name}: {failure}" if failure.line is None else f"{name}:{failure}"
 
 
 def _cores() -> int:

@@ -8,6 +8,8 @@ import re
 import tokenize
 from dataclasses import dataclass
 
+from migrator.results import Failure
+
 # A file that has neither an importer of TensorFlow or Keras nor a call that trains has nothing to port:
 # two searches over the bytes spare the parse.
 _MENTIONS_FRAMEWORK = re.compile(rb"tensorflow|keras")
@@ -17,8 +19,16 @@ _MENTIONS_TRAINING = re.compile(
 )
 
 
-class UnreadableSource(Exception):
+class UnreadableSource(Failure):
     """The bytes cannot be read as Python source; the message says why and what to do."""
+
+
+_WIDE = {
+    codecs.BOM_UTF32_LE: "UTF-32",
+    codecs.BOM_UTF32_BE: "UTF-32",
+    codecs.BOM_UTF16_LE: "UTF-16",
+    codecs.BOM_UTF16_BE: "UTF-16",
+}
 
 
 @dataclass(frozen=True)
@@ -32,19 +42,29 @@ class Source:
     @classmethod
     def decode(cls, data: bytes) -> Source:
         """Decodes as the interpreter would: byte order mark, then PEP 263 cookie, then UTF-8."""
+        for mark, name in _WIDE.items():
+            if data.startswith(mark):
+                raise UnreadableSource(f"this is {name}, which Python does not run: convert the file to UTF-8")
+        if b"\0" in data:
+            raise UnreadableSource("this is a binary file (it has null bytes), or text in UTF-16: convert it to UTF-8")
         has_bom = data.startswith(codecs.BOM_UTF8)
         body = data[len(codecs.BOM_UTF8) :] if has_bom else data
         try:
             encoding = "utf-8" if has_bom else tokenize.detect_encoding(io.BytesIO(body).readline)[0]
+            text = body.decode(encoding)
         except SyntaxError as error:
             raise UnreadableSource(f"{error.msg}: declare the file's encoding or convert it to UTF-8") from None
-        try:
-            return cls(body.decode(encoding), encoding, has_bom)
         except UnicodeDecodeError as error:
             line = body.count(b"\n", 0, error.start) + 1
             raise UnreadableSource(
                 f"line {line} is not {encoding.upper()}: declare the encoding (# coding: ...) or convert the file"
             ) from None
+        except (LookupError, UnicodeError):
+            raise UnreadableSource(f"{encoding} is no encoding of text: convert the file to UTF-8") from None
+        source = cls(text, encoding, has_bom)
+        if source.encode(text) != data:
+            raise UnreadableSource(f"its bytes are not what {encoding.upper()} writes: convert the file to UTF-8")
+        return source
 
     def encode(self, text: str) -> bytes:
         data = text.encode(self.encoding)

@@ -84,9 +84,11 @@ class _Place:
 class UnprintableSource(Exception):
     """libcst prints another text than it parsed, so that offsets into it mean nothing."""
 
-    def __init__(self, module: cst.Module) -> None:
+    def __init__(self, module: cst.Module, place: tuple[int, int]) -> None:
+        """`place` is the line and column from which on the two differ."""
         super().__init__()
         self.module = module
+        self.place = place
 
 
 def line_starts(text: str) -> list[int]:
@@ -109,15 +111,15 @@ def _lost_characters(module: cst.Module, printed: str, text: str) -> list[int]:
     """Offsets in the printed text where a character of the source is missing."""
     lost: list[int] = []
     position = 0
-    for character in text:
+    for offset, character in enumerate(text):
         if position < len(printed) and printed[position] == character:
             position += 1
         elif character in _DROPPED:
             lost.append(position)
         else:
-            raise UnprintableSource(module)
+            raise UnprintableSource(module, line_and_column(line_starts(text), offset))
     if position != len(printed):
-        raise UnprintableSource(module)
+        raise UnprintableSource(module, line_and_column(line_starts(text), len(text)))
     return lost
 
 
@@ -173,7 +175,7 @@ class Spans:
 
     def deeper(self, indent: str) -> str:
         """One step of indentation more: tabs where the line has tabs, since Python refuses a mixture."""
-        return indent + ("\t" if indent.endswith("\t") else self.module.default_indent)
+        return indent + ("\t" if indent.endswith("\t") else self.module.default_indent.rpartition("\f")[2])
 
     def line_end(self, offset: int) -> int:
         """The start of the line after the one that holds the offset; the end of the text for the last line."""

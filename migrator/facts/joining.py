@@ -7,8 +7,9 @@ exists, and after all settings of devices and threads.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
+from pathlib import Path
 from typing import Union
 
 import libcst as cst
@@ -20,6 +21,7 @@ from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import dotted, imported_modules
 from migrator.facts.tree import Binding, Statement, Tree
 from migrator.facts.values import External
+from migrator.imports import reachable
 
 Import = Union[cst.Import, cst.ImportFrom]
 
@@ -114,6 +116,16 @@ class Joining:
     def import_of(self, importer: cst.Module, module: cst.Module) -> Import | None:
         """The statement by which the file runs the other, directly or through others."""
         return next((node for node in self._imports_of(importer) if self._leads_to(node, {module})), None)
+
+    def import_leading_to(
+        self, importer: cst.Module, wanted: Collection[Path], imported: Mapping[Path, set[Path]]
+    ) -> Import | None:
+        """The statement by which the file runs one of the paths, which need not be among the parsed files."""
+        for node in self._imports_of(importer):
+            paths = {self._modules.path_named(importer, name, imported) for name in _names(node)} - {None}
+            if not reachable([path for path in paths if path is not None], imported).isdisjoint(wanted):
+                return node
+        return None
 
     def _leads_to(self, node: Import, wanted: Collection[cst.Module]) -> bool:
         """Whether the import runs one of the wanted files, directly or through others."""

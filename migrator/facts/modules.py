@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +52,11 @@ class Modules:
             path = self._imports.find(self._path_of[importer], len(name) - len(plain), plain)
             self._named[importer, name] = self._module_at[path] if path is not None else None
         return self._named[importer, name]
+
+    def path_named(self, importer: cst.Module, name: str, among: Collection[Path]) -> Path | None:
+        """The path that the dotted name means in an import of this file, where others than the parsed files count."""
+        plain = name.lstrip(".")
+        return Imports(among.__contains__).find(self._path_of[importer], len(name) - len(plain), plain)
 
     def submodule(self, package: cst.Module, name: str) -> cst.Module | None:
         """`package.name` where that is a file of its own."""

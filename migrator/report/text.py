@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from migrator.engine import Finding, Outcome
+from migrator.results import Finding, Outcome
 
 
 def findings(path: str, outcome: Outcome, *, with_edits: bool) -> Iterator[str]:

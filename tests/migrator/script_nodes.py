@@ -9,10 +9,10 @@ import libcst as cst
 
 from migrator.apply import apply
 from migrator.edits import Edit
-from migrator.parsing import parse
 from migrator.facts import modules
 from migrator.facts.script import Facts
 from migrator.facts.tree import Statement
+from migrator.parsing import parse
 
 
 class Script:
