@@ -25,7 +25,7 @@ from migrator.data_arguments import wrap_data
 from migrator.edits import AddArgument, Refusal, Replace, Wrap
 from migrator.facts import api
 from migrator.facts.kinds import is_call_of
-from migrator.facts.obstacles import built_in_size, own_randomness
+from migrator.facts.obstacles import built_in_size
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument, is_none
 from migrator.facts.training import Fit
@@ -89,7 +89,7 @@ def _obstacle(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg | None) -> Re
         )
     batch_size = _batch_size(facts, call)
     kept = facts.sharding.obstacles.kept_by_model(batch_size) if batch_size is not None else None
-    return own_randomness(facts.tree, facts.resolver) or built_in_size(facts.tree) or kept
+    return facts.sharding.obstacles.own_randomness or built_in_size(facts.tree) or kept
 
 
 def _batch_size(facts: Facts, call: cst.Call) -> cst.BaseExpression | None:

@@ -20,7 +20,7 @@ import libcst as cst
 from migrator.data_arguments import wrap_data
 from migrator.edits import Refusal
 from migrator.facts import vocabulary
-from migrator.facts.obstacles import built_in_size, own_randomness
+from migrator.facts.obstacles import built_in_size
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
 from migrator.facts.values import External
@@ -65,4 +65,4 @@ def _obstacle(facts: Facts, call: cst.Call) -> Refusal | None:
             "pass the batch as x=... and y=... in the call",
             breaks_training=True,  # nothing tells that all workers are given the same batch
         )
-    return own_randomness(facts.tree, facts.resolver) or built_in_size(facts.tree)
+    return facts.sharding.obstacles.own_randomness or built_in_size(facts.tree)

@@ -1,14 +1,16 @@
 """Give every worker its share of the training dataset, and the local batch size with it.
 
 The workers together read each sample once an epoch, and their k-th local batches together are the k-th global batch.
-The shard stands after everything that selects elements (take, skip, filter), before an unseeded shuffle, and after a
-seeded one, where the global batches stay sample for sample those of the run on one device. Where the pipeline cannot
-be cut in this file (its source or its batch is elsewhere, or evaluation reads it too), each worker takes its part
-of every batch where training reads them: also of those that a Keras Sequence, an image generator or a generator
-function hands out. Where the loss is a sum over the batch, `loss="sum"` says so, since then a batch that does not
-split evenly is cut in another way. A pipeline that lets elements come in any order (deterministic=False, or files that
-tensorflow_datasets shuffles without a seed) gives them in one order on all workers. Data for evaluation stays whole.
-What several loops or `fit` calls read is cut once, or for each of them where anything else reads it, too.
+Where a step behind the batches may look at several rows (it normalises by the batch, mixes or sorts it, or it cannot be
+seen what it does), whole batches are made, and cut where training reads them. The shard stands after everything that
+selects elements (take, skip, filter), before an unseeded shuffle, and after a seeded one, where the global batches stay
+sample for sample those of the run on one device. Where the pipeline cannot be cut in this file (its source or its batch
+is elsewhere, or evaluation reads it too), each worker takes its part of every batch where training reads them: also of
+those that a Keras Sequence, an image generator or a generator function hands out. Where the loss is a sum over the
+batch, `loss="sum"` says so, since then a batch that does not split evenly is cut in another way. A pipeline that lets
+elements come in any order (deterministic=False, or files that tensorflow_datasets shuffles without a seed) gives them
+in one order on all workers. Data for evaluation stays whole. What several loops or `fit` calls read is cut once, or for
+each of them where anything else reads it, too.
 
 before:
     dataset = tf.data.Dataset.from_tensor_slices((x, y))
@@ -20,8 +22,10 @@ after:
 
 Leaves alone: datasets for validation, testing and prediction; what is sharded already.
 Refuses: a dataset that is not batched or batched twice; batches that have their size built into the model or the
-training step; updates without a dataset; a loop over single samples; batches whose random numbers several threads
-draw, in an order of their own on each worker; a function that trains on one dataset and evaluates on another.
+training step; updates without a dataset; a loop over single samples; batches whose random numbers several threads draw,
+in an order of their own on each worker; batches with another axis than that of the samples in front; values that each
+process has by itself (clocks, uuid, the system's randomness) in the data, the model or the steps; a function that
+trains on one dataset and evaluates on another.
 """
 
 from __future__ import annotations

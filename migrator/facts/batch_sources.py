@@ -44,6 +44,16 @@ class BatchSources:
     def _is_sequence(self, value: Value) -> bool:
         return isinstance(value, Object) and self.resolver.derives_from(value.of, _SEQUENCES.__contains__)
 
+    def handed_out(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What a Sequence or generator of the script's gives for a batch, as far as its text shows."""
+        yields = [y for f in self.generators.of(node) for y in self.generators.yields.get(f, ())]
+        found = [y.value for y in yields if isinstance(y.value, cst.BaseExpression)]
+        for value in self.resolver.values(node):
+            if isinstance(value, Object) and self._is_sequence(value):
+                method = self.resolver.method(value.of, "__getitem__")
+                found += self.resolver.returned(method) if isinstance(method, cst.FunctionDef) else []
+        return found
+
     # -- in loops of the script's own ----------------------------------------------------------------------------
 
     def gives_batches(self, node: cst.BaseExpression) -> bool:

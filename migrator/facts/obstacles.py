@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cached_property
 from typing import cast
 
 import libcst as cst
@@ -12,13 +13,16 @@ from migrator.edits import Refusal
 from migrator.facts import api
 from migrator.facts.batch_shapes import BatchShapes, DoubtfulSize, Made, Size
 from migrator.facts.batch_sources import BatchSources
+from migrator.facts.entropy import Entropy
+from migrator.facts.first_axis import FirstAxis
 from migrator.facts.pipelines import Pipeline, Step, batch_argument
 from migrator.facts.reading import Consumption
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import is_none
+from migrator.facts.rowwise import Rowwise
+from migrator.facts.syntax import argument, is_none
 from migrator.facts.training import Training
 from migrator.facts.tree import Tree
-from migrator.facts.values import Class, External, Literal, Object, Parameter
+from migrator.facts.values import Class, External, Function, Literal, Object, Parameter
 
 _AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {"take", "skip", "filter", "enumerate", "apply"}
 _REPORTING = (
@@ -27,32 +31,7 @@ _REPORTING = (
 )  # fmt: skip
 # Outside of a step they count steps, inside of it rows.
 _COUNTING = frozenset({"builtins.range", "builtins.min", "builtins.max"})
-_GENERATORS = frozenset({
-    "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "random.Random",
-    "random.SystemRandom", "tensorflow.random.Generator.from_non_deterministic_state",
-})  # fmt: skip
-_ENTROPY = ("time.", "datetime.", "os.getpid", "os.urandom", "secrets.")
-_SEEDING = frozenset({
-    "numpy.random.seed", "random.seed", "tensorflow.random.set_seed", "keras.utils.set_random_seed",
-    "numpy.random.default_rng", "numpy.random.RandomState",
-})  # fmt: skip
 _SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
-
-
-def own_randomness(tree: Tree, resolver: Resolver) -> Refusal | None:
-    """A refusal where the script draws numbers that no common seed makes equal on all workers."""
-    for call in tree.calls:
-        for value in resolver.values(call.func):
-            path = value.path if isinstance(value, External) else ""
-            unseeded = path in _GENERATORS and (not call.args or is_none(call.args[0].value))
-            if unseeded or (path in _SEEDING and _takes_clock(tree, resolver, call)):
-                return Refusal(
-                    call,
-                    "these random numbers differ from worker to worker, and with them what the workers train on",
-                    "give it a fixed seed",
-                    breaks_training=True,
-                )
-    return None
 
 
 def _key(item: cst.Subscript) -> str | None:
@@ -65,16 +44,6 @@ def _is_for_input_pipelines(step: Step) -> bool:
     """`dataset.shard(context.num_input_pipelines, context.input_pipeline_id)`: on one device there is one pipeline."""
     names = [arg.value.attr.value for arg in step.call.args if isinstance(arg.value, cst.Attribute)]
     return names == ["num_input_pipelines", "input_pipeline_id"]
-
-
-def _takes_clock(tree: Tree, resolver: Resolver, call: cst.Call) -> bool:
-    """Whether a seed is made of the time, the process or the system's entropy."""
-    return any(
-        isinstance(value, External) and value.path.startswith(_ENTROPY)
-        for inner in tree.calls
-        if tree.contains(call, inner) and inner is not call
-        for value in resolver.values(inner.func)
-    )
 
 
 def built_in_size(tree: Tree) -> Refusal | None:
@@ -112,6 +81,13 @@ class Obstacles:
         self.sources = sources
         self.kinds = training.kinds
         self._batch_shapes = BatchShapes(tree, resolver)
+        self._rowwise = Rowwise(tree, resolver)
+        self._first_axis = FirstAxis(resolver)
+
+    @cached_property
+    def own_randomness(self) -> Refusal | None:
+        """A refusal where the script trains on what no common seed makes equal on all workers."""
+        return Entropy(self.tree, self.resolver, self.training).refusal()
 
     def to(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         """Why the batches of this dataset cannot be split; None where they can."""
@@ -167,9 +143,11 @@ class Obstacles:
         reader = consumption.reader
         threads = self.sources.obstacle(consumption.dataset, reader) if isinstance(reader, cst.Call) else None
         return (
-            own_randomness(self.tree, self.resolver)
+            self.own_randomness
             or threads
             or self._batching(pipeline, consumption)
+            or self._mixing(pipeline)
+            or self._layout(pipeline, consumption)
             or built_in_size(self.tree)
             or self._step(pipeline, consumption)
         )
@@ -208,6 +186,44 @@ class Obstacles:
             f"`{strange.method}` after the batches are made leaves no global batch to split",
             "batch once, at the end of the pipeline",
         )
+
+    @staticmethod
+    def _behind_batches(pipeline: Pipeline) -> list[Step]:
+        """The steps that are given batches."""
+        batch = pipeline.batch_steps[-1] if pipeline.batch_steps else None
+        return pipeline.steps[pipeline.steps.index(batch) + 1 :] if batch is not None else pipeline.steps
+
+    def _mixing(self, pipeline: Pipeline) -> Refusal | None:
+        """Threads take turns by chance: random numbers that mix rows would mix others on each worker."""
+        for step in self._behind_batches(pipeline):
+            parallel = argument(step.call, "num_parallel_calls", 1) if step.method == "map" else None
+            if parallel is None or is_none(parallel.value) or self._rowwise.is_of(step):
+                continue
+            draw = self._rowwise.reorders_by_chance(step)
+            if draw is not None:
+                why = "several threads draw the random numbers that mix the rows of these batches, in another order on "
+                advice = "leave out num_parallel_calls, or draw by tf.random.stateless_... with a seed from the data"
+                return Refusal(draw, why + "each worker", advice, breaks_training=True)
+        return None
+
+    def _layout(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        """A batch is cut along its first axis."""
+        made: list[cst.BaseExpression] = []
+        for step in self._behind_batches(pipeline) if pipeline.is_batched else ():
+            given = argument(step.call, "map_func", 0) if step.method == "map" else None
+            functions = [v.node for v in self.resolver.values(given.value) if isinstance(v, Function)] if given else []
+            for function in functions:
+                if isinstance(function, cst.Lambda):
+                    made.append(function.body)
+                else:
+                    made += self.resolver.returned(function)
+        made += self.sources.handed_out(consumption.dataset)
+        moved = next(filter(None, map(self._first_axis.moved_in, made)), None)
+        if moved is None:
+            return None
+        why = "the samples are not along the first axis of these batches, where they would be cut"
+        advice = "put the samples first, and turn the axes round in the model"
+        return Refusal(moved, why, advice, breaks_training=True)
 
     def _is_fit(self, reader: cst.CSTNode) -> bool:
         return any(fit.call is reader for fit in self.training.fits)
@@ -269,7 +285,7 @@ class Obstacles:
                         "take the size from the batch itself, for instance tf.shape(x)[0]",
                         breaks_training=True,
                     )
-        return own_randomness(self.tree, self.resolver) or built_in_size(self.tree)
+        return self.own_randomness or built_in_size(self.tree)
 
     def _is_size(self, use: cst.BaseExpression) -> bool:
         values = self.resolver.values(use)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Callable, cast
 
 import libcst as cst
@@ -25,8 +25,17 @@ class Origins:
     ) -> Iterator[cst.CSTNode]:
         """The node, its parts, and what they are made of: nothing of what is behind an end, and of what functions of
         the script return only on demand."""
+        return self.behind_all([node], is_end, through_functions)
+
+    def behind_all(
+        self,
+        nodes: Iterable[cst.CSTNode],
+        is_end: Callable[[cst.CSTNode], bool] = lambda node: False,
+        through_functions: bool = True,
+    ) -> Iterator[cst.CSTNode]:
+        """What is behind any of the nodes, each once."""
         seen: set[cst.CSTNode] = set()
-        stack = [node]
+        stack = list(nodes)
         while stack:
             part = stack.pop()
             if part in seen:

@@ -3,6 +3,7 @@
 The shard stands as early as it may, so that no worker prepares samples that it then throws away, and never where it
 would change what is trained:
 - after take, skip, filter and everything else that counts or chooses elements;
+- after the batches are made where what is done with them is not surely done row by row;
 - before an unseeded shuffle, so that no two workers need the same order, but after a `repeat(n)`;
 - after a seeded shuffle (or where nothing is shuffled, after repeat): each global batch is then, sample for sample,
   that of the run on one device.
@@ -22,10 +23,12 @@ from migrator.facts.passing import Passing, is_false, is_true
 from migrator.facts.pipelines import Pipeline, Pipelines, Step, batch_argument
 from migrator.facts.reading import Consumption
 from migrator.facts.resolve import Resolver
+from migrator.facts.rowwise import Rowwise
 from migrator.facts.syntax import argument, is_none
 from migrator.facts.tree import Binding, Scope, Statement, Tree
 from migrator.facts.values import External
 
+_FOR_EACH_BATCH = (api.ELEMENTWISE - {"map"}) | api.ORDERING | {"take", "skip", "enumerate"}
 _HARMLESS_CALLS = frozenset(
     {
         "builtins.len",
@@ -77,6 +80,7 @@ class PipelineCuts:
         self.resolver = resolver
         self.pipelines = pipelines
         self.passing = Passing(tree, resolver)
+        self._rowwise = Rowwise(tree, resolver)
         self._consumptions = consumptions
 
     def of(self, pipeline: Pipeline, consumption: Consumption) -> CutPipeline | None:
@@ -94,6 +98,8 @@ class PipelineCuts:
         anchor = before[cut]
         statement = self.tree.statement_of(anchor.call)
         if batch is None or self._crosses(anchor, batch_step, pipeline):
+            return None
+        if not all(map(self._is_for_each_row, pipeline.steps[len(before) :])):
             return None
         condition = None
         if not self._runs_once(anchor):
@@ -117,6 +123,10 @@ class PipelineCuts:
             return None
         kept = drop.value if drop is not None and drops is not None and is_true(drops) else None
         return CutPipeline(anchor.base, target, statement, batch, kept, keeps_name, condition)
+
+    def _is_for_each_row(self, step: Step) -> bool:
+        """Whether a step behind the batches does with each row, and each batch, what it would do with any other."""
+        return step.method in _FOR_EACH_BATCH or self._rowwise.is_of(step)
 
     def _cut(self, steps: list[Step]) -> int:
         """The index of the first step that follows the shard."""
