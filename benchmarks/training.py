@@ -141,7 +141,7 @@ def _launcher(contender: str, workers: int) -> list[str]:
     if contender == "horovod":
         return [_beside("horovodrun") or "horovodrun", "--gloo", "-np", str(workers), sys.executable]
     backend = next((name for name in ("mpi", "horovod") if contender.endswith(name)), "tensorflow")
-    return [sys.executable, "-m", "lockstep", "run", "-n", str(workers), "--backend", backend]
+    return [sys.executable, "-m", "lockstep", "run", "--allow-unjoined", "-n", str(workers), "--backend", backend]
 
 
 def _beside(command: str) -> str | None:

@@ -10,18 +10,27 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from lockstep import _place, _torchrun
+from lockstep._cluster import JOINED_FILE
+from lockstep._machine import cores
+from lockstep._tensorflow_logs import LEVEL
+
 _PR_SET_PDEATHSIG = 1
 
 
-def settings(workers: int) -> dict[str, str]:
+def settings(workers: int, tf_logs: bool) -> dict[str, str]:
     """The environment of each of so many workers on this machine. What the user has set stays, except for the
-    cluster itself."""
+    cluster itself. tf_logs: TensorFlow logs all it has to say."""
     environment = dict(os.environ)
-    for inherited in ("TF_CONFIG", "LOCKSTEP_JOINED_PID"):
+    for inherited in ("TF_CONFIG", "LOCKSTEP_JOINED_PID", JOINED_FILE, *_torchrun.VARIABLES, *_place.VARIABLES):
         environment.pop(inherited, None)
+    if tf_logs:
+        environment[LEVEL] = "0"
+    else:
+        environment.setdefault(LEVEL, "1")
     environment["PYTHONUNBUFFERED"] = "1"
     if workers > 1:
-        threads = str(max(1, _cores() // workers))
+        threads = str(max(1, cores() // workers))
         environment.setdefault("TF_NUM_INTRAOP_THREADS", threads)
         # One thread could not run anything while another op of the step waits.
         environment.setdefault("TF_NUM_INTEROP_THREADS", str(max(2, int(threads))))
@@ -29,10 +38,6 @@ def settings(workers: int) -> dict[str, str]:
         # Strings hash alike everywhere: `list(set(words))` has one order, and a vocabulary one numbering.
         environment.setdefault("PYTHONHASHSEED", "0")
     return environment
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class DieWithParent:

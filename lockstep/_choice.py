@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from lockstep import _cluster, _slurm
+from lockstep import _cluster, _slurm, _torchrun
 from lockstep._errors import JoinError
 
 
@@ -20,14 +20,27 @@ class Choice:
 def choose() -> Choice:
     """LOCKSTEP_BACKEND if set; else what fits the launcher, `single` for a process that nothing launched.
 
-    Raises JoinError when TF_CONFIG cannot be used.
+    Raises JoinError when the variables of a launcher cannot be used.
     """
     stated = os.environ.get("LOCKSTEP_BACKEND", "").strip().lower()
     if stated:
         return Choice(stated, f"LOCKSTEP_BACKEND is {stated}")
     if _cluster.is_child_of_worker():
         return Choice("single", "a worker started this process")
+    launched = by_launcher()
+    if launched is not None:
+        return launched
+    _torchrun.refuse_container_of_launcher()
+    return Choice("single", "nothing launched this process with others")
+
+
+def by_launcher() -> Choice | None:
+    """What fits the launcher that started this process as one of several; None if none did.
+
+    Raises JoinError when the launcher's variables cannot be used.
+    """
     if _cluster.from_tf_config().size > 1:
+        _torchrun.refuse_other_place(_cluster.from_tf_config())
         return Choice("tensorflow", "TF_CONFIG names several workers")
     # Launchers of processes set variables of their own inside a Slurm step too, hence before Slurm.
     if _count("HOROVOD_SIZE") > 1:
@@ -40,24 +53,38 @@ def choose() -> Choice:
     # srun sets PMI_SIZE as well, whether or not the program is one of MPI; MPICH's mpiexec adds the second.
     if _count("PMI_SIZE") > 1 and ("MPI_LOCALNRANKS" in os.environ or not _slurm.task_count()):
         return Choice("mpi", "PMI_SIZE: mpiexec started this process")
+    if _torchrun_place() is not None:
+        return Choice("tensorflow", "RANK and WORLD_SIZE: torchrun, or what does as it does, started this process")
     if _slurm.task_count() > 1:
         return Choice("tensorflow", "SLURM_STEP_NUM_TASKS: srun started this process")
-    return Choice("single", "nothing launched this process with others")
+    return None
 
 
 def cluster() -> _cluster.Cluster:
-    """The workers that TF_CONFIG or Slurm name with their addresses.
+    """The workers that TF_CONFIG, torchrun's variables or Slurm name; for torchrun's, all workers meet first.
 
-    Raises JoinError when neither names two workers or more, or what they name cannot be used.
+    Raises JoinError when none names two workers or more, or what they name cannot be used.
     """
     found = _cluster.from_tf_config()
-    if found.size < 2 and _slurm.task_count() > 1 and not _cluster.is_child_of_worker():
-        found = _slurm.from_slurm()
+    if found.size < 2 and not _cluster.is_child_of_worker():
+        torchrun = _torchrun_place()
+        if torchrun is not None:
+            from lockstep._addresses import exchanged
+
+            found = exchanged(torchrun)
+        elif _slurm.task_count() > 1:
+            found = _slurm.from_slurm()
     if found.size < 2:
         raise JoinError(
-            "the backend tensorflow needs a TF_CONFIG that names two workers or more, or a Slurm step of two tasks"
+            "the backend tensorflow needs a TF_CONFIG that names two workers or more, RANK and WORLD_SIZE with "
+            "MASTER_ADDR and MASTER_PORT, or a Slurm step of two tasks"
         )
     return found
+
+
+def _torchrun_place() -> _torchrun.Place | None:
+    # A batch script may set some of the variables for all tasks of a step; those are no torchrun's.
+    return _torchrun.place() if not _slurm.task_count() or _torchrun.is_complete() else None
 
 
 def _count(name: str) -> int:

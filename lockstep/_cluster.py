@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from typing import Any
 from lockstep._errors import JoinError
 
 _JOINED = "LOCKSTEP_JOINED_PID"
+# By a launcher, which reads in it that its workers have come to join.
+JOINED_FILE = "LOCKSTEP_JOINED_FILE"
 DEFAULT_STALL_SECONDS = 600.0
 DEFAULT_JOIN_SECONDS = 600.0
 
@@ -61,7 +64,7 @@ def from_tf_config() -> Cluster:
             "lockstep trains on chief and worker tasks only"
         ) from error
     addresses = tuple(str(jobs[kind][index]) for kind, index in workers)
-    return Cluster(rank, len(workers), *_local_place(rank, addresses), addresses)
+    return Cluster(rank, len(workers), *local_place(rank, addresses), addresses)
 
 
 def _refuse_other_roles(jobs: dict[str, list[str]], task: dict[str, Any]) -> None:
@@ -78,8 +81,12 @@ def _refuse_other_roles(jobs: dict[str, list[str]], task: dict[str, Any]) -> Non
 
 
 def mark_joined() -> None:
-    """Tell the processes that this one will start that the worker named by TF_CONFIG is there already."""
+    """Tell the processes that this one will start that the worker named by TF_CONFIG is there already, and the launcher
+    that it has joined."""
     os.environ[_JOINED] = str(os.getpid())
+    if JOINED_FILE in os.environ:
+        with contextlib.suppress(OSError), open(os.environ[JOINED_FILE], "a"):
+            pass
 
 
 def is_child_of_worker() -> bool:
@@ -87,7 +94,7 @@ def is_child_of_worker() -> bool:
     return os.environ.get(_JOINED, str(os.getpid())) != str(os.getpid())
 
 
-def _local_place(rank: int, addresses: tuple[str, ...]) -> tuple[int, int]:
+def local_place(rank: int, addresses: tuple[str, ...]) -> tuple[int, int]:
     """This worker's number on its machine, and how many there are: as a launcher stated it, else by host name."""
     hosts = [address.rsplit(":", 1)[0] for address in addresses]
     counted = hosts[:rank].count(hosts[rank]), hosts.count(hosts[rank])

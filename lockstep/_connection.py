@@ -26,6 +26,11 @@ class Connection:
     def fileno(self) -> int:
         return self._connection.fileno()
 
+    def own_host(self) -> str:
+        """The address of this machine as the other end sees it, in brackets where a port may not follow it."""
+        host = str(self._connection.getsockname()[0])
+        return f"[{host}]" if ":" in host else host
+
     def send(self, message: dict[str, Any]) -> None:
         """Raises OSError when the connection is gone, or the other end has read nothing for long."""
         rest = memoryview(json.dumps(message).encode() + b"\n")

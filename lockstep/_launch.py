@@ -5,23 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
-import signal
-import socket
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from types import FrameType
+from dataclasses import dataclass, replace
 
 from lockstep import _cluster, _nodes
-from lockstep._child import handling, settings
+from lockstep._child import settings
 from lockstep._horovod_rendezvous import rendezvous
-from lockstep._local_workers import POLL_SECONDS, LocalWorkers, Outcome
+from lockstep._interruptions import POLL_SECONDS, Interruptions, noted, wait_for_end
+from lockstep._joined import Joining, watched
+from lockstep._local_workers import LocalWorkers, Outcome
 from lockstep._nodes import Nodes
-
-_EPHEMERAL_PORTS = "/proc/sys/net/ipv4/ip_local_port_range"
-_LOWEST_PORT = 15_000
+from lockstep._ports import free_ports
+from lockstep._screen import Screen
+from lockstep._tensorflow_logs import are_hidden
 
 
 @dataclass(frozen=True)
@@ -30,7 +27,8 @@ class Job:
 
     max_restarts is how many times all workers are started anew after one has failed; that of node 0 counts.
     backend is what connects the workers: tensorflow, or horovod or mpi on one node; of mpi's jobs
-    `lockstep._mpirun` takes care.
+    `lockstep._mpirun` takes care. grace is how many seconds workers get to end by themselves after an interrupt.
+    allow_unjoined: that they never join each other is no failure. tf_logs: TensorFlow's log is shown from its start.
     """
 
     command: Sequence[str]
@@ -41,6 +39,9 @@ class Job:
     master: str = ""
     max_restarts: int = 0
     backend: str = "tensorflow"
+    grace: float = 30.0
+    allow_unjoined: bool = False
+    tf_logs: bool = False
 
 
 def launch(job: Job) -> int:
@@ -48,72 +49,84 @@ def launch(job: Job) -> int:
 
     Raises JoinError when the launchers of the nodes do not find each other, and when the backend is not installed.
     """
-    interrupted: list[int] = []
+    screen = Screen()
     outcome: Outcome | None = None
-
-    def note(number: int, frame: FrameType | None) -> None:
-        interrupted.append(number)
-
-    with handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), note), _met(job, interrupted) as nodes:
+    with noted() as interruptions, _met(job, interruptions) as nodes:
         restarts = 0
         while nodes is not None:
-            outcome = _attempt(job, nodes, restarts, interrupted)
-            if outcome is None:
-                break
-            if outcome.text:
-                sys.stdout.flush()
-                print(outcome.text.rstrip("\n"), file=sys.stderr, flush=True)
-            if not outcome.code or not outcome.may_restart or interrupted:
+            outcome = _attempt(job, nodes, restarts, screen, interruptions)
+            if outcome is None or not outcome.code or not outcome.may_restart or interruptions.first():
                 break
             restarts += 1
-            print(f"lockstep: all workers start anew, restart {restarts}", file=sys.stderr, flush=True)
-    if interrupted:
-        return 128 + interrupted[0]
+            screen.tell(f"lockstep: all workers start anew, restart {restarts}")
+        if interruptions.first() and (outcome is None or outcome.code):
+            return 128 + interruptions.first()
     return outcome.code if outcome is not None else 1
 
 
-def _met(job: Job, interrupted: Sequence[int]) -> contextlib.AbstractContextManager[Nodes | None]:
+def _met(job: Job, interruptions: Interruptions) -> contextlib.AbstractContextManager[Nodes | None]:
     if job.nodes == 1:
         return _nodes.alone()
-    return _nodes.meet(job.node_rank, job.nodes, job.master, _cluster.join_seconds(), lambda: bool(interrupted))
+    return _nodes.meet(
+        job.node_rank, job.nodes, job.master, _cluster.join_seconds(), lambda: bool(interruptions.first())
+    )
 
 
-def _attempt(job: Job, nodes: Nodes, restarts: int, interrupted: Sequence[int]) -> Outcome | None:
+def _attempt(job: Job, nodes: Nodes, restarts: int, screen: Screen, interruptions: Interruptions) -> Outcome | None:
     """Start the workers once and wait for the end on all nodes; None when this launcher was interrupted before."""
-    addresses = nodes.agree_on_addresses(_free_ports(job.workers), lambda: bool(interrupted))
+    addresses = nodes.agree_on_addresses(free_ports(job.workers), lambda: bool(interruptions.first()))
     if addresses is None:
         return None
-    with _connections(job, addresses) as connections:
-        workers = dict(_environments(addresses, connections, nodes.rank, restarts))
-        return _run(job, nodes, workers, restarts < job.max_restarts, interrupted)
+    size = sum(len(of_node) for of_node in addresses)
+    with _connections(job, addresses) as connections, watched(size, job.allow_unjoined, job.command) as joining:
+        environments = dict(_environments(job, addresses, connections, nodes.rank, restarts))
+        workers = LocalWorkers(screen, joining.has_joined, are_hidden(job.tf_logs))
+        has_had_time = False
+        try:
+            for rank, environment in environments.items():
+                if interruptions.first():
+                    break
+                workers.start(job.command, rank, {**environment, **joining.setting}, job.all_output or rank == 0)
+            verdict = _verdict(nodes, workers, restarts < job.max_restarts, screen, joining, interruptions)
+            if verdict.signal:
+                if not interruptions.first():
+                    workers.signal(verdict.signal)
+                wait_for_end(workers.are_alive, job.grace, screen, interruptions)
+                has_had_time = True
+        finally:
+            if not has_had_time:
+                workers.terminate()
+            workers.end()
+        workers.tell(verdict.text)
+        missed = not verdict.code and joining.tell_missed(screen)
+    return replace(verdict, code=1, may_restart=False) if missed else verdict
 
 
-def _run(
-    job: Job, nodes: Nodes, environments: dict[int, dict[str, str]], may_restart: bool, interrupted: Sequence[int]
+def _verdict(
+    nodes: Nodes, workers: LocalWorkers, may_restart: bool, screen: Screen, joining: Joining, came: Interruptions
 ) -> Outcome:
-    """Start the workers of this node, each rank with its environment, and wait for the end on all nodes."""
-    workers = LocalWorkers()
-    told = False
-    try:
-        for rank, environment in environments.items():
-            if interrupted:
-                break
-            workers.start(job.command, rank, environment, job.all_output or rank == 0)
-        while True:
-            outcome = None if told else workers.outcome()
-            if interrupted and not told:
-                workers.signal(interrupted[0])
-                text = f"lockstep: node {nodes.rank} was interrupted, so all were ended" if nodes.count > 1 else ""
-                outcome = Outcome(128 + interrupted[0], text, may_restart=False)
-            if outcome is not None:
-                nodes.tell(outcome)
-                told = True
-            verdict = nodes.verdict(may_restart)
-            if verdict is not None:
-                return verdict
-            time.sleep(POLL_SECONDS)
-    finally:
-        workers.end()
+    """Wait for the end on all nodes; a signal to this launcher is passed on to its workers."""
+    told: Outcome | None = None
+    while True:
+        joining.tell_late(screen)
+        outcome = workers.outcome() if told is None else None
+        if told is None and came.first():
+            workers.signal(came.first())
+            text = f"lockstep: node {nodes.rank} was interrupted, so all were ended" if nodes.count > 1 else ""
+            outcome = Outcome(128 + came.first(), text, may_restart=False, signal=came.first())
+        elif told is None and screen.trouble():
+            where = f" of node {nodes.rank}" if nodes.count > 1 else ""
+            text = f"lockstep: cannot write to {screen.trouble()}{where}, so all were ended"
+            outcome = Outcome(1, text, may_restart=False)
+        if outcome is not None:
+            told = outcome
+            nodes.tell(told)
+        verdict = nodes.verdict(may_restart)
+        if verdict is not None:
+            return verdict
+        if told is not None and came.is_impatient():
+            return told
+        time.sleep(POLL_SECONDS)
 
 
 @contextlib.contextmanager
@@ -132,33 +145,13 @@ def _connections(job: Job, addresses: Sequence[Sequence[str]]) -> Iterator[list[
 
 
 def _environments(
-    addresses: Sequence[Sequence[str]], connections: Sequence[dict[str, str]], node: int, restarts: int
+    job: Job, addresses: Sequence[Sequence[str]], connections: Sequence[dict[str, str]], node: int, restarts: int
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """The rank and the environment of each worker of this node."""
     first = sum(len(of_node) for of_node in addresses[:node])
     for local_rank in range(len(addresses[node])):
-        environment = {**settings(len(addresses[node])), **connections[first + local_rank]}
+        environment = {**settings(len(addresses[node]), job.tf_logs), **connections[first + local_rank]}
         environment["LOCKSTEP_LOCAL_RANK"] = str(local_rank)
         environment["LOCKSTEP_LOCAL_SIZE"] = str(len(addresses[node]))
         environment["LOCKSTEP_RESTARTS"] = str(restarts)
         yield first + local_rank, environment
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens at, below those that the system gives to outgoing connections: nobody gets them in
-    the moment before the workers do."""
-    lowest_ephemeral = 32_768
-    with contextlib.suppress(OSError, ValueError), open(_EPHEMERAL_PORTS) as file:
-        lowest_ephemeral = int(file.read().split()[0])
-    candidates = list(range(_LOWEST_PORT, max(lowest_ephemeral, _LOWEST_PORT + 1000)))
-    random.SystemRandom().shuffle(candidates)
-    with contextlib.ExitStack() as open_sockets:
-        ports: list[int] = []
-        for port in candidates:
-            if len(ports) == count:
-                break
-            one = open_sockets.enter_context(socket.socket())
-            with contextlib.suppress(OSError):
-                one.bind(("", port))
-                ports.append(port)
-        return ports

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import glob
 import os
 import signal
 import sys
@@ -20,7 +21,7 @@ from types import FrameType
 PIPES = "LOCKSTEP_PIPES"
 # What the script has come to, in a file beside the pipes.
 COMING, JOINED, LEFT = "coming", "joined", "left"
-_CODE = "exit-code"
+_CODE, _INTERRUPTED = "exit-code", "interrupted"
 _RANK_NAMES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 _PR_SET_PDEATHSIG = 1
 # For the others to notice. They in turn wait longer than this before they end the job themselves.
@@ -50,7 +51,15 @@ def main() -> None:
 
     for number in _PASSED_ON:
         signal.signal(number, pass_on)
+    _note_process(folder, rank, itself)
     status = os.waitpid(script, 0)[1]
+    if os.path.exists(os.path.join(folder, _INTERRUPTED)):
+        for number in _PASSED_ON:
+            signal.signal(number, signal.SIG_DFL)
+        _note_process(folder, rank, 0)
+        # The other scripts have time to end too, which mpiexec would not give them; it ends this process then.
+        while True:
+            signal.pause()
     killed_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if killed_by in passed_on:  # mpiexec ends all ranks
         sys.exit(128 + killed_by)
@@ -70,6 +79,36 @@ def _outlive(rank: str, killed_by: int, code: int) -> int:
     note_exit_code(code)
     time.sleep(_GRACE_SECONDS)
     return code
+
+
+def interrupt(folder: str, number: int) -> None:
+    """On the launcher's side: send a signal to the scripts, each of which has time then to end by itself."""
+    with open(os.path.join(folder, _INTERRUPTED), "w"):
+        pass
+    for process in _processes(folder):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
+def are_running(folder: str) -> bool:
+    """After `interrupt`: whether any script has not ended yet."""
+    return bool(_processes(folder))
+
+
+def _processes(folder: str) -> list[int]:
+    """The processes of this module whose scripts run."""
+    found = []
+    for path in glob.glob(os.path.join(folder, "process.*[0-9]")):
+        with contextlib.suppress(OSError, ValueError), open(path) as file:
+            found.append(int(file.read()))
+    return [process for process in found if process]
+
+
+def _note_process(folder: str, rank: str, process: int) -> None:
+    path = os.path.join(folder, f"process.{rank}")
+    with open(f"{path}.new", "w") as file:
+        file.write(str(process))
+    os.replace(f"{path}.new", path)
 
 
 def note_exit_code(code: int) -> None:

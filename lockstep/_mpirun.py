@@ -7,21 +7,26 @@ the launcher has made for it, before it becomes the script (`lockstep._mpi_rank`
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import FrameType
+from typing import Callable
 
 from lockstep import _mpi_rank
-from lockstep._child import DieWithParent, handling, settings
+from lockstep._child import DieWithParent, settings
 from lockstep._errors import JoinError
+from lockstep._interruptions import POLL_SECONDS, Interruptions, noted, wait_for_end
+from lockstep._joined import Joining, watched
 from lockstep._launch import Job
+from lockstep._screen import Screen
+from lockstep._tensorflow_logs import are_hidden, hidden_levels
 from lockstep._worker_output import WorkerOutput
 
 _TERMINATE_SECONDS = 5.0
@@ -34,55 +39,61 @@ def launch(job: Job) -> int:
     Raises JoinError when there is no mpiexec.
     """
     mpiexec = _mpiexec()
-    interrupted: list[int] = []
-    started: list[subprocess.Popen[bytes]] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        interrupted.append(number)
-        for process in started:
-            process.terminate()
-
-    with handling((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), interrupt):
+    screen = Screen()
+    with noted() as came:
         for restarts in range(job.max_restarts + 1):
             if restarts:
-                print(f"lockstep: all workers start anew, restart {restarts}", file=sys.stderr, flush=True)
-            code = _attempt(mpiexec, job, restarts, started, interrupted)
-            if not code or interrupted:
-                break
-    return 128 + interrupted[0] if interrupted else code if code >= 0 else 128 - code
+                screen.tell(f"lockstep: all workers start anew, restart {restarts}")
+            with watched(job.workers, job.allow_unjoined, job.command) as joining:
+                code = _attempt(mpiexec, job, restarts, screen, joining, came)
+                if not code:
+                    return 1 if joining.tell_missed(screen) else 0
+            if came.first():
+                return 128 + came.first()
+            if screen.trouble():
+                screen.tell(f"lockstep: cannot write to {screen.trouble()}, so all were ended")
+                return 1
+    return code if code >= 0 else 128 - code
 
 
 def _attempt(
-    mpiexec: Sequence[str], job: Job, restarts: int, started: list[subprocess.Popen[bytes]], interrupted: Sequence[int]
+    mpiexec: Sequence[str], job: Job, restarts: int, screen: Screen, joining: Joining, came: Interruptions
 ) -> int:
-    """Start the ranks once and wait for their end; the process of mpiexec is appended to `started`."""
-    with _outputs(job.workers, job.all_output) as (folder, outputs):
-        environment = {**settings(job.workers), "LOCKSTEP_BACKEND": "mpi", "LOCKSTEP_RESTARTS": str(restarts)}
+    """Start the ranks once and wait for their end."""
+    hidden = functools.partial(hidden_levels, are_hidden(job.tf_logs), joining.has_joined)
+    with _outputs(job, screen, hidden) as (folder, outputs), tempfile.TemporaryFile() as complaints:
+        environment = {**settings(job.workers, job.tf_logs), **joining.setting, _mpi_rank.PIPES: folder}
         process = subprocess.Popen(
             [*mpiexec, "-n", str(job.workers), sys.executable, _mpi_rank.__file__, *job.command],
-            env={**environment, _mpi_rank.PIPES: folder},
+            env={**environment, "LOCKSTEP_BACKEND": "mpi", "LOCKSTEP_RESTARTS": str(restarts)},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=complaints,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             preexec_fn=DieWithParent(os.getpid()),
         )
-        started.append(process)
-        if interrupted:
-            process.terminate()
         try:
-            complaints, _ = process.communicate()
+            while process.poll() is None and not came.first() and not screen.trouble():
+                joining.tell_late(screen)
+                time.sleep(POLL_SECONDS)
+            if process.poll() is None and came.first():
+                _mpi_rank.interrupt(folder, came.first())
+                wait_for_end(lambda: process.poll() is None and _mpi_rank.are_running(folder), job.grace, screen, came)
         finally:
             _end(process)
         for output in outputs:
             output.finish()
         states = [_mpi_rank.state(folder, str(rank)) for rank in range(job.workers)]
         told = _mpi_rank.exit_code(folder)
+        complaints.seek(0)
+        said = complaints.read().decode(errors="replace")
     code = process.returncode if told is None else told
-    if code and not interrupted:
-        sys.stdout.flush()
-        _tell_late_ranks(states)
-        _show_first_failure(outputs, code, complaints)
+    if code and not came.first() and not screen.trouble():
+        _tell_late_ranks(states, screen)
+        _tell_first_failure(outputs, code, said, screen)
+    else:
+        for output in outputs:
+            output.show_held()
     return code
 
 
@@ -106,17 +117,17 @@ def _mpiexec() -> list[str]:
 
 
 @contextlib.contextmanager
-def _outputs(workers: int, all_output: bool) -> Iterator[tuple[str, list[WorkerOutput]]]:
+def _outputs(job: Job, screen: Screen, hidden: Callable[[], str]) -> Iterator[tuple[str, list[WorkerOutput]]]:
     """A folder with two named pipes for each rank, and what reads them."""
     with tempfile.TemporaryDirectory(prefix="lockstep-") as folder:
-        lock = threading.Lock()
         outputs = []
-        for rank in range(workers):
+        for rank in range(job.workers):
             pipes = [Path(folder, f"{stream}.{rank}") for stream in ("stdout", "stderr")]
             for pipe in pipes:
                 os.mkfifo(pipe)
-            output = WorkerOutput(rank, shown=all_output or rank == 0, lock=lock)
-            output.read(*(_Pipe(pipe) for pipe in pipes))
+            output = WorkerOutput(rank, job.all_output or rank == 0, screen, hidden)
+            # Opening one waits for the other end, which is why the readers do it.
+            output.read(*(functools.partial(pipe.open, "rb", buffering=0) for pipe in pipes))
             outputs.append(output)
         try:
             yield folder, outputs
@@ -124,17 +135,6 @@ def _outputs(workers: int, all_output: bool) -> Iterator[tuple[str, list[WorkerO
             for pipe in Path(folder).iterdir():  # a rank that never started leaves its readers waiting
                 with contextlib.suppress(OSError):
                     os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
-
-
-class _Pipe:
-    """The lines of a named pipe; it is opened when they are asked for, since that waits for the other end."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __iter__(self) -> Iterator[bytes]:
-        with contextlib.suppress(FileNotFoundError), self._path.open("rb") as lines:
-            yield from lines
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -148,23 +148,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _tell_late_ranks(states: Sequence[str]) -> None:
+def _tell_late_ranks(states: Sequence[str], screen: Screen) -> None:
     """Name those for whom the others waited in the start of MPI, which itself does not say."""
     late = [str(rank) for rank, state in enumerate(states) if not state]
     if late and _mpi_rank.COMING in states:
-        print(
+        screen.tell(
             f"lockstep: the others waited for rank {', '.join(late)}, which did not come to `import lockstep`. "
-            "LOCKSTEP_JOIN_SECONDS sets the limit.",
-            file=sys.stderr,
+            "LOCKSTEP_JOIN_SECONDS sets the limit."
         )
 
 
-def _show_first_failure(outputs: Sequence[WorkerOutput], code: int, complaints: bytes) -> None:
+def _tell_first_failure(outputs: Sequence[WorkerOutput], code: int, complaints: str, screen: Screen) -> None:
     """What the rank that failed first has said, else what mpiexec has."""
     failed = [output for output in outputs if output.says_why()]
-    first = [output for output in failed if not output.only_followed()] or failed
-    if first:
-        min(first, key=lambda output: output.ended).show_failure(f"exit code {code}")
+    causes = [output for output in failed if not output.only_followed()] or failed
+    first = min(causes, key=lambda output: output.ended) if causes else None
+    if first is not None:
+        complaints = first.untold_words(f"exit code {code}")
     else:
-        sys.stderr.buffer.write(complaints)
-        print(f"lockstep: the job ended with exit code {code}", file=sys.stderr)
+        complaints += f"lockstep: the job ended with exit code {code}"
+    for output in outputs:
+        output.show_held(first)
+    screen.tell(complaints)

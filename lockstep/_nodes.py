@@ -163,8 +163,6 @@ def meet(rank: int, count: int, master: str, seconds: float, interrupted: Callab
     port is taken, and when two launchers do not belong together.
     """
     host, _, port = master.rpartition(":")
-    if not host or not port.isdecimal():
-        raise JoinError(f"the master address should be HOST:PORT, not {master!r}")
     deadline = time.monotonic() + seconds
     with contextlib.ExitStack() as stack:
         if rank == 0:
@@ -256,9 +254,8 @@ def _find_master(
             trouble = error
             time.sleep(_RETRY_SECONDS)
             continue
-        own = opened.getsockname()[0]
         connection = Connection(opened)
         stack.callback(connection.close)
         connection.send({"lockstep": __version__, "node": rank, "nodes": count})
-        return connection, f"[{own}]" if ":" in own else own
+        return connection, connection.own_host()
     return None, ""

@@ -30,17 +30,22 @@ def meet(cluster: Cluster, seconds: float) -> dict[int, Connection]:
     Raises JoinError when some have not come after so many seconds (on all that have), when this worker's port is
     taken, and when two workers do not belong together: another cluster, another version of lockstep, one rank twice.
     """
-    with _listen(cluster) as listener:
+    with listen_at(cluster.addresses[cluster.rank], cluster) as listener:
         if cluster.rank == 0:
             return meet_at(listener, cluster, seconds)
     return meet_at(None, cluster, seconds)
 
 
-def meet_at(listener: socket.socket | None, cluster: Cluster, seconds: float) -> dict[int, Connection]:
-    """`meet` where rank 0 listens already, the others not at all. Closes the listener."""
+def meet_at(
+    listener: socket.socket | None, cluster: Cluster, seconds: float, chief: str | None = None
+) -> dict[int, Connection]:
+    """`meet` where rank 0 listens already, the others not at all. Closes the listener.
+
+    chief is rank 0's "host:port", for the others, where the cluster has no addresses yet.
+    """
     deadline = time.monotonic() + seconds
     if listener is None:
-        return {0: _find_chief(cluster, deadline, seconds)}
+        return {0: _find_chief(cluster, chief or cluster.addresses[0], deadline, seconds)}
     with listener:
         return _gather_workers(cluster, listener, deadline, seconds)
 
@@ -50,8 +55,9 @@ def listen() -> socket.socket:
     return _server(0)
 
 
-def _listen(cluster: Cluster) -> socket.socket:
-    host, _, port = cluster.addresses[cluster.rank].rpartition(":")
+def listen_at(address: str, cluster: Cluster) -> socket.socket:
+    """A server at the port of this worker's "host:port". Raises JoinError when it is taken."""
+    host, _, port = address.rpartition(":")
     try:
         return _server(int(port))
     except ValueError as error:
@@ -77,7 +83,7 @@ def _server(port: int) -> socket.socket:
 
 
 def _introduction(cluster: Cluster) -> dict[str, Any]:
-    described = hashlib.sha256(repr(cluster.addresses).encode()).hexdigest()
+    described = hashlib.sha256(repr((cluster.size, cluster.addresses)).encode()).hexdigest()
     return {"lockstep": __version__, "cluster": described, "rank": cluster.rank}
 
 
@@ -131,7 +137,10 @@ def _admitted(cluster: Cluster, connection: Connection, messages: Any, arrived: 
     if said["lockstep"] != expected["lockstep"]:
         refusal = f"rank 0 has lockstep {expected['lockstep']}, this worker {said['lockstep']}: install the same on all"
     elif said.get("cluster") != expected["cluster"]:
-        refusal = "rank 0 has other workers in its TF_CONFIG than this worker; all need the same cluster, in one order"
+        refusal = (
+            "rank 0 knows of other workers (TF_CONFIG, WORLD_SIZE) than this worker; all need the same cluster, in one "
+            "order"
+        )
     elif rank in arrived or not 0 < rank < cluster.size:
         refusal = f"there is a rank {rank} already: two workers were started with one and the same task"
     if refusal is None:
@@ -141,7 +150,8 @@ def _admitted(cluster: Cluster, connection: Connection, messages: Any, arrived: 
 
 
 def _tell_missing(cluster: Cluster, arrived: dict[int, Connection], seconds: float) -> str:
-    missing = [f"rank {r} ({cluster.addresses[r]})" for r in range(1, cluster.size) if r not in arrived]
+    places = [f" ({address})" for address in cluster.addresses] or [""] * cluster.size
+    missing = [f"rank {r}{places[r]}" for r in range(1, cluster.size) if r not in arrived]
     text = (
         f"{len(missing)} of {cluster.size} workers did not start within {seconds:g} s: {', '.join(missing)}. "
         "LOCKSTEP_JOIN_SECONDS sets the limit."
@@ -151,8 +161,8 @@ def _tell_missing(cluster: Cluster, arrived: dict[int, Connection], seconds: flo
     return text
 
 
-def _find_chief(cluster: Cluster, deadline: float, seconds: float) -> Connection:
-    host, _, port = cluster.addresses[0].rpartition(":")
+def _find_chief(cluster: Cluster, chief: str, deadline: float, seconds: float) -> Connection:
+    host, _, port = chief.rpartition(":")
     trouble: object = "no answer"
     while time.monotonic() < deadline:
         try:
@@ -174,7 +184,7 @@ def _find_chief(cluster: Cluster, deadline: float, seconds: float) -> Connection
             raise JoinError(f"rank {cluster.rank} of {cluster.size} could not join: {answer['refused']}")
         return connection
     raise JoinError(
-        f"rank {cluster.rank} of {cluster.size} waited {seconds:g} s in vain for rank 0 at {cluster.addresses[0]} "
+        f"rank {cluster.rank} of {cluster.size} waited {seconds:g} s in vain for rank 0 at {chief} "
         f"({trouble}). LOCKSTEP_JOIN_SECONDS sets the limit."
     )
 

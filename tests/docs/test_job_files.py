@@ -121,8 +121,70 @@ def test_the_kubernetes_job_gives_every_replica_its_rank(monkeypatch: pytest.Mon
     assert ranks == list(range(count))
 
 
-def test_the_job_of_two_machines_runs_on_both(tmp_path: Path) -> None:
+def test_the_train_job_is_one_of_the_public_schema() -> None:
+    models = pytest.importorskip("kubeflow_trainer_api.models")
+    job = yaml.safe_load((JOBS / "trainjob.yaml").read_text())
+    # What the schema does not know is left out, and another type is an error.
+    assert models.TrainerV1alpha1TrainJob.from_dict(job).to_dict() == job
+
+
+def test_the_train_job_makes_one_cluster_of_its_containers(tmp_path: Path) -> None:
+    trainer = yaml.safe_load((JOBS / "trainjob.yaml").read_text())["spec"]["trainer"]
     program(tmp_path, "lockstep", f'#!/bin/sh\nexec {sys.executable} -m lockstep "$@"\n')
+    (tmp_path / "train.py").write_text(
+        "import json, os; print(len(json.loads(os.environ['TF_CONFIG'])['cluster']['worker']))"
+    )
+    # As the plugin of the operator for torchrun sets them; the machines are both this one.
+    variables = {
+        "PET_NNODES": str(trainer["numNodes"]),
+        "PET_NPROC_PER_NODE": str(trainer["numProcPerNode"]),
+        "PET_MASTER_ADDR": "127.0.0.1",
+        "PET_MASTER_PORT": str(two_free_ports()),
+    }
+    command = [*trainer["command"][:2], "--allow-unjoined", *trainer["command"][2:]]
+    containers = [
+        subprocess.Popen(
+            [str(tmp_path / command[0]), *command[1:]],
+            env=environment(tmp_path, PET_NODE_RANK=node, **variables),
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for node in "01"
+    ]
+    shown = [container.communicate(timeout=150)[0] for container in containers]
+    assert shown == ["[0] 8\n", ""]
+    assert [container.returncode for container in containers] == [0, 0]
+
+
+@pytest.mark.long
+def test_the_ray_job_trains_in_step(tmp_path: Path) -> None:
+    pytest.importorskip("ray.train")
+    results = tmp_path / "results"
+    (tmp_path / "train.py").write_text(
+        "import tensorflow as tf, lockstep\n"
+        "total = lockstep.all_reduce(tf.constant([lockstep.rank() + 1.0]), 'sum').numpy()[0]\n"
+        f"open({str(results)!r}, 'a').write(f'{{lockstep.size()}} {{total}}\\n')\n"
+    )
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"import sys; sys.path.insert(0, {str(JOBS)!r}); "
+            "import ray, ray_train; ray.init(num_cpus=2, include_dashboard=False); ray_train.main('train.py', 2)",
+        ],
+        env=environment(tmp_path),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr
+    assert results.read_text() == "2 3.0\n" * 2
+
+
+def test_the_job_of_two_machines_runs_on_both(tmp_path: Path) -> None:
+    program(tmp_path, "lockstep", f'#!/bin/sh\nshift\nexec {sys.executable} -m lockstep run --allow-unjoined "$@"\n')
     (tmp_path / "train.py").write_text(
         "import json, os; print(len(json.loads(os.environ['TF_CONFIG'])['cluster']['worker']))"
     )

@@ -87,7 +87,8 @@ def train(
         launcher = Path(sys.executable).with_name("horovodrun")
         command = [str(launcher), "--gloo", "-np", str(workers), sys.executable, *command]
     elif workers is not None:
-        command = [sys.executable, "-m", "lockstep", "run", "-n", str(workers), *command]
+        unjoined = ["--allow-unjoined"] if stand_in else []  # such scripts import npu_device
+        command = [sys.executable, "-m", "lockstep", "run", *unjoined, "-n", str(workers), *command]
     else:
         command = [sys.executable, *command]
     run(command, working_directory)

@@ -14,12 +14,15 @@ from dataclasses import replace
 import pytest
 
 from lockstep import _choice, _cluster, _rendezvous
+from lockstep._addresses import exchanged
 from lockstep._cluster import Cluster
 from lockstep._connection import Connection
 from lockstep._devices import claim_gpu, gpu_number
 from lockstep._errors import JoinError
+from lockstep._ports import free_ports
 from lockstep._rendezvous import meet
 from lockstep._slurm import expand_counts, expand_hosts
+from lockstep._torchrun import Place
 
 LAUNCHED_BY = {
     "TF_CONFIG": (
@@ -34,6 +37,15 @@ LAUNCHED_BY = {
     "horovodrun": ("horovod", {"HOROVOD_SIZE": "2", "HOROVOD_RANK": "0"}),
     "Ascend": ("npu", {"RANK_TABLE_FILE": "/table.json", "RANK_ID": "0", "RANK_SIZE": "8"}),
     "rank numbers of something else": ("single", {"RANK_ID": "0", "RANK_SIZE": "8"}),
+    "torchrun": ("tensorflow", {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}),
+    "torchrun in MPI": (
+        "mpi",
+        {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1", "OMPI_COMM_WORLD_SIZE": "4"},
+    ),
+    "torchrun of one": ("single", {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}),
+    "a master of something else": ("single", {"MASTER_ADDR": "a"}),
+    "a rank of something else": ("single", {"RANK": "3"}),
+    "a container of one": ("single", {"PET_NNODES": "1", "PET_NPROC_PER_NODE": "auto"}),
     "nothing": ("single", {}),
     "a name": ("mpi", {"LOCKSTEP_BACKEND": " MPI "}),
     "a worker": ("single", {"LOCKSTEP_JOINED_PID": "1", "OMPI_COMM_WORLD_SIZE": "4"}),
@@ -49,6 +61,7 @@ STEP = {
     "SLURM_STEP_TASKS_PER_NODE": "2,1",
 }
 OF_LAUNCHERS = ("SLURM_", "OMPI_", "PMI", "MV2_", "HOROVOD_", "RANK_", "LOCKSTEP_", "TF_CONFIG", "MPI_", "CM_")
+OF_LAUNCHERS += ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "PET_", "TORCHELASTIC_")
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +95,68 @@ def test_the_backend_fits_the_launcher(monkeypatch: pytest.MonkeyPatch, launcher
 def test_the_backend_in_a_slurm_step(monkeypatch: pytest.MonkeyPatch, more: dict[str, str], backend: str) -> None:
     set_all(monkeypatch, {**STEP, **more})
     assert _choice.choose().backend == backend
+
+
+TORCHRUN = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "complaint"),
+    [
+        ({"MASTER_PORT": ""}, "RANK, WORLD_SIZE, MASTER_ADDR say.*MASTER_PORT is not set"),
+        ({"RANK": "", "MASTER_ADDR": ""}, "RANK, MASTER_ADDR are not set"),
+        ({"WORLD_SIZE": ""}, "WORLD_SIZE is not set"),
+        ({"RANK": "4"}, "RANK 4 is not below WORLD_SIZE 4"),
+        ({"RANK": "one"}, "RANK should be a number"),
+        ({"MASTER_PORT": "0"}, "MASTER_PORT 0 is no port"),
+        ({"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "2"}, "do not fit together"),
+        ({"LOCAL_RANK": "2", "LOCAL_WORLD_SIZE": "8"}, "do not fit together"),
+        ({"TF_CONFIG": '{"cluster":{"worker":["a:1","b:1"]},"task":{"type":"worker","index":1}}'}, "unset those"),
+    ],
+)
+def test_torchruns_variables_that_do_not_fit(
+    monkeypatch: pytest.MonkeyPatch, changed: dict[str, str], complaint: str
+) -> None:
+    set_all(monkeypatch, {**TORCHRUN, **changed})
+    with pytest.raises(JoinError, match=complaint):
+        _choice.choose()
+
+
+def test_a_container_that_was_meant_for_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many processes alone would train as many models."""
+    set_all(monkeypatch, {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": "0"})
+    with pytest.raises(JoinError, match="lockstep run"):
+        _choice.choose()
+    set_all(monkeypatch, TORCHRUN)  # by torchrun
+    assert _choice.choose().backend == "tensorflow"
+
+
+def test_a_step_that_exports_some_variables_is_slurms(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {**STEP, "WORLD_SIZE": "3", "MASTER_ADDR": "node9", "MASTER_PORT": "29500"})
+    assert _choice.choose().reason.startswith("SLURM")
+    assert _choice.cluster().rank == 2
+
+
+def test_torchruns_workers_tell_each_other_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_ports(1)[0]
+    found: dict[int, Cluster] = {}
+
+    def join(rank: int, master: str, local: tuple[int, int] | None) -> None:
+        found[rank] = exchanged(Place(rank, 3, master, local))
+
+    # Rank 0 may know its own machine by another name.
+    masters = [f"localhost:{port}", f"127.0.0.1:{port}", f"127.0.0.1:{port}"]
+    threads = [threading.Thread(target=join, args=(rank, masters[rank], None), daemon=True) for rank in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert len({cluster.addresses for cluster in found.values()}) == 1
+    assert found[0].addresses[0] == f"127.0.0.1:{port}"
+    assert len(set(found[0].addresses)) == 3
+    assert [(found[r].rank, found[r].local_rank, found[r].local_size) for r in range(3)] == [
+        (r, r, 3) for r in range(3)
+    ]
 
 
 def test_a_batch_script_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +300,7 @@ def test_a_worker_of_another_cluster_is_refused() -> None:
         workers[1], addresses=(workers[0].addresses[0], workers[1].addresses[1].replace("127.0.0.1", "localhost"))
     )
     first, second = all_meet([workers[0], other], 1.5)
-    assert "other workers in its TF_CONFIG" in str(second)
+    assert "knows of other workers" in str(second)
     assert "did not start" in str(first)
 
 

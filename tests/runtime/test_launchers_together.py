@@ -13,10 +13,18 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import conftest
 import pytest
-from conftest import launch, worker_environment
+from conftest import worker_environment
 
 Script = Callable[[str], str]
+
+
+def launch(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """`lockstep run` of scripts that do without lockstep, to be quick."""
+    return conftest.launch("--allow-unjoined", *arguments, **environment)
+
+
 HEAD = """
 import json, os, sys, time
 config = json.loads(os.environ["TF_CONFIG"])
@@ -50,7 +58,7 @@ def launchers(path: str, *options: str, count: int = 2, workers: str = "2") -> I
         nodes = ["--nnodes", str(count), "--node-rank", str(node), "--master", master]
         started.append(
             subprocess.Popen(
-                [sys.executable, "-m", "lockstep", "run", "-n", workers, *nodes, *options, path],
+                [sys.executable, "-m", "lockstep", "run", "--allow-unjoined", "-n", workers, *nodes, *options, path],
                 env=worker_environment(),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -138,16 +146,16 @@ def test_an_interrupt_on_one_node_ends_all(script: Script) -> None:
     assert "node 1 was interrupted" in errors
 
 
-def test_a_node_that_never_comes() -> None:
+def test_a_node_that_never_comes(script: Script) -> None:
     nodes = ["--nnodes", "2", "--node-rank", "0", "--master", f"127.0.0.1:{free_port()}"]
-    done = launch("-n", "1", *nodes, "train.py", LOCKSTEP_JOIN_SECONDS="1")
+    done = launch("-n", "1", *nodes, script(""), LOCKSTEP_JOIN_SECONDS="1")
     assert done.returncode == 1
     assert "the launchers of nodes 1 did not come" in done.stderr
 
 
-def test_a_master_that_never_comes() -> None:
+def test_a_master_that_never_comes(script: Script) -> None:
     nodes = ["--nnodes", "2", "--node-rank", "1", "--master", f"127.0.0.1:{free_port()}"]
-    done = launch("-n", "1", *nodes, "train.py", LOCKSTEP_JOIN_SECONDS="1")
+    done = launch("-n", "1", *nodes, script(""), LOCKSTEP_JOIN_SECONDS="1")
     assert done.returncode == 1
     assert "node 1 did not reach node 0" in done.stderr
 
@@ -192,7 +200,7 @@ def test_restarts_run_out(script: Script) -> None:
 def test_an_interrupted_job_is_not_restarted(script: Script) -> None:
     path = script("print('up', flush=True); time.sleep(60)")
     with subprocess.Popen(
-        [sys.executable, "-m", "lockstep", "run", "-n", "2", "--max-restarts", "5", path],
+        [sys.executable, "-m", "lockstep", "run", "--allow-unjoined", "-n", "2", "--max-restarts", "5", path],
         env=worker_environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
