@@ -14,8 +14,9 @@ after:
 
 Leaves alone: scripts that train on one device, also under a OneDeviceStrategy; scripts that are migrated already;
 scripts on Horovod, BytePS, npu_device, or a strategy of tf.distribute's.
-Refuses: a script that uses two such ways at once; a strategy that is made out of sight; code for one NPU of which
-nothing is distributed; disabled eager execution, sessions and placeholders.
+Refuses: a script that uses two such ways at once; Keras's distribution, which TensorFlow's backend does not know; a
+strategy that is made out of sight; code for one NPU of which nothing is distributed; disabled eager execution, sessions
+and placeholders.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ def already_distributed(facts: Facts) -> Findings:
             "keep it so, or take the strategy out first",
         )
     for call in facts.tree.calls:
+        if External("keras.distribution.set_distribution") in facts.resolver.values(call.func):
+            reason = "on the TensorFlow backend this has no effect: one device trains"
+            yield Refusal(call, reason, "take it out")
         if any(isinstance(v, External) and v.path in api.GRAPH_MODE for v in facts.resolver.values(call.func)):
             yield _refuse(call, "this script runs TensorFlow 1 graphs", _PORT)
 

@@ -15,18 +15,21 @@ after:
 
 Leaves alone: scripts that enter the scope and train by `fit`, or whose steps `strategy.run` calls; a strategy that is
 handed to a function, a class or another file.
-Refuses: a strategy of which the script uses neither scope nor `run`; a loop of its own whose steps no `run` calls.
+Refuses: a strategy of which the script uses neither scope nor `run`; a loop of its own whose steps no `run` calls; a
+`fit` of a model that is made outside of every scope, as in a script where only one branch uses a strategy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts.holders import Holder
 from migrator.facts.kinds import calls
 from migrator.facts.script import Facts
+from migrator.facts.values import is_strategy
 from migrator.rule import Findings, audit
 
 _RUNNING = frozenset({"run", "experimental_run_v2", "call_for_each_replica", "experimental_run"})
@@ -40,25 +43,61 @@ _OBSERVING = frozenset({
 @audit
 def outside_strategy(facts: Facts) -> Findings:
     made = [c for c in facts.ports.strategies if any(calls(v).endswith("Strategy") for v in facts.resolver.values(c))]
-    if len(made) != 1 or not facts.trains:
+    if not made or not facts.trains:
         return
-    uses = list(_uses(facts, made[0]))
+    uses = [use for strategy in made for use in _uses(facts, strategy)]
     if any(use not in _RUNNING | _OBSERVING for use in uses):
         return
     if "scope" not in uses and not _RUNNING.intersection(uses):
         reason = "nothing is made or run under this strategy, so one device trains"
         yield _refuse(made[0], reason, "build and compile the model in `with strategy.scope():`")
-    elif not _RUNNING.intersection(uses):
-        for update in facts.training.updates:
-            if facts.training.step_class(update) is None:
-                yield _refuse(
-                    update.call, "no strategy.run calls this step", "call the function that holds it by strategy.run"
-                )
+        return
+    scopes = [body for scope in facts.ports.scopes for body in facts.training.reached_from(_block(facts, scope))]
+    for fit in (*facts.training.fits, *facts.training.batch_fits):
+        if not _is_in(facts, fit.call, scopes) and _is_made_outside(facts, fit.model, scopes):
+            reason = "the model of this call is made outside of the strategy's scope, so one device trains it"
+            yield _refuse(fit.call, reason, "build and compile it in the scope, or migrate it in a file of its own")
+    runs = [body for run in _runs(facts) for body in facts.training.reached_from(run)]
+    for update in facts.training.updates:
+        if facts.training.step_class(update) is None and not _is_in(facts, update.call, runs):
+            advice = "call the function that holds it by strategy.run"
+            yield _refuse(update.call, "no strategy.run calls this step", advice)
+
+
+def _block(facts: Facts, scope: cst.Call) -> cst.BaseSuite:
+    owner = next(o for o in facts.tree.ancestors(scope) if isinstance(o, cst.With))
+    return owner.body
+
+
+def _is_in(facts: Facts, node: cst.CSTNode, bodies: Sequence[cst.CSTNode]) -> bool:
+    return any(facts.tree.contains(body, node) for body in bodies)
+
+
+def _is_made_outside(facts: Facts, model: cst.BaseExpression, scopes: Sequence[cst.CSTNode]) -> bool:
+    """Whether every statement that makes the model is seen, and none of them runs in a scope."""
+    holders = facts.trained.of(model)
+    return bool(holders) and not any(
+        not isinstance(holder, Holder) or _is_in(facts, holder.statement, scopes) for holder in holders
+    )
+
+
+def _runs(facts: Facts) -> Iterator[cst.Call]:
+    """`strategy.run(step, …)`"""
+    for call in facts.tree.calls:
+        func = call.func
+        if (
+            isinstance(func, cst.Attribute)
+            and func.attr.value in _RUNNING
+            and any(map(is_strategy, facts.resolver.values(func.value)))
+        ):
+            yield call
 
 
 def _uses(facts: Facts, made: cst.Call) -> Iterator[str]:
     """The attributes that the script takes of the strategy; an empty name where it does anything else with it."""
     parent = facts.tree.parent[made]
+    while isinstance(parent, (cst.IfExp, cst.BooleanOperation)):
+        parent = facts.tree.parent[parent]
     if not isinstance(parent, cst.Assign) or not isinstance(parent.targets[0].target, cst.Name):
         yield ""
         return
