@@ -13,6 +13,7 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 
+from migrator.analysis.ops import rows  # noqa: E402
 from migrator.registry import all_rules  # noqa: E402
 
 
@@ -52,7 +53,27 @@ def _as_markdown(manual: str) -> str:
     return "\n".join(lines)
 
 
-PAGES = {FOLDER / "rules.md": rules_page}
+def ops_page() -> str:
+    """docs/ops.md: what the tables know of each op."""
+    parts = [
+        "# Ops",
+        "",
+        "Printed from the tables of `migrator/analysis/ops` by `make docs`. Each row is proven by `tests/analysis`:",
+        "the op on a whole batch against the op on its uneven parts, values and gradients. An op that is not here",
+        "counts as one that needs the whole batch. `last 2,1->2`: works on the last axes of its operands, so many of",
+        "each; all others are batch axes.",
+    ]
+    libraries: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for op in rows():
+        library, _, name = op.path.partition(".")
+        libraries.setdefault(library, {}).setdefault((op.kind_name, op.note), []).append(f"`{name}`")
+    for library, kinds in libraries.items():
+        parts += ["", f"## {library}", "", "| kind | ops |", "|---|---|"]
+        parts += [f"| {kind}{note and f' ({note})'} | {' '.join(names)} |" for (kind, note), names in kinds.items()]
+    return "\n".join(parts) + "\n"
+
+
+PAGES = {FOLDER / "rules.md": rules_page, FOLDER / "ops.md": ops_page}
 
 
 if __name__ == "__main__":

@@ -2,9 +2,48 @@
 
 from __future__ import annotations
 
-from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
+import re
+from collections.abc import Iterator
 
-__all__ = ["NOT_CONSTANT", "Arg", "Op", "OpCall", "lookup"]
+from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
+from migrator.analysis.ops.rows import read
+from migrator.analysis.ops.tables import keras
+from migrator.analysis.ops.tables.numpy import NUMPY, PYTHON
+from migrator.analysis.ops.tables.tensorflow import TENSORFLOW
+
+__all__ = ["NOT_CONSTANT", "TABLES", "Arg", "Op", "OpCall", "lookup", "rows"]
+
+# Where the names of each table stand.
+TABLES = (
+    ("tensorflow.", TENSORFLOW),
+    ("keras.ops.", keras.OPS),
+    ("keras.backend.", keras.BACKEND),
+    ("keras.activations.", keras.ACTIVATIONS),
+    ("keras.losses.", keras.LOSS_FUNCTIONS + keras.LOSSES),
+    ("keras.metrics.", keras.LOSS_FUNCTIONS + keras.METRICS),
+    ("keras.layers.", keras.LAYERS),
+    ("keras.regularizers.", keras.REGULARIZERS),
+    ("numpy.", NUMPY),
+    ("", PYTHON),
+)
+
+# One object under several paths; a path that is none of these is looked up as it is.
+ALIASES = (
+    (r"^tensorflow\.compat\.v2\.", "tensorflow."),
+    (r"^tensorflow\.keras\.", "keras."),
+    (r"^tf_keras\.", "keras."),
+    (r"^tensorflow\.(math|nn|linalg|signal|bitwise)\.(?=\w+$)", "tensorflow."),
+    (r"^tensorflow\.Variable\.(?=\w+$)", "tensorflow.Tensor."),
+)
+
+
+def rows() -> Iterator[Op]:
+    """All rows, in the tables' order."""
+    for prefix, table in TABLES:
+        yield from read(table, prefix)
+
+
+_ROWS = {op.path: op for op in rows()}
 
 
 def lookup(path: str) -> Op | None:
@@ -14,4 +53,9 @@ def lookup(path: str) -> Op | None:
     object as the first argument; operators as "operator.add", "operator.getitem". The row of a class is that of a
     call of its objects, with the call that made the object as `OpCall.made`.
     """
-    return None
+    found = _ROWS.get(path)
+    if found is not None:
+        return found
+    for pattern, plain in ALIASES:
+        path = re.sub(pattern, plain, path)
+    return _ROWS.get(path)

@@ -30,7 +30,8 @@ class Arg:
     `constant` is the Python literal that it is: a number, string, None, Ellipsis, tuple or list of those; a slice,
     whose bounds may be NOT_CONSTANT; a dtype as its name ("float32"), a function as its canonical path.
     `items` are those of a list or tuple of known length, whatever they are: `placement` then matters no more.
-    `many`: a list of unknown length, whose items all stand as `placement` and `rank` say.
+    `many`: a list of unknown length, whose items all stand as `placement` and `rank` say. `dtype` is None where it is
+    not known; "bool" tells a mask from positions.
     """
 
     placement: Placement = REPLICATED
@@ -38,6 +39,7 @@ class Arg:
     rank: int | None = None
     items: tuple[Arg, ...] | None = None
     many: bool = False
+    dtype: str | None = None
 
     def leaves(self) -> Iterator[Arg]:
         """The argument, or the items that it holds."""
@@ -66,12 +68,15 @@ class NeedsWhole(Exception):
 
 
 class Bound:
-    """The arguments of a call by the names of the op's parameters; remembers which ones its kind has looked at."""
+    """The arguments of a call by the names of the op's parameters; remembers which ones its kind has looked at.
 
-    def __init__(self, values: dict[str, Arg], parameters: tuple[str, ...], call: OpCall) -> None:
+    `made`: those of the call that made the object, under "*" one that the row has no name for.
+    """
+
+    def __init__(self, values: dict[str, Arg], parameters: tuple[str, ...], made: dict[str, Arg]) -> None:
         self.values = values
         self.parameters = parameters
-        self.call = call
+        self.made = made
         self._seen: set[str] = set()
 
     def get(self, *names: str) -> Arg | None:
@@ -122,13 +127,15 @@ Kind = Callable[[Bound], Arg]
 class Op:
     """A row of the tables: the op's public path, its parameters in their order, and the kind that places its result.
 
-    `note` is what a reader of the docs has to know of it.
+    `note` is what a reader of the docs has to know of it; `made` are the parameters of a class's making.
     """
 
     path: str
     parameters: tuple[str, ...]
     kind: Kind
+    kind_name: str
     note: str = ""
+    made: tuple[str, ...] = ()
 
     def place(self, call: OpCall) -> Placement:
         """The placement of the result. Of a tuple: of each of its items, or Unknown where they differ (see `infer`)."""
@@ -171,7 +178,7 @@ class Op:
         if len(ways) > 16:
             return Arg(Unknown("too many ways in which its arguments may stand"))
         results = [
-            self._result(Bound({**bound.values, **dict(zip(names, way))}, bound.parameters, bound.call)) for way in ways
+            self._result(Bound({**bound.values, **dict(zip(names, way))}, bound.parameters, bound.made)) for way in ways
         ]
         placements = [leaf.placement for result in results for leaf in result.leaves()]
         ranks = {result.rank for result in results}
@@ -180,15 +187,17 @@ class Op:
     def _bind(self, call: OpCall) -> Bound:
         """Raises NeedsWhole for an argument that the row does not name; a name for graphs is of no account."""
         values = {name: arg for name, arg in call.kwargs.items() if name != "name"}
+        making = call.made or OpCall()
+        made = {**dict(zip(self.made + ("*",) * len(making.args), making.args)), **making.kwargs}
         if self.parameters[:1] == ("*",):
-            return Bound({**{str(i): arg for i, arg in enumerate(call.args)}, **values}, self.parameters, call)
+            return Bound({**{str(i): arg for i, arg in enumerate(call.args)}, **values}, self.parameters, made)
         if len(call.args) > len(self.parameters):
             raise NeedsWhole("more arguments than its row knows")
         values.update(zip(self.parameters, call.args))
         for name in values:
             if name not in self.parameters:
                 raise NeedsWhole(f"its row does not know the argument {name}")
-        return Bound(values, self.parameters, call)
+        return Bound(values, self.parameters, made)
 
 
 def _options(arg: Arg) -> list[Arg]:

@@ -1,0 +1,156 @@
+"""Ops that compute each value from the values at its place, with NumPy's broadcasting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Callable
+
+from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
+from migrator.analysis.ops.reducing import Reduces, reduced
+from migrator.analysis.ops.terms import (
+    Term,
+    added,
+    divided,
+    known_rank,
+    moved,
+    multiplied,
+    one_layout,
+    over_ranks,
+    placed,
+    plain,
+    sharded,
+    term,
+    whole,
+)
+from migrator.analysis.placement import ALL_GATHER, ALL_REDUCE, REPLICATED, Scaled
+
+
+def _any(terms: list[Term]) -> Term:
+    return multiplied([(plain(placed(*t)), 0) for t in terms])
+
+
+def _linear(terms: list[Term]) -> Term:
+    return terms[0]
+
+
+def _selected(terms: list[Term]) -> Term:
+    """By a condition: each worker's is the same, or it selects among per-sample and whole values only."""
+    if terms[0] == (REPLICATED, 0):
+        return added(terms[1:])
+    base, power = added(terms[1:])
+    return multiplied([(plain(placed(*terms[0])), 0), (plain(base), power)])
+
+
+LAWS: dict[str, Callable[[list[Term]], Term]] = {
+    "any": _any,
+    "linear": _linear,
+    "sum": added,
+    "product": multiplied,
+    "quotient": divided,
+    "select": _selected,
+}
+
+
+@dataclass(frozen=True)
+class Elementwise:
+    """The first `arity` parameters are the operands (0: all arguments), the others the same for all values.
+
+    `strict`: it gives an answer, and no error, for shapes that do not fit, such as a part beside a whole batch.
+    """
+
+    arity: int = 1
+    law: str = "any"
+    dtype: str | None = None
+    strict: bool = False
+
+    def __call__(self, bound: Bound) -> Arg:
+        return replace(elementwise(self.operands(bound), self.law, self.strict), dtype=self.dtype)
+
+    def operands(self, bound: Bound) -> list[Arg]:
+        names = bound.parameters[: self.arity] if self.arity else list(bound.values)
+        found = [bound.get(name) for name in names]
+        return [whole(arg) for arg in found if arg is not None]
+
+
+def elementwise(operands: list[Arg], law: str, strict: bool = False) -> Arg:
+    """The result of operands that are broadcast against each other."""
+    cuts = [sharded(arg.placement) for arg in operands]
+    if not any(cuts):
+        ranks = [known_rank(arg) for arg in operands]
+        rank = None if None in ranks else max((r for r in ranks if r is not None), default=0)
+        return Arg(placed(*LAWS[law]([term(arg.placement) for arg in operands])), rank=rank)
+    if len(operands) == 1:
+        return Arg(placed(*LAWS[law]([term(operands[0].placement)])), rank=operands[0].rank)
+
+    def place(*ranks: int) -> Arg:
+        most = max(ranks)
+        terms = [
+            term(moved(arg.placement, cut.axis + most - rank) if cut else arg.placement)
+            for arg, cut, rank in zip(operands, cuts, ranks)
+        ]
+        layout = one_layout([replace(cut, axis=cut.axis + most - rank) for cut, rank in zip(cuts, ranks) if cut])
+        if strict and any(rank > most - layout.axis - 1 for cut, rank in zip(cuts, ranks) if not cut):
+            raise NeedsWhole("it compares rows of the batch with a whole value", ALL_GATHER)
+        _, power = LAWS[law](terms)
+        return Arg(placed(layout, power), rank=most)
+
+    return over_ranks(operands, place)
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Linear, unless it rounds."""
+
+    parameter: str = "dtype"
+
+    def __call__(self, bound: Bound) -> Arg:
+        value, dtype = whole(bound.data()), bound.get(self.parameter)
+        name = dtype.constant if dtype is not None and isinstance(dtype.constant, str) else None
+        kept = name is None and dtype is None
+        if not (kept or (name and "int" not in name and "bool" not in name) or _is_count(value)):
+            plain(value.placement)
+        return replace(value, constant=Arg().constant, dtype=name.rpartition(".")[2] if name else None)
+
+
+def _is_count(value: Arg) -> bool:
+    """Numbers of rows are whole."""
+    return isinstance(value.placement, Scaled) and value.placement.base == REPLICATED and value.placement.power > 0
+
+
+@dataclass(frozen=True)
+class Power:
+    """A known whole exponent keeps a power of the rows one."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        value, exponent = whole(bound.data(0)), bound.data(1)
+        base, power = term(value.placement)
+        if power and exponent.constant in (-2, -1, 1, 2) and (base == REPLICATED or sharded(base)):
+            return Arg(placed(base, power * int(exponent.constant)), rank=value.rank)
+        if exponent.constant == 1:
+            return value
+        return elementwise([value, whole(exponent)], "any")
+
+
+@dataclass(frozen=True)
+class FloorDivision:
+    """Of numbers of rows by each other it is the same on all workers only where the rows go out evenly: not assumed."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        for position in (0, 1):
+            if not sharded(bound.data(position).placement) and bound.data(position).placement != REPLICATED:
+                raise NeedsWhole("it rounds a value that is not reduced yet", ALL_REDUCE)
+        return elementwise([whole(bound.data(0)), whole(bound.data(1))], "any")
+
+
+@dataclass(frozen=True)
+class ListSum:
+    """The sum of a list of values; of one value that is no list, over axis 0."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        values = bound.data()
+        if values.items is not None:
+            start = bound.get("start")
+            return elementwise([whole(item) for item in values.items] + ([start] if start else []), "sum")
+        if values.many:
+            return replace(values, many=False)
+        return reduced(values, Reduces("sum", linear=True), 0, keepdims=False)

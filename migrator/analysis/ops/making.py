@@ -1,0 +1,101 @@
+"""Ops that make values of a shape, and those that tell one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from migrator.analysis.ops.call import Arg, Bound, NeedsWhole, literal
+from migrator.analysis.ops.moving import sizes, target
+from migrator.analysis.ops.terms import sharded, term, whole
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
+
+
+@dataclass(frozen=True)
+class Like:
+    """Zeros, ones or a fill of another value's shape."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        value = whole(bound.data())
+        return Arg(sharded(value.placement) or REPLICATED, rank=value.rank)
+
+
+@dataclass(frozen=True)
+class Makes:
+    """Values of a given shape, sharded where a size is the number of rows. `shape`: that parameter's place."""
+
+    shape: int = 0
+
+    def __call__(self, bound: Bound) -> Arg:
+        shape = target(bound, self.shape)
+        if isinstance(shape.placement, Shape) and shape.items is None:
+            return Arg(Sharded(shape.placement.axis, shape.placement.rows))
+        wanted = sizes(shape)
+        if wanted is None:
+            return Arg(REPLICATED)
+        if wanted.count(ROWS) > 1:
+            raise NeedsWhole("it makes a value for each pair of rows", "all_reduce")
+        place = Sharded(wanted.index(ROWS)) if ROWS in wanted else REPLICATED
+        return Arg(place, rank=len(wanted))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What tells sizes: "shape", "size" (all values), "length" (of axis 0), "rank"."""
+
+    what: str = "shape"
+
+    def __call__(self, bound: Bound) -> Arg:
+        value = bound.data()
+        if value.items is not None and self.what == "length":
+            return Arg(REPLICATED, constant=len(value.items), rank=0)
+        if isinstance(value.placement, Shape):
+            return Arg(REPLICATED, rank=0)
+        cut = sharded(whole(value).placement)
+        if self.what == "shape":
+            return Arg(Shape(cut.axis, cut.rows) if cut else REPLICATED, rank=1)
+        if self.what == "rank" or cut is None or (self.what == "length" and cut.axis):
+            return Arg(REPLICATED, rank=0)
+        return Arg(Partial("sum") if cut.rows == "ragged" else ROWS, rank=0)
+
+
+@dataclass(frozen=True)
+class Same:
+    """The value itself, whatever it is."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        return bound.data()
+
+
+@dataclass(frozen=True)
+class Constant:
+    """The same on all workers, whatever it is asked of: a name, a dtype, a small number."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        for name in bound.values:
+            bound.get(name)
+        return Arg(REPLICATED)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """A table of fixed size that each row adds to (`needed`: the parameter that fixes it): a sum over the workers."""
+
+    rows: int = 1
+    needed: str = ""
+
+    def __call__(self, bound: Bound) -> Arg:
+        values = [whole(arg) for arg in (bound.get(name) for name in bound.parameters[: self.rows]) if arg is not None]
+        cuts = [sharded(value.placement) for value in values]
+        fixed = bound.get(self.needed) if self.needed else None
+        if not any(cuts):
+            for value in values:
+                if term(value.placement) != (REPLICATED, 0):
+                    raise NeedsWhole("it counts values that are not reduced yet", "all_reduce")
+            return Arg(REPLICATED)
+        if None in cuts or any(v.placement != cuts[0] for v in values):
+            raise NeedsWhole("its arguments stand in different places", "all_gather")
+        if self.needed and (fixed is None or literal(fixed) is None or fixed.placement != REPLICATED):
+            raise NeedsWhole("the size of its table depends on the rows of the batch", "all_gather")
+        if cuts[0] and cuts[0].axis:
+            raise NeedsWhole("it takes axis 0 for the rows", "all_gather")
+        return Arg(Partial("sum"))

@@ -1,0 +1,535 @@
+"""Ops that lay the same values out anew, or pick some of them. All are linear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Bound, NeedsWhole, literal
+from migrator.analysis.ops.terms import (
+    added,
+    axes_in,
+    axis_in,
+    known_rank,
+    moved,
+    one_layout,
+    over_ranks,
+    placed,
+    sharded,
+    term,
+    unknown_constant,
+    whole,
+)
+from migrator.analysis.placement import ALL_GATHER, REPLICATED, ROWS, Partial, Replicated, Shape, Sharded
+
+FULL = (slice(None), slice(None, None, 1), slice(0, None), slice(0, None, 1))
+
+
+@dataclass(frozen=True)
+class Permutes:
+    """Axes in another order: `how` is "transpose", "swap", "move", "last two", or "permute" (axis 0 stays)."""
+
+    how: str = "transpose"
+
+    def __call__(self, bound: Bound) -> Arg:
+        value = whole(bound.data())
+        cut = sharded(value.placement)
+        first = literal(bound.data(1)) if len(bound.parameters) > 1 and bound.get(bound.parameters[1]) else None
+        second = literal(bound.data(2)) if self.how in ("swap", "move") else None
+        if cut and (unknown_constant(first) or unknown_constant(second)):
+            raise NeedsWhole("the order of the axes is not seen", ALL_GATHER)
+
+        def place(rank: int) -> Arg:
+            if cut is None:
+                return replace(value, rank=rank)
+            return Arg(moved(value.placement, self._order(rank, first, second).index(cut.axis)), rank=rank)
+
+        return over_ranks([value], place) if cut else value
+
+    def _order(self, rank: int, first: Any, second: Any) -> list[int]:
+        order = list(range(rank))
+        if self.how == "transpose":
+            return order[::-1] if first is None else axes_in(first, rank)
+        if self.how == "move":
+            taken = axes_in(first, rank)
+            order = [axis for axis in order if axis not in taken]
+            for place, axis in sorted(zip(axes_in(second, rank), taken)):
+                order.insert(place, axis)
+            return order
+        i, j = (-2, -1) if self.how == "last two" else (first, second)
+        i, j = axis_in(i, rank), axis_in(j, rank)
+        order[i], order[j] = order[j], order[i]
+        return order
+
+
+@dataclass(frozen=True)
+class ExpandDims:
+    def __call__(self, bound: Bound) -> Arg:
+        value = whole(bound.data())
+        axes = bound.constant(bound.parameters[1])
+
+        def place(rank: int) -> Arg:
+            new = axes_in(axes, rank + (len(axes) if isinstance(axes, (list, tuple)) else 1))
+            cut = sharded(value.placement)
+            if cut is None:
+                return Arg(value.placement, rank=rank + len(new))
+            return Arg(
+                moved(value.placement, [i for i in range(rank + len(new)) if i not in new][cut.axis]),
+                None,
+                rank + len(new),
+            )
+
+        return replace(over_ranks([value], place), constant=NOT_CONSTANT)
+
+
+@dataclass(frozen=True)
+class Squeeze:
+    """Without an axis it may take away any axis of size one but the batch's."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        value, axes = whole(bound.data()), bound.constant("axis", "axes", default=None)
+        cut = sharded(value.placement)
+        if cut is None:
+            return replace(value, rank=None)
+        if axes is None:
+            if cut.axis:
+                raise NeedsWhole("which axes it takes away is not seen", ALL_GATHER)
+            return Arg(value.placement)
+
+        def place(rank: int) -> Arg:
+            gone = axes_in(axes, rank)
+            if cut.axis in gone:
+                raise NeedsWhole("it takes the axis of the batch away", ALL_GATHER)
+            return Arg(moved(value.placement, cut.axis - sum(g < cut.axis for g in gone)), rank=rank - len(gone))
+
+        return over_ranks([value], place)
+
+
+def target(bound: Bound, position: int) -> Arg:
+    """A shape: one argument, or all that follow (`x.reshape(-1, 4)`)."""
+    if bound.parameters[position] != "*shape":
+        return bound.data(position)
+    given = [bound.data(i) for i, name in enumerate(bound.parameters) if i >= position and name in bound.values]
+    return given[0] if len(given) == 1 else Arg(items=tuple(given))
+
+
+def sizes(shape: Arg) -> list[Any] | None:
+    """The sizes that a shape gives: numbers, ROWS, NOT_CONSTANT for others that all workers share; None: not seen."""
+    if isinstance(shape.placement, Shape) and shape.items is None:
+        return None
+    items = shape.items
+    if items is None:
+        value = shape.constant
+        if value is NOT_CONSTANT:
+            return [ROWS] if shape.placement == ROWS else None
+        return list(value) if isinstance(value, (list, tuple)) else [value]
+    found = []
+    for item in items:
+        if item.placement != REPLICATED and item.placement != ROWS:
+            raise NeedsWhole("its shape is not the same on all workers")
+        found.append(ROWS if item.placement == ROWS else item.constant)
+    return found
+
+
+@dataclass(frozen=True)
+class Reshape:
+    """Rows stay one after the other where the first size is left open, or is a number of rows."""
+
+    shape: tuple[Any, ...] | None = None
+
+    def __call__(self, bound: Bound) -> Arg:
+        value = whole(bound.data())
+        cut = sharded(value.placement)
+        shape = Arg(constant=self.shape) if self.shape else target(bound, 1)
+        wanted = sizes(shape)
+        rank = None if wanted is None else len(wanted)
+        if cut is None:
+            if any(not isinstance(leaf.placement, Replicated) for leaf in shape.leaves()):
+                raise NeedsWhole("a value that is no batch gets the shape of one")
+            return Arg(value.placement, rank=rank)
+        if isinstance(shape.placement, Shape) and shape.items is None and shape.placement.axis == cut.axis == 0:
+            return Arg(moved(value.placement, 0, "ragged" if cut.rows == "ragged" else None), rank=None)
+        if wanted is None:
+            raise NeedsWhole("its shape is not seen", ALL_GATHER)
+        if cut.axis or cut.blocks > 1:
+            place = self._same_place(cut, wanted)
+        else:
+            place = next((i for i, size in enumerate(wanted) if size != 1), None)
+            if place is None or not (wanted[place] == -1 or wanted[place] == ROWS) or ROWS in wanted[place + 1 :]:
+                raise NeedsWhole("its shape fixes the number of rows, or mixes them with other values", ALL_GATHER)
+        if place is None:
+            raise NeedsWhole("its shape moves the rows of the batch", ALL_GATHER)
+        rows = cut.rows if cut.rows == "ragged" or known_rank(value) == rank == 1 else "even"
+        return Arg(moved(value.placement, place, rows), rank=rank)
+
+    def _same_place(self, cut: Sharded, wanted: list[Any]) -> int | None:
+        """Rows in several blocks stay rows as long as none is split: only flat rows are sure."""
+        return 0 if cut.axis == 0 and cut.blocks == 1 and wanted[0] == -1 else None
+
+
+@dataclass(frozen=True)
+class Joins:
+    """concat: along the batch each worker joins its own rows of each part, which then stand in blocks."""
+
+    axis: Any = 0
+    new_axis: bool = False
+
+    def __call__(self, bound: Bound) -> Arg:
+        parts = bound.data()
+        if parts.many or parts.items is None:
+            if not sharded(parts.placement):
+                return Arg(parts.placement)
+            if not self.new_axis:
+                raise NeedsWhole("how many parts it joins is not seen", ALL_GATHER)
+        items = [parts] if parts.items is None else [whole(item) for item in parts.items]
+        axis = bound.constant("axis", default=self.axis)
+        if any(isinstance(item.placement, Shape) for item in items):
+            return _joined_sizes(items)
+        cuts = [sharded(item.placement) for item in items]
+        if not any(cuts):
+            placement = placed(*added([term(item.placement) for item in items]))
+            ranks = {item.rank for item in items}
+            rank = ranks.pop() if len(ranks) == 1 else None
+            return Arg(placement, rank=None if rank is None else rank + self.new_axis, items=None)
+        if None in cuts:
+            raise NeedsWhole("it joins rows of the batch with a value that is whole", ALL_GATHER)
+        layout = one_layout([cut for cut in cuts if cut])
+        _, power = added([term(item.placement) for item in items])
+
+        def place(rank: int) -> Arg:
+            along = axis_in(axis, rank + self.new_axis)
+            if self.new_axis:
+                return Arg(placed(replace(layout, axis=layout.axis + (along <= layout.axis)), power), rank=rank + 1)
+            if along != layout.axis:
+                return Arg(placed(layout, power), rank=rank)
+            if layout.rows == "ragged" or layout.blocks > 1:
+                raise NeedsWhole("it joins rows of the batch with other rows", ALL_GATHER)
+            rows = "even" if any(cut and cut.rows != "one" for cut in cuts) else "one"
+            return Arg(placed(replace(layout, rows=rows, blocks=len(items)), power), rank=rank)
+
+        return over_ranks([replace(items[0], rank=next((i.rank for i in items if i.rank is not None), None))], place)
+
+
+def _joined_sizes(items: list[Arg]) -> Arg:
+    """`concat([tf.shape(x)[:1], [3]], 0)`: sizes again."""
+    before = 0
+    for item in items:
+        if isinstance(item.placement, Shape):
+            others = [i for i in items if i is not item]
+            if any(i.placement != REPLICATED for i in others):
+                break
+            return Arg(replace(item.placement, axis=item.placement.axis + before), rank=1)
+        value = item.constant
+        if not isinstance(value, (list, tuple)):
+            break
+        before += len(value)
+    raise NeedsWhole("it joins sizes that are not seen")
+
+
+@dataclass(frozen=True)
+class Splits:
+    """split, along another axis than the batch's, or the blocks that a concat made.
+
+    `unstack`: the axis goes. `positions`: a list says where to cut, and not how long the parts are.
+    """
+
+    unstack: bool = False
+    positions: bool = False
+
+    def __call__(self, bound: Bound) -> Arg:
+        value = whole(bound.data())
+        number = bound.get(bound.parameters[1])
+        axis = bound.constant("axis", default=0)
+        count = None if number is None or (self.unstack and number.constant is None) else literal(number)
+        length = len(count) + self.positions if isinstance(count, (list, tuple)) else count
+
+        def place(rank: int) -> Arg:
+            cut, along = sharded(value.placement), axis_in(axis, rank)
+            left = rank - self.unstack
+            if cut is None:
+                return Arg(value.placement, rank=left)
+            if along != cut.axis:
+                return Arg(moved(value.placement, cut.axis - (self.unstack and along < cut.axis)), rank=left)
+            if not self.unstack and cut.blocks > 1 and cut.blocks == count and cut.rows == "one":
+                return Arg(placed(replace(cut, blocks=1), term(value.placement)[1]), rank=left)
+            raise NeedsWhole("it takes the rows of the batch apart", ALL_GATHER)
+
+        item = over_ranks([value], place)
+        if not isinstance(length, int):
+            return replace(item, many=True)
+        return Arg(items=(item,) * length)
+
+
+@dataclass(frozen=True)
+class Tile:
+    def __call__(self, bound: Bound) -> Arg:
+        value = whole(bound.data())
+        cut, times = sharded(value.placement), sizes(bound.data(1))
+        if times is None:
+            raise NeedsWhole("how often it repeats the values is not seen", ALL_GATHER)
+        if cut is None:
+            if ROWS not in times:
+                return Arg(value.placement, rank=value.rank)
+            if value.rank == len(times) and times.count(ROWS) == 1:
+                base, power = term(value.placement)
+                if base == REPLICATED:
+                    return Arg(placed(Sharded(times.index(ROWS), "even"), power), rank=value.rank)
+            raise NeedsWhole("a value that is no batch is repeated for each row")
+        if cut.axis < len(times) and times[cut.axis] == 1 and ROWS not in times and value.rank == len(times):
+            return Arg(value.placement, rank=value.rank)
+        count = times[cut.axis] if cut.axis < len(times) else None
+        whole_axes = value.rank == len(times) and all(size != ROWS for size in times)
+        if whole_axes and isinstance(count, int) and cut.rows == "one" and cut.blocks == 1 and count > 0:
+            return Arg(placed(replace(cut, blocks=count), term(value.placement)[1]), rank=value.rank)
+        raise NeedsWhole("it repeats the rows of the batch", ALL_GATHER)
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """Each value so many times in a row. `flat`: without an axis it lays out all values in one row."""
+
+    flat: bool = True
+
+    def __call__(self, bound: Bound) -> Arg:
+        value, axis = whole(bound.data()), bound.constant("axis", default=None)
+        cut = sharded(value.placement)
+        times = bound.data(1)
+        if times.placement != REPLICATED:
+            raise NeedsWhole("how often it repeats the values is not the same on all workers")
+        if cut is None:
+            return Arg(value.placement, rank=1 if axis is None else value.rank)
+        if literal(times) is NOT_CONSTANT or not isinstance(times.constant, int):
+            raise NeedsWhole("how often it repeats each row is not seen", ALL_GATHER)
+
+        def place(rank: int) -> Arg:
+            if axis is None and (cut.axis or cut.blocks > 1):
+                raise NeedsWhole("it lays out all values in one row", ALL_GATHER)
+            along = 0 if axis is None else axis_in(axis, rank)
+            rows = "even" if along == cut.axis and cut.rows == "one" else cut.rows
+            if cut.blocks > 1 and along == cut.axis:
+                raise NeedsWhole("it repeats rows of several blocks", ALL_GATHER)
+            return Arg(moved(value.placement, cut.axis, rows), rank=1 if axis is None else rank)
+
+        return over_ranks([value], place)
+
+
+@dataclass(frozen=True)
+class Pad:
+    def __call__(self, bound: Bound) -> Arg:
+        value = whole(bound.data())
+        cut, pads = sharded(value.placement), literal(bound.data(1))
+        mode, filled = bound.get("mode"), bound.get("constant_values")
+        zeros = filled is None or filled.constant in (0, None)
+        term(value.placement)
+        if isinstance(value.placement, Partial) and not (zeros and mode is None):
+            raise NeedsWhole("it pads a value that is not reduced yet", "all_reduce")
+        if cut is None:
+            return Arg(value.placement, rank=value.rank)
+        if not isinstance(pads, (list, tuple)) or len(pads) <= cut.axis or list(pads[cut.axis] or ()) != [0, 0]:
+            raise NeedsWhole("it pads the rows of the batch", ALL_GATHER)
+        if filled is not None and filled.placement != REPLICATED:
+            raise NeedsWhole("it pads with a value that is not the same on all workers")
+        if term(value.placement)[1] and not (zeros and mode is None):
+            raise NeedsWhole("it pads values that are divided by a number of rows")
+        return Arg(value.placement, rank=value.rank)
+
+
+@dataclass(frozen=True)
+class GetItem:
+    """`x[index]` with literal, sliced and None axes; a mask along the batch leaves ragged rows."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        value, index = bound.data(0), bound.data(1)
+        if value.items is not None:
+            return self._of_list(value, index)
+        value = replace(value, many=False) if value.many else value
+        entries = list(index.items) if index.items is not None else [index]
+        if index.items is None and isinstance(index.constant, tuple):
+            entries = [Arg(constant=entry) for entry in index.constant]
+        if isinstance(value.placement, Shape):
+            return self._of_sizes(value.placement, entries)
+        literals = [_entry(entry) for entry in entries]
+        if sharded(value.placement) is None and all(entry.placement == REPLICATED for entry in entries):
+            fixed = value.rank is not None and NOT_CONSTANT not in literals
+            gone = sum(isinstance(entry, int) for entry in literals) - sum(entry is None for entry in literals)
+            return Arg(value.placement, rank=value.rank - gone if fixed and value.rank is not None else None)
+        if len(entries) == 1 and literals[0] is NOT_CONSTANT:
+            return self._by_tensor(value, entries[0])
+        if any(entry.placement != REPLICATED for entry in entries):
+            raise NeedsWhole("it picks by an index that is not the same on all workers", ALL_GATHER)
+        return over_ranks([value], lambda rank: _picked(value, literals, rank))
+
+    def _of_list(self, value: Arg, index: Arg) -> Arg:
+        assert value.items is not None
+        try:
+            found = value.items[index.constant]
+        except (TypeError, IndexError):
+            raise NeedsWhole("which item it picks is not seen") from None
+        return Arg(items=found) if isinstance(found, tuple) else found
+
+    def _of_sizes(self, shape: Shape, entries: list[Arg]) -> Arg:
+        at = _entry(entries[0]) if len(entries) == 1 else NOT_CONSTANT
+        if isinstance(at, int) and at >= 0:
+            if at != shape.axis:
+                return Arg(REPLICATED, rank=0)
+            return Arg(Partial("sum") if shape.rows == "ragged" else ROWS, rank=0)
+        if isinstance(at, slice) and not unknown_constant(at) and at.step in (None, 1):
+            start, stop = at.start or 0, at.stop
+            if start > shape.axis >= 0:
+                return Arg(REPLICATED, rank=1)
+            if stop is not None and 0 <= stop <= shape.axis:
+                return Arg(REPLICATED, rank=1)
+            if start >= 0 and (stop is None or stop > shape.axis):
+                return Arg(replace(shape, axis=shape.axis - start), rank=1)
+        if shape.axis == 0 and (at == -1 or (isinstance(at, slice) and at.start in (-1, -2) and at.stop is None)):
+            raise NeedsWhole("whether that is the number of rows depends on a rank that is not seen", "all_reduce")
+        raise NeedsWhole("which sizes it picks is not seen", "all_reduce")
+
+    def _by_tensor(self, value: Arg, index: Arg) -> Arg:
+        cut, by = sharded(value.placement), sharded(index.placement)
+        if cut and by and index.dtype == "bool" and cut.axis == by.axis == 0 and cut.blocks == by.blocks:
+            return Arg(moved(value.placement, 0, "ragged"))
+        if by and not cut and index.dtype != "bool" and index.placement == by:
+            term_base, power = term(value.placement)
+            if term_base == REPLICATED:
+                rank = None if value.rank is None or index.rank is None else value.rank - 1 + index.rank
+                return Arg(placed(by, power), rank=rank)
+        raise NeedsWhole("it picks rows of the batch by their position", ALL_GATHER)
+
+
+def _entry(arg: Arg) -> Any:
+    return tuple(_entry(item) for item in arg.items) if arg.items is not None else arg.constant
+
+
+def _picked(value: Arg, entries: list[Any], rank: int) -> Arg:
+    """Where the sharded axis comes to lie; entries are ints, slices, None, Ellipsis, or NOT_CONSTANT for an index."""
+    cut = sharded(value.placement)
+    assert cut is not None
+    used = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if Ellipsis not in entries:
+        entries = [*entries, Ellipsis]
+    source = place = 0
+    for entry in entries:
+        if entry is None:
+            place += 1
+            continue
+        step = rank - used if entry is Ellipsis else 1
+        if source <= cut.axis < source + step:
+            if entry is not Ellipsis and not (isinstance(entry, slice) and entry in FULL):
+                raise NeedsWhole("it picks rows of the batch by their position", ALL_GATHER)
+            if NOT_CONSTANT in entries:
+                raise NeedsWhole("an index may be several: where the rows come to lie is not seen", ALL_GATHER)
+            new = sum(e is None for e in entries) - sum(isinstance(e, int) for e in entries)
+            return Arg(moved(value.placement, place + cut.axis - source), rank=rank + new)
+        source += step
+        place += 0 if isinstance(entry, int) else step
+    raise NeedsWhole("it has more indices than axes")
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Rows of a table by indices. `axis`: the default; None is `batch_dims`; `flat`: None is all values in one row."""
+
+    axis: Any = 0
+    flat: bool = False
+
+    def __call__(self, bound: Bound) -> Arg:
+        table, index = whole(bound.data(0)), whole(bound.data(1))
+        axis, batch = bound.constant("axis", default=self.axis), bound.constant("batch_dims", default=0)
+        cut, by = sharded(table.placement), sharded(index.placement)
+        if not cut and not by:
+            if index.placement != REPLICATED:
+                raise NeedsWhole("its index is not the same on all workers")
+            return Arg(table.placement)
+
+        def place(rank: int, depth: int) -> Arg:
+            if axis is None and cut:
+                raise NeedsWhole("it picks among all values laid out in one row", ALL_GATHER)
+            if axis is None and self.flat:
+                rank = 1
+            along = axis_in(batch if axis is None else axis, rank)
+            if batch:
+                if cut and by and cut == by and cut.axis < batch <= along and index.placement == by:
+                    return Arg(table.placement, rank=rank + depth - 1 - batch)
+            elif by and not cut and index.placement == by:
+                base, power = term(table.placement)
+                if base == REPLICATED:
+                    return Arg(placed(replace(by, axis=by.axis + along), power), rank=rank - 1 + depth)
+            elif cut and not by and index.placement == REPLICATED and cut.axis != along:
+                return Arg(moved(table.placement, cut.axis + (depth - 1) * (cut.axis > along)), rank=rank - 1 + depth)
+            raise NeedsWhole("it picks rows of the batch by their position", ALL_GATHER)
+
+        return over_ranks([table, index], place)
+
+
+@dataclass(frozen=True)
+class GatherNd:
+    """Indices of several axes: of a whole table, or per sample with `batch_dims`."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        table, index = whole(bound.data(0)), whole(bound.data(1))
+        batch, cut, by = bound.constant("batch_dims", default=0), sharded(table.placement), sharded(index.placement)
+        if not cut and not by and index.placement == REPLICATED:
+            return Arg(table.placement)
+        if by and index.placement == by and by.axis == 0 and (cut == by if batch else table.placement == REPLICATED):
+            return over_ranks([index], lambda depth: Arg(by) if depth > 1 + batch - bool(batch) else _by_position())
+        return _by_position()
+
+
+def _by_position() -> Arg:
+    raise NeedsWhole("it picks rows of the batch by their position", ALL_GATHER)
+
+
+@dataclass(frozen=True)
+class AlongRows:
+    """take_along_axis: table and indices side by side."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        table, index = whole(bound.data(0)), whole(bound.data(1))
+        axis = bound.constant("axis", default=None)
+        cut, by = sharded(table.placement), sharded(index.placement)
+        if not cut and not by and index.placement == REPLICATED:
+            return Arg(table.placement, rank=table.rank)
+
+        def place(rank: int) -> Arg:
+            if axis is None or not cut or not by or index.placement != by or axis_in(axis, rank) == cut.axis:
+                return _by_position()
+            return Arg(placed(one_layout([cut, by]), term(table.placement)[1]), rank=rank)
+
+        return over_ranks([replace(table, rank=index.rank if table.rank is None else table.rank)], place)
+
+
+@dataclass(frozen=True)
+class Mask:
+    """boolean_mask: rows that a per-sample mask leaves are ragged."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        value, mask = whole(bound.data(0)), whole(bound.data(1))
+        axis = bound.constant("axis", default=None)
+        cut, by = sharded(value.placement), sharded(mask.placement)
+        if not cut and not by and mask.placement == REPLICATED:
+            return Arg(value.placement)
+        if cut and by and not axis and cut.axis == by.axis == 0 and cut.blocks == by.blocks and mask.placement == by:
+            return Arg(moved(value.placement, 0, "ragged"))
+        if cut and not by and axis and 0 <= cut.axis < axis and mask.placement == REPLICATED:
+            return Arg(value.placement)
+        return _by_position()
+
+
+@dataclass(frozen=True)
+class OneHot:
+    def __call__(self, bound: Bound) -> Arg:
+        value, axis = whole(bound.data()), bound.constant("axis", default=-1)
+        if not sharded(value.placement):
+            term_base, power = term(value.placement)
+            if term_base != REPLICATED or power:
+                raise NeedsWhole("it is not linear in a value that is not reduced yet", "all_reduce")
+            return Arg(REPLICATED, rank=None if value.rank is None else value.rank + 1)
+
+        def place(rank: int) -> Arg:
+            cut, new = sharded(value.placement), axis_in(-1 if axis is None else axis, rank + 1)
+            if cut is None or value.placement != cut:
+                raise NeedsWhole("its classes are no classes")
+            return Arg(moved(cut, cut.axis + (new <= cut.axis)), rank=rank + 1)
+
+        return over_ranks([value], place)

@@ -1,0 +1,1 @@
+"""The rows: data that tests/analysis proves."""
