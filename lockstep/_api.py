@@ -46,26 +46,24 @@ def barrier() -> None:
 def broadcast(values: Any, root_rank: int = 0) -> Any:
     """Give every worker the weights, or the values, of the worker root_rank.
 
-    Weights: a Keras model, layer or optimizer (Keras 3, Keras 2, tf_keras), a tf.Module or tf.Variable, or
+    Weights: a Keras model, layer or optimizer (Keras 3, Keras 2, tf_keras), a tf.Module, tf.Variable,
+    tf.train.Checkpoint or CheckpointManager, an object of the script's own class that holds such in its attributes, or
     nested lists, tuples and dicts of them. They are set in place, at once also while a tf.function is traced.
-    All variables are sent, BatchNorm statistics too, in their own dtypes. A Keras model that has no variables
-    yet, or gets more later, is synchronised the moment it gets them, before anything is computed with them. An
-    optimizer's state that does not exist yet is not sent.
-    Values: tensors, numpy arrays, numbers, bools and None, nested; of the same structure, dtypes and shapes on
-    all workers. The root's are returned, each as the kind of thing that was given.
+    All variables are sent, BatchNorm statistics and a checkpoint's counters too, in their own dtypes. A Keras model
+    or tf.Module that has no variables yet, or gets more later, is synchronised the moment it gets them, before anything
+    is computed with them; an object of another class is not followed. An optimizer's state that does not exist yet is
+    not sent.
+    Values: tensors, numpy arrays, numbers, bools, strings, bytes, paths and None, nested, also beside weights; of the
+    same structure, dtypes and shapes on all workers. The root's are returned, each as the kind of thing that was given.
 
     Returns values; what is set in place is returned as it is.
-    Raises ValueError for a root_rank that is no rank, and for a tf.Module without variables or an empty list;
-    TypeError for other objects, and for weights and values mixed; MismatchError when the workers' weights or
-    values have other shapes or dtypes.
+    Raises ValueError for a root_rank that is no rank, and for an empty list; TypeError for other objects, and for one
+    that holds nothing to send; MismatchError when the workers' weights or values have other shapes or dtypes.
     """
     if size() > 1:
-        from lockstep._scattering import are_values, broadcast_values
-        from lockstep._weights import broadcast as broadcast_weights
+        from lockstep._broadcasting import broadcast as implementation
 
-        if are_values(values):
-            return broadcast_values(values, root_rank)
-        broadcast_weights(values, root_rank)
+        return implementation(values, root_rank)
     return values
 
 
@@ -216,23 +214,33 @@ def distributed_optimizer(optimizer: Any, reduction: str = "mean") -> Any:
     return implementation(optimizer, reduction)
 
 
-def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, drop_remainder: bool = False) -> tuple[Any, int]:
+def shard_and_rebatch_dataset(
+    dataset: Any, global_batch_size: int, drop_remainder: bool = False, loss: str = "mean"
+) -> tuple[Any, int]:
     """Give each worker its share of a dataset of single, not yet batched samples.
 
-    Returns (dataset, local_batch_size): the samples i with i % size() == rank(), and global_batch_size /
-    size(). Every worker gets equally many samples, so equally many steps. Where size() does not divide their
-    number, the first samples of the dataset (of the last group, where the number is unknown) come once more;
-    with drop_remainder=True the last samples are left out instead, which keeps the number of full batches
-    that one process has. A cardinality that was known stays known.
+    Returns (dataset, local_batch_size). Where size() divides both the number of samples (or there is no end of them)
+    and global_batch_size, a worker gets the samples i with i % size() == rank(). Elsewhere the batches are cut where
+    the pipeline makes them, by batch(local_batch_size), padded_batch, ragged_batch or bucket_by_sequence_length: each
+    of them is made as large as in one process, and each worker keeps its part, as with shard_batches.
+    drop_remainder: what the script gives to its batch; the cut is exact either way.
+    loss: as for shard_batches.
 
-    Raises ValueError when global_batch_size is not divisible by size() and for a dataset that was cut before,
-    TypeError for what is no tf.data.Dataset, MismatchError when the workers' random states would shuffle differently.
+    Raises ValueError for a batch of no rows, for a dataset that was cut before, and when batches are made in other
+    ways where the samples do not come out even; TypeError for what is no tf.data.Dataset, MismatchError when the
+    workers' random states would shuffle differently.
     """
+    _check_loss(loss)
     if size() == 1:
         return dataset, global_batch_size
     from lockstep._datasets import shard_and_rebatch_dataset as implementation
 
-    return implementation(dataset, global_batch_size, drop_remainder)
+    return implementation(dataset, global_batch_size, loss)
+
+
+def _check_loss(loss: str) -> None:
+    if loss not in ("mean", "sum", "gather"):
+        raise ValueError(f'loss must be "mean", "sum" or "gather", not {loss!r}')
 
 
 def shard_batches(dataset: Any, loss: str = "mean") -> Any:
@@ -241,16 +249,16 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     dataset: a tf.data.Dataset of batches (dense, ragged and sparse tensors, nested), a Keras Sequence or
     PyDataset, a generator, or another iterable of batches of arrays. All workers must produce the same batches in
     the same order.
-    loss: how the loss puts the samples of a batch together, "mean" or "sum" (also a sum that is divided by a
-    constant). Rank r gets the rows from m*r//N to m*(r+1)//N of a batch of m rows. Only where N does not divide m
-    and the loss is a mean, a batch is cut into fewer, equal parts, gcd(m, N) of them, and several workers compute the
-    same part: only so is the mean over the workers that over the batch.
+    loss: how the loss puts the samples of a batch together: "mean", "sum" (also a sum that is divided by a
+    constant), or "gather" (it is computed from the gathered rows of all workers). Rank r gets the rows from m*r//N to
+    m*(r+1)//N of a batch of m rows. Only where N does not divide m and the loss is a mean, a batch is cut into fewer,
+    equal parts, gcd(m, N) of them, and several workers compute the same part: only so is the mean over the workers
+    that over the batch.
 
     Raises TypeError for what holds no batches, ValueError for another loss and for what was cut before,
     MismatchError when the workers' random states differ.
     """
-    if loss not in ("mean", "sum"):
-        raise ValueError(f'loss must be "mean" or "sum", not {loss!r}')
+    _check_loss(loss)
     if size() == 1:
         return dataset
     from lockstep._batches import shard_batches as implementation
@@ -263,16 +271,16 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
 
     values: what shard_arrays takes, and tensors in a tf.function; all with the global batch's m rows along the first
     axis, the same on all workers. One value comes back alone, several as a list; None passes through.
-    loss: how the loss puts the rows together, "mean" or "sum" (also a sum that is divided by a constant). Rank r gets
-    the rows i with i % N == r. Only where N does not divide m and the loss is a mean, the batch is dealt out into
-    fewer, equal parts, gcd(m, N) of them, and several workers compute the same part: only so is the mean over the
-    workers that over the batch.
+    loss: how the loss puts the rows together: "mean", "sum" (also a sum that is divided by a constant), or "gather" (it
+    is computed from the gathered rows of all workers). Rank r gets the rows i with i % N == r; with "gather" those
+    from m*r//N to m*(r+1)//N, which come back in the order of the batch. Only where N does not divide m and the loss
+    is a mean, the batch is dealt out into fewer, equal parts, gcd(m, N) of them, and several workers compute the same
+    part: only so is the mean over the workers that over the batch.
 
     Raises ValueError for unequal numbers of rows, another loss, and what was cut before, TypeError for what has no
     rows, and outside of tf.function MismatchError when the workers' random states differ.
     """
-    if loss not in ("mean", "sum"):
-        raise ValueError(f'loss must be "mean" or "sum", not {loss!r}')
+    _check_loss(loss)
     if size() == 1:
         return values[0] if len(values) == 1 else list(values)
     from lockstep._batch import shard_batch as implementation
@@ -288,12 +296,12 @@ def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | 
     validation_split: what `fit` will be given; the share is arranged so that fit's cut separates the worker's
     share of the global training part from its share of the global validation part.
     batch_size: the global batch size of the `fit` that trains on the share. With it, workers may get a sample more or
-    less than others, such that all make as many steps as one process, and `fit` weighs the last batch by its rows.
-    Only where that batch has fewer samples than there are workers, some of them come more than once. Without it
-    all workers get equally many samples; where size() does not divide, the first ones come once more.
+    less than others, such that all make as many steps as one process, and `fit` weighs each batch by the rows that
+    count in it. Where size() does not divide it, several workers get the same share, and the first of them counts.
+    Without it all workers get equally many samples; where size() does not divide, the first ones come once more.
 
-    Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), a batch_size that
-    size() does not divide, and what was cut before; TypeError for what cannot be split by samples, MismatchError
+    Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), a batch_size
+    of no rows, and what was cut before; TypeError for what cannot be split by samples, MismatchError
     when the workers' arrays differ.
     """
     if size() == 1:
@@ -304,9 +312,11 @@ def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | 
 
 
 def local_batch_size(global_batch_size: int) -> int:
-    """Each worker's part of the global batch, global_batch_size / size().
+    """How many rows of a full global batch each worker computes.
 
-    Raises ValueError, naming both numbers and the nearest sizes that divide, when it is no integer.
+    global_batch_size / size(); where that is no integer, global_batch_size / gcd(global_batch_size, size()): then
+    several workers compute the same part, and a warning names the nearest sizes that divide. Raises ValueError for
+    what is no positive integer.
     """
     return global_batch_size if size() == 1 else _local_batch_size(global_batch_size, size())
 

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep._agreement import agree
-from lockstep._batch_size import local_batch_size
+from lockstep._batch_size import local_batch_size, number_of_parts
 from lockstep._cuts import note_cut, refuse_cut
 from lockstep._random_state import note_arrays
 from lockstep._row_weights import note_uneven_share
@@ -38,13 +38,20 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
         )
     if lengths:
         agree("shard_arrays", _fingerprint(leaves, lengths[0]), _ADVICE)
-        size = backend().size
-        local = None if batch_size is None else local_batch_size(batch_size, size)
-        if local is not None and not splits_evenly(lengths[0], size, validation_split, local):
-            note_uneven_share()
-        indices = share_of(lengths[0], backend().rank, size, validation_split, local)
+        rank, parts = backend().rank, backend().size
+        local = None
+        if batch_size is not None:
+            local, parts = local_batch_size(batch_size, parts), number_of_parts(batch_size, parts)
+            rank = rank * parts // backend().size
+        indices = share_of(lengths[0], rank, parts, validation_split, local)
         arrays = tuple(take(array, indices) for array in arrays)
-        note_cut("shard_arrays", [leaf for array in arrays for leaf in leaves_of(array)])
+        leaves = [leaf for array in arrays for leaf in leaves_of(array)]
+        note_cut("shard_arrays", leaves)
+        training = _keras_split(lengths[0], validation_split)
+        if local is not None and (training % parts or parts < backend().size):
+            # Of those that have the same share, the first rank counts.
+            counts = backend().rank % (backend().size // parts) == 0
+            note_uneven_share(leaves, len(range(rank, training, parts)) if counts else 0)
         note_arrays()
     return arrays[0] if len(arrays) == 1 else list(arrays)
 
@@ -66,24 +73,13 @@ def share_of(
     return np.concatenate([share, _cyclic(training, validation, rank, size, local_validation)])
 
 
-def splits_evenly(samples: int, size: int, validation_split: float, local_batch: int) -> bool:
-    """Whether all ranks' training shares have one length."""
-    training = _keras_split(samples, validation_split)
-    return len({len(_training_share(training, rank, size, local_batch)) for rank in (0, size - 1)}) == 1
-
-
 def _training_share(samples: int, rank: int, size: int, local_batch: int | None) -> np.ndarray[Any, Any]:
     if local_batch is None:
         return _cyclic(0, samples, rank, size, math.ceil(samples / size))
+    share = np.arange(rank, samples, size, dtype=np.int64)
     last = samples % (local_batch * size)
-    full = samples - last
-    if last == 0 or last >= size:
-        return np.arange(rank, samples, size, dtype=np.int64)
-    # Every rank needs a row of the last batch, for a step without one has no gradient. All its samples come equally
-    # often where the local batch has room for that.
-    slots = math.ceil(size / last) * last if local_batch > 1 else size
-    length = len(range(rank, slots, size))
-    return np.concatenate([_cyclic(0, full, rank, size, full // size), _cyclic(full, last, rank, size, length)])
+    # Every rank needs a row of the last batch, for a step without one has no gradient; one too many does not count.
+    return share if last == 0 or rank < last else np.append(share, samples - last + rank % last)
 
 
 def _keras_split(samples: int, validation_split: float) -> int:

@@ -8,13 +8,13 @@ compute the same part. For a loss that is a sum, every row must count once, and 
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from lockstep._arrays import leaves_of, take
+from lockstep._batch_size import number_of_parts, say_what_it_costs
 from lockstep._cuts import note_cut, refuse_cut
 from lockstep._random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep._world import backend
@@ -27,10 +27,14 @@ _calls = itertools.count(1)
 def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     leaves = [leaf for value in values for leaf in leaves_of(value)]
     refuse_cut("shard_batch", leaves)
-    if tf.executing_eagerly() and leaves and _is_to_be_checked(next(_calls)):
-        agree_on_dataset_order("shard_batch")
-        agree_on_host_order("shard_batch")
     lengths = {length for length in map(_length, leaves) if length is not None}
+    if tf.executing_eagerly() and leaves:
+        call = next(_calls)
+        if _is_to_be_checked(call):
+            agree_on_dataset_order("shard_batch")
+            agree_on_host_order("shard_batch")
+        if call == 1 and loss == "mean":
+            say_what_it_costs(min(lengths), backend().size)
     if len(lengths) > 1:
         raise ValueError(
             f"lockstep.shard_batch: the values of one call must have equally many rows, not {sorted(lengths)}"
@@ -50,10 +54,13 @@ def _is_to_be_checked(call: int) -> bool:
 def _own_rows(rows: Any, loss: str) -> Any:
     """The indices of this rank's rows, of so many: every `parts`-th."""
     rank, size = backend().rank, backend().size
+    if loss == "gather":
+        first, end = rows * rank // size, rows * (rank + 1) // size
+        return np.arange(first, end) if isinstance(rows, int) else tf.range(first, end)
     if isinstance(rows, int):
-        parts = size if loss == "sum" else math.gcd(rows, size)
+        parts = size if loss == "sum" else number_of_parts(rows, size)
         return np.arange(rank * parts // size, rows, parts)
-    by_remainder = [math.gcd(remainder, size) for remainder in range(size)]
+    by_remainder = [number_of_parts(remainder, size) for remainder in range(size)]
     parts = tf.constant(size) if loss == "sum" else tf.gather(tf.constant(by_remainder), rows % size)
     return tf.range(rank * parts // size, rows, parts)
 

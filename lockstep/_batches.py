@@ -11,15 +11,14 @@ the same part. For a loss that is a sum, every row must count once, so it is cut
 from __future__ import annotations
 
 import inspect
-import math
 import types
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from lockstep._batch_size import number_of_parts, say_what_it_costs
 from lockstep._cuts import note_cut, refuse_cut
 from lockstep._random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep._world import backend
@@ -31,7 +30,7 @@ class _Cut:
     def __init__(self, loss: str) -> None:
         self._rank, self._size = backend().rank, backend().size
         self._repeats = loss == "mean"
-        self._parts_by_remainder = [math.gcd(rows, self._size) for rows in range(self._size)]
+        self._parts_by_remainder = [number_of_parts(rows, self._size) for rows in range(self._size)]
 
     def __call__(self, rows: Any) -> tuple[Any, Any]:
         """The first row and the one behind the last, of `rows` rows: an int or an integer tensor."""
@@ -58,8 +57,10 @@ def _share(batches: Any, loss: str) -> Any:
     cut = _Cut(loss)
     if isinstance(batches, tf.data.Dataset):
         agree_on_dataset_order("shard_batches")
-        _warn_of_size(batches, loss)
-        return _shard_dataset(batches, cut)
+        if loss == "mean":
+            for rows in _known_sizes(batches):
+                say_what_it_costs(rows, backend().size)
+        return shard_dataset(batches, loss)
     if isinstance(batches, (str, bytes, dict, np.ndarray)) or tf.is_tensor(batches):
         raise TypeError(
             "lockstep.shard_batches takes a tf.data.Dataset, a Keras Sequence or another iterable of "
@@ -75,22 +76,21 @@ def _share(batches: Any, loss: str) -> Any:
     return IterableShare(batches, cut)
 
 
-def _warn_of_size(dataset: Any, loss: str) -> None:
-    """Say that workers repeat each other's work where every batch is known to do without a remainder."""
-    size = backend().size
+def _known_sizes(dataset: Any) -> set[int]:
+    """The rows of a full batch, where the batches say or what made them does."""
     shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(dataset.element_spec)]
-    sizes = {shape[0] for shape in shapes if shape is not None and shape.rank}
-    for rows in sizes - {None}:
-        if loss == "mean" and rows % size:
-            warnings.warn(
-                f"lockstep.shard_batches: batches of {rows} rows do not split evenly over {size} workers, so "
-                f"they are cut into {math.gcd(rows, size)} and several workers compute the same part; a batch size "
-                f"that is a multiple of {size} makes training faster",
-                stacklevel=5,
-            )
+    sizes = {shape[0] for shape in shapes if shape is not None and shape.rank} - {None}
+    while not sizes and dataset is not None:
+        if hasattr(dataset, "_batch_size"):
+            sizes = {int(tf.get_static_value(dataset._batch_size))}
+        dataset = next(iter(dataset._inputs()), None)
+    return sizes
 
 
-def _shard_dataset(dataset: Any, cut: _Cut) -> Any:
+def shard_dataset(dataset: Any, loss: str) -> Any:
+    """A tf.data.Dataset of batches, cut; whoever calls this has made sure that all ranks' batches agree."""
+    cut = _Cut(loss)
+
     def own_rows(*element: Any) -> Any:
         batch = element if type(dataset.element_spec) is tuple else element[0]
         return tf.nest.map_structure(lambda component: _rows_of_tensor(component, cut), batch)

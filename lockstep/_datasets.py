@@ -1,6 +1,7 @@
 """shard_and_rebatch_dataset: each rank its share of a tf.data pipeline of single samples.
 
-Element i goes to rank i % N, so that the ranks' k-th local batches together are the k-th global batch.
+Element i goes to rank i % N, so that the ranks' k-th local batches together are the k-th global batch. That holds
+where N divides both the number of samples and the global batch; elsewhere the batches are cut, not the samples.
 """
 
 from __future__ import annotations
@@ -9,46 +10,49 @@ from typing import Any
 
 import tensorflow as tf
 
-from lockstep._batch_size import local_batch_size
+from lockstep._batch_size import local_batch_size, number_of_parts, warn_at_script
 from lockstep._cuts import note_cut, refuse_cut
+from lockstep._deferred_cut import defer_cut
 from lockstep._random_state import agree_on_dataset_order
 from lockstep._world import backend
 
 
-def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, drop_remainder: bool) -> tuple[Any, int]:
+def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, loss: str) -> tuple[Any, int]:
     if not isinstance(dataset, tf.data.Dataset):
         raise TypeError(
             "lockstep.shard_and_rebatch_dataset takes a tf.data.Dataset of single samples, not "
             f"{type(dataset).__name__}; for other iterables of batches there is lockstep.shard_batches"
         )
     refuse_cut("shard_and_rebatch_dataset", [dataset])
-    local = local_batch_size(global_batch_size, backend().size)
+    size = backend().size
+    local = local_batch_size(global_batch_size, size)
     agree_on_dataset_order("shard_and_rebatch_dataset")
-    share = _shard(dataset, backend().rank, backend().size, drop_remainder)
+    if _comes_out_even(dataset, global_batch_size, size):
+        share = dataset.shard(size, backend().rank)
+    else:
+        share = defer_cut(dataset, number_of_parts(global_batch_size, size), loss)
     note_cut("shard_and_rebatch_dataset", [share])
     return share, local
 
 
-def _shard(dataset: Any, rank: int, size: int, drop_remainder: bool) -> Any:
-    """Every size-th element from the rank-th on; the same number of elements on all ranks."""
+def _comes_out_even(dataset: Any, global_batch_size: int, size: int) -> bool:
+    """Whether all ranks get equally many samples of each batch; says what it costs if not."""
     count = int(tf.data.experimental.cardinality(dataset))
+    if global_batch_size % size:
+        return False  # which has been said
+    if count == tf.data.experimental.INFINITE_CARDINALITY or (count >= 0 and count % size == 0):
+        return True
     if count == tf.data.experimental.UNKNOWN_CARDINALITY:
-        return _shard_uncounted(dataset, rank, size, drop_remainder)
-    if count == tf.data.experimental.INFINITE_CARDINALITY or count % size == 0:
-        return dataset.shard(size, rank)
-    if drop_remainder:
-        return dataset.take(count // size * size).shard(size, rank)
-    total = -(-count // size) * size
-    return dataset.repeat(-(-total // count)).take(total).shard(size, rank)
-
-
-def _shard_uncounted(dataset: Any, rank: int, size: int, drop_remainder: bool) -> Any:
-    """Groups of `size` elements, of which each rank takes one; a last, short group is gone through again
-    from its beginning. Windows, not batches: the elements may have different shapes."""
-
-    def own_element(*group: Any) -> Any:
-        windows = group if type(dataset.element_spec) is tuple else group[0]
-        elements = windows if isinstance(windows, tf.data.Dataset) else tf.data.Dataset.zip(windows)
-        return elements.repeat().skip(rank).take(1)
-
-    return dataset.window(size, drop_remainder=drop_remainder).flat_map(own_element)
+        why = "it is not known how many samples there are"
+        advice = (
+            f"If {size} divides their number n, dataset.apply(tf.data.experimental.assert_cardinality(n)) before the "
+            "cut lets each worker prepare its own."
+        )
+    else:
+        why = f"{count} samples do not split evenly over {size} workers"
+        below = count // size * size
+        advice = f"The nearest numbers that divide: {below} and {below + size}."
+    warn_at_script(
+        f"lockstep: {why}, so every worker prepares all samples and trains on its part of each batch. {advice}"
+    )
+    return False

@@ -11,6 +11,7 @@ from lockstep import _consistency, _row_weights
 from lockstep._reduction import all_reduce
 from lockstep._statistics import moving_statistics
 from lockstep._variables import assign, values_of
+from lockstep._weights import send_before_update
 from lockstep._world import backend
 
 
@@ -22,6 +23,7 @@ def reduce_in_step(values: Any, reduction: str, updated: Sequence[Any] = ()) -> 
     been written in the step's forward pass, and their mean over the ranks is what one process would have written
     (of the variance, all but the part that lies between the ranks' means).
     """
+    send_before_update()
     _consistency.compare_weights(updated)
     if reduction not in ("mean", "sum"):
         return all_reduce(values, reduction)

@@ -30,6 +30,12 @@ def in_use(*witnesses: Any) -> Any:
     return tf.keras
 
 
+def all_loaded() -> list[Any]:
+    """Every Keras that a model of this process may come from."""
+    loaded = [sys.modules.get("keras"), sys.modules.get("tf_keras"), tf.keras]
+    return [keras for keras in loaded if hasattr(keras, "Model")]
+
+
 def _roots(value: Any) -> list[str]:
     return [cls.__module__.split(".")[0] for cls in type(value).__mro__ if cls is not object]
 

@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from lockstep import _keras
 from lockstep._agreement import agree
+from lockstep._broadcasting import broadcast
+from lockstep._checkpoints import create_state
 from lockstep._reduction import all_reduce
 from lockstep._variables import variables_of
-from lockstep._weights import broadcast
 from lockstep._world import backend
 
 _ADVICE = (
@@ -44,7 +45,7 @@ def go_on_from_chief(model: Any) -> None:
     if backend().rank != 0:
         state.back_up = state.delete_backup = _leave_to_chief
     if model.built:
-        _create_state(model.optimizer, model.trainable_variables)
+        create_state(model.optimizer, model.trainable_variables)
     else:
         agree("BackupAndRestore", f"restored epoch {int(state._ckpt_saved_epoch)}", _ADVICE)
     counters = [getattr(state, name, None) for name in ("_ckpt_saved_epoch", "_ckpt_saved_batch")]
@@ -54,9 +55,3 @@ def go_on_from_chief(model: Any) -> None:
 
 def _leave_to_chief(*args: Any, **kwargs: Any) -> None:
     return None
-
-
-def _create_state(optimizer: Any, variables: Any) -> None:
-    """The slots of an optimizer of Keras 2, which take what was restored for them as they come into being."""
-    create = getattr(optimizer, "_create_all_weights", None) or optimizer.build
-    create(variables)

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from lockstep._agreement import compare_calls, describe, tell
 from lockstep._leaves import Leaf, to_leaf
+from lockstep._texts import is_text, read, written
 from lockstep._variables import storage
 from lockstep._world import backend, check_root
 
@@ -39,24 +40,34 @@ def scatter(values: Any, root_rank: int) -> Any:
     return _unpack(plan, lambda leaf: next(parts))
 
 
-def are_values(values: Any) -> bool:
-    """Whether these are tensors, arrays and numbers, which cannot be changed in place, and no variables or models."""
-    leaves = [leaf for leaf in tf.nest.flatten(values) if leaf is not None]
-    plain = (int, float, complex, np.generic, np.ndarray)
-    return bool(leaves) and all(
-        isinstance(leaf, plain) or (tf.is_tensor(leaf) and storage(leaf) is None) for leaf in leaves
-    )
+def is_value(value: Any) -> bool:
+    """Whether this is a tensor, array, number or text, which cannot be changed in place, and no variable or model."""
+    if value is None or is_text(value) or isinstance(value, (int, float, complex, np.generic, np.ndarray)):
+        return True
+    return tf.is_tensor(value) and storage(value) is None
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def broadcast_values(values: Any, root_rank: int) -> Any:
+def broadcast_values(values: list[Any], root_rank: int) -> list[Any]:
+    """The root's values, each as the kind of thing that was given."""
     check_root(root_rank)
-    leaves = [to_leaf(value, "broadcast") for value in tf.nest.flatten(values)]
+    texts = [value for value in values if is_text(value)]
+    call = f"broadcast(root_rank={root_rank})"
+    leaves = [to_leaf(value, "broadcast") for value in values if not is_text(value)]
     if any(leaf.kind == "slices" for leaf in leaves):
         raise TypeError("lockstep.broadcast: IndexedSlices cannot be broadcast; tf.convert_to_tensor makes them dense")
-    compare_calls(f"broadcast(root_rank={root_rank})", describe([leaf.tensor for leaf in leaves]), _BROADCAST_ADVICE)
-    sent = [leaf.restore(tensor) for leaf, tensor in zip(leaves, _of_root(leaves, root_rank))]
-    return tf.nest.pack_sequence_as(values, sent)
+    if leaves:
+        compare_calls(call, describe([leaf.tensor for leaf in leaves]), _BROADCAST_ADVICE)
+    sent = iter([leaf.restore(tensor) for leaf, tensor in zip(leaves, _of_root(leaves, root_rank))])
+    read_texts = iter(_texts_of_root(texts, call, root_rank))
+    return [next(read_texts) if is_text(value) else next(sent) for value in values]
+
+
+def _texts_of_root(texts: list[Any], call: str, root_rank: int) -> list[Any]:
+    if not texts:
+        return []
+    said = tell(f"{call} of {len(texts)} texts", json.dumps([written(text) for text in texts]), _BROADCAST_ADVICE)
+    return [read(sent, like) for sent, like in zip(json.loads(said[root_rank]), texts)]
 
 
 def own_rows(tensor: Any, function: str) -> Any:

@@ -10,6 +10,7 @@ computed with them. Nothing is attached to the model itself, so it is saved, cop
 from __future__ import annotations
 
 import functools
+import gc
 import weakref
 from typing import Any
 
@@ -17,7 +18,9 @@ import tensorflow as tf
 
 from lockstep import _keras
 from lockstep._agreement import agree, describe
+from lockstep._checkpoints import create_restored_state
 from lockstep._errors import LockstepError
+from lockstep._holders import modules_in, owners_in
 from lockstep._noise import noise_states, own_state
 from lockstep._variables import has_value, layer_class, storage, variables_of
 from lockstep._world import backend, check_root
@@ -36,6 +39,9 @@ class _Followed:
 
 
 _followed: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
+# Python frees what nobody holds at another moment on each rank; what all ranks reduce must not depend on that.
+_held: list[Any] = []
+_modules: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
 _loose: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # variables and modules, by id
 _extended: set[type] = set()
 # A variable that is made while a function is traced has no value before the trace is over; then the function
@@ -44,29 +50,37 @@ _some_lack_values = False
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def broadcast(values: Any, root_rank: int) -> None:
+def broadcast(values: list[Any], root_rank: int) -> None:
+    """Of models, layers, optimizers, variables, and of what holds such: modules, checkpoints, objects of the script."""
     check_root(root_rank)
-    owners = _owners(values)
-    variables: dict[int, Any] = {}
+    owners = owners_in(values)
+    for value in values:
+        if not owners_in(value) and not modules_in(value):
+            raise TypeError(
+                "lockstep.broadcast takes models, layers, optimizers, tf.Modules, checkpoints, variables, objects that "
+                f"hold such in their attributes, and values; {type(value).__name__} holds none: give it the variables "
+                "that it uses"
+            )
+    create_restored_state(values)
     for owner in owners:
-        its_variables = variables_of(owner)
-        variables.update((id(variable), variable) for variable in its_variables)
         if layer_class(owner) is not None:
             _follow(owner, root_rank)
-            continue
-        _loose[id(owner)] = owner
-        if not its_variables and isinstance(owner, tf.Module) and not _is_optimizer(owner):
-            raise ValueError(
-                f"lockstep.broadcast: {type(owner).__name__} has no variables yet, and lockstep cannot see "
-                "when it gets them. Call it once on a batch first, then broadcast it."
-            )
-    if not owners:
+        else:
+            _loose[id(owner)] = owner
+    if any(layer_class(owner) is not None for owner in owners):
+        _held.clear()
+        gc.collect()
+        _held.extend(_followed)
+    if not values:
         raise ValueError("lockstep.broadcast: nothing to broadcast, the list holds no variables")
+    variables = {id(variable): variable for owner in owners for variable in variables_of(owner)}
     ready = [variable for variable in variables.values() if has_value(variable)]
     _send(ready, root_rank, [owner for owner in owners if layer_class(owner) is not None])
     for owner in owners:
         if layer_class(owner) is not None:
             _mark_sent(owner)
+    for module in modules_in(values):
+        _follow_module(module, root_rank, variables)
 
 
 def followed_layers() -> list[Any]:
@@ -80,19 +94,6 @@ def broadcast_variables() -> list[Any]:
     noise = {id(state) for layer in list(_followed) for state in noise_states(layer)}
     variables = [variable for owner in [*_followed, *_loose.values()] for variable in variables_of(owner)]
     return [variable for variable in variables if id(variable) not in noise]
-
-
-def _owners(values: Any) -> list[Any]:
-    """The models, optimizers, modules and variables in nested lists, tuples and dicts."""
-    if isinstance(values, dict):
-        return [owner for value in values.values() for owner in _owners(value)]
-    if isinstance(values, (list, tuple)):
-        return [owner for value in values for owner in _owners(value)]
-    return [] if values is None else [values]
-
-
-def _is_optimizer(owner: Any) -> bool:
-    return hasattr(owner, "apply_gradients")
 
 
 def _send(variables: list[Any], root_rank: int, layers: list[Any]) -> None:
@@ -177,10 +178,83 @@ def check_all_sent() -> None:
             )
 
 
+def _follow_module(module: Any, root_rank: int, sent: dict[int, Any]) -> None:
+    """Send what a tf.Module gets later as soon as it has it: its own attributes, and those of what it holds."""
+    _modules[module] = _Followed(root_rank, is_built=True)
+    _modules[module].sent.update(sent)
+    _extend_modules()
+    for part in (module, *module.submodules):
+        for cls in type(part).__mro__:
+            if "__call__" in vars(cls) and issubclass(cls, tf.Module) and layer_class(part) is None:
+                _extend_call(cls)
+
+
+@functools.cache
+def _extend_modules() -> None:
+    set_attribute: Any = tf.Module.__setattr__
+
+    @functools.wraps(set_attribute)
+    def __setattr__(module: Any, name: str, value: Any) -> None:  # noqa: N807
+        set_attribute(module, name, value)
+        if len(_modules) and (isinstance(value, tf.Module) or owners_in(value)):
+            _send_new()
+
+    tf.Module.__setattr__ = __setattr__
+
+
+@functools.cache
+def _extend_call(cls: Any) -> None:
+    call = cls.__call__
+
+    @functools.wraps(call)
+    def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        if _some_lack_values:  # of a function's first trace, which TensorFlow has made by the second one
+            _send_new()
+        return call(module, *args, **kwargs)
+
+    cls.__call__ = __call__
+
+
+def send_before_update() -> None:
+    """Called where gradients are reduced: send what came into being without being noticed.
+
+    Raises LockstepError where that is too late, since the gradients were computed with it.
+    """
+    if not len(_modules):
+        return
+    if tf.executing_eagerly():
+        for module, followed in list(_modules.items()):
+            late = [v for v in _variables_in(module) if id(v) not in followed.sent and has_value(v)]
+            if late:
+                raise LockstepError(
+                    f"{type(module).__name__} got {len(late)} variables after lockstep.broadcast which the workers "
+                    "never synchronised. Call it once on a batch before lockstep.broadcast."
+                )
+    _send_new()
+
+
+def _variables_in(module: Any) -> list[Any]:
+    return [variable for owner in owners_in(module) for variable in variables_of(owner)]
+
+
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def _send_new() -> None:
     global _some_lack_values
     _some_lack_values = False
+    for module, followed in list(_modules.items()):
+        for owner in owners_in(module):
+            if layer_class(owner) is not None and owner not in _followed:
+                _follow(owner, followed.root_rank)
+                _held.append(owner)
+        new = [v for v in _variables_in(module) if id(v) not in followed.sent]
+        ready = [v for v in new if has_value(v)]
+        _some_lack_values |= len(ready) < len(new)
+        followed.sent.update((id(v), v) for v in ready)
+        of_layers = {id(v) for layer in _followed for v in variables_of(layer)}
+        loose = [v for v in ready if id(v) not in of_layers]
+        _loose.update((id(v), v) for v in loose)
+        if loose:
+            _send(loose, followed.root_rank, [])
     for layer, followed in list(_followed.items()):
         new = [v for v in variables_of(layer) if id(v) not in followed.sent]
         ready = [v for v in new if has_value(v)]

@@ -302,10 +302,8 @@ def check_messages_of_different_lengths() -> None:
 
 def check_local_batch_size() -> None:
     assert lockstep.local_batch_size(8 * SIZE) == 8
-    message = raised(ValueError, lockstep.local_batch_size, 8 * SIZE + 1)
-    assert f"{8 * SIZE + 1}" in message
-    assert f"{8 * SIZE} or {9 * SIZE}" in message
-    assert f"{SIZE} workers" in message
+    assert lockstep.local_batch_size(8 * SIZE + 1) == 8 * SIZE + 1
+    assert lockstep.local_batch_size(1) == 1
 
 
 def check_collectives_leak_no_threads() -> None:

@@ -128,11 +128,10 @@ def fit_on_arrays(
 def check_fit_on_arrays() -> None:
     for last in LAST:
         _, logs, wanted = fit_on_arrays(BATCH + last)
-        if last >= SIZE:
-            np.testing.assert_allclose(logs["mae"], wanted["mae"], rtol=1e-5)
+        np.testing.assert_allclose(logs["mae"], wanted["mae"], rtol=1e-5 if last >= SIZE else 0.2)
     fit_on_arrays(SIZE + 1, sample_weight=np.linspace(0.5, 2.0, SIZE + 1))
     fit_on_arrays(1)
-    assert _row_weights._some_share_is_uneven
+    assert _row_weights._uneven
 
 
 def check_fit_on_arrays_in_all_ways_to_run_a_step() -> None:
@@ -155,7 +154,7 @@ def check_a_second_fit_of_a_model_that_was_traced_without_weights() -> None:
     alone.compile(sgd(), "mse")
     together.compile(lockstep.distributed_optimizer(sgd()), "mse")
     options = {"shuffle": False, "verbose": 0}
-    _row_weights._some_share_is_uneven = False
+    _row_weights._uneven.clear()
     for count in (2 * BATCH, BATCH + SIZE + 1, BATCH, 2 * SIZE + 1):
         alone.fit(X[:count], Y[:count], batch_size=BATCH, **options)
         share = lockstep.shard_arrays(X[:count], Y[:count], batch_size=BATCH)
@@ -223,9 +222,9 @@ def check_shuffled_arrays_are_seen_once_an_epoch() -> None:
 
 
 def check_even_shares_cost_nothing() -> None:
-    _row_weights._some_share_is_uneven = False
+    _row_weights._uneven.clear()
     lockstep.shard_arrays(X[: 2 * BATCH + SIZE], batch_size=BATCH)
-    assert not _row_weights._some_share_is_uneven
+    assert not _row_weights._uneven
 
 
 def check_sequences_and_generators_of_any_size() -> None:
