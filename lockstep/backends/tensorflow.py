@@ -22,6 +22,7 @@ from lockstep._first_use import first_use
 from lockstep._rendezvous import meet
 from lockstep.backends._buckets import buckets, pack, unpack
 from lockstep.backends._carriers import from_carrier, to_carrier
+from lockstep.backends._communication import communication_hint
 from lockstep.backends._keys import InstanceKeys
 from lockstep.backends._running_call import RunningCall
 from lockstep.backends._watchdog import Watchdog
@@ -43,6 +44,7 @@ class TensorFlowCollectives:
         self.local_rank = cluster.local_rank
         self._strategy = strategy  # keeps the servers alive
         self._device = strategy.extended.worker_devices[0]
+        self._hint = communication_hint(self._device)
         self._keys = InstanceKeys()
         self._running = RunningCall()
         self._watchdog = Watchdog(self._running.place, _abort, cluster, connections, _cluster.stall_seconds())
@@ -50,6 +52,7 @@ class TensorFlowCollectives:
     def reduce(self, tensors: Sequence[Any], operation: str) -> list[Any]:
         description = f"{operation} over {len(tensors)} tensor{'s' if len(tensors) != 1 else ''}"
         ordered = operation in ("max", "min")
+        divides_itself = self._hint == "nccl"  # which knows sums only
         carried = [to_carrier(tensor, ordered) for tensor in tensors]
         reduced: list[Any] = [None] * len(tensors)
         with self._call("all_reduce", description) as run:
@@ -60,10 +63,12 @@ class TensorFlowCollectives:
                     total = tf.raw_ops.CollectiveReduceV2(
                         input=flat,
                         merge_op=_MERGE_OPS[operation],
-                        final_op="Div" if operation == "mean" else "Id",
+                        final_op="Div" if operation == "mean" and not divides_itself else "Id",
                         **self._common(key),
                     )
                 run.finished(total)
+                if operation == "mean" and divides_itself:
+                    total *= tf.cast(1.0 / self.size, total.dtype)
                 for i, part in zip(bucket, unpack(total, [carried[i] for i in bucket])):
                     reduced[i] = from_carrier(part, tensors[i], ordered)
         return reduced
@@ -113,7 +118,7 @@ class TensorFlowCollectives:
             "group_size": self.size,
             "group_key": _GROUP_KEY,
             "instance_key": key,
-            "communication_hint": "auto",
+            "communication_hint": self._hint,
             # Any other value leaks a thread per call until it elapses; the watchdog bounds the wait instead.
             "timeout_seconds": 0,
         }
