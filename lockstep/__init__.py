@@ -28,6 +28,7 @@ from lockstep._api import (
     shard_batch,
     shard_batches,
     size,
+    whole_batch,
 )
 from lockstep._errors import JoinError, LockstepError, LostWorkerError, MismatchError
 from lockstep._version import __version__
@@ -58,4 +59,5 @@ __all__ = [
     "shard_batch",
     "shard_batches",
     "size",
+    "whole_batch",
 ]

@@ -77,7 +77,9 @@ def all_reduce(values: Any, reduction: str = "mean") -> Any:
     reduction: "mean", "sum", "max", "min" or "prod". IndexedSlices and complex numbers have only "mean" and
     "sum"; bools only "max" (true on any worker) and "min" (true on all). With each mean and sum, the moving
     statistics of the BatchNormalization layers that were broadcast are averaged as well, in place.
-    Works eagerly and in tf.function, not in functions compiled with jit_compile=True.
+    Works eagerly and in tf.function, not in functions compiled with jit_compile=True. Dense results of floating tensors
+    can be differentiated, for losses and forward passes: with gradients averaged afterwards, they are those of the
+    whole batch. The product has no gradient.
 
     Raises ValueError for another reduction; TypeError for values that are no numbers, that have no such
     reduction, and for the mean of integer tensors; MismatchError on all workers when they reduce other shapes
@@ -123,7 +125,8 @@ def all_gather(values: Any) -> Any:
     values: a tensor, variable, numpy array, number, bool, tf.IndexedSlices or None, or nested lists, tuples and
     dicts of them. Tensors of shapes [k, ...], where k may differ from worker to worker, give one of shape
     [sum of all k, ...], in rank order and the same dtype. Scalars give a vector [size()]. Eagerly, numpy arrays
-    and Python numbers give numpy arrays. Works eagerly and in tf.function.
+    and Python numbers give numpy arrays. Works eagerly and in tf.function, and can be differentiated as all_reduce can:
+    the gradient of the worker's own rows flows back to them.
 
     Raises TypeError for other values; MismatchError on all workers when structures, dtypes or the shapes behind
     the first axis differ; LostWorkerError, or in a tf.function tf.errors.OpError, when another worker is gone.
@@ -193,6 +196,27 @@ def _rows_of_one(values: Any) -> Any:
 
         return numpy.array([values])
     return values[None] if getattr(values, "shape", None) == () else values
+
+
+def whole_batch(loss: Any) -> Any:
+    """Make a loss one over the whole global batch: every worker computes it from the gathered rows of all.
+
+    For losses that compare or normalise the samples of a batch with each other, so that they are no mean or sum over
+    them. loss: a function of labels and predictions, or of other tensors; a loss object of any Keras; the name or
+    config of a Keras loss; None; or lists and dicts of these. For `compile(loss=...)`, where sample weights and masks
+    are gathered too, and for loops: a function then gives what it gives for all rows, a loss object what its reduction
+    makes of that. Tensors (floating, integer or bool) of shapes [k, ...], where k may differ from worker to worker and
+    may be 0, come to the loss as [sum of all k, ...]; ragged ones too, scalars as they are. Gradients flow back to the
+    worker's own rows, such that the mean over the workers is the gradient of the whole batch. Batches are to be cut
+    with loss="gather", so that no row comes twice.
+
+    In one process the argument is returned. Raises TypeError for what is no loss; when called, for tensors of strings.
+    """
+    if size() == 1:
+        return loss
+    from lockstep._whole_batch import whole_batch as implementation
+
+    return implementation(loss)
 
 
 def distributed_optimizer(optimizer: Any, reduction: str = "mean") -> Any:

@@ -49,7 +49,7 @@ class _Cut:
 def shard_batches(batches: Any, loss: str) -> Any:
     refuse_cut("shard_batches", [batches])
     share = _share(batches, loss)
-    note_cut("shard_batches", [share])
+    note_cut("shard_batches", [share], loss)
     return share
 
 
@@ -137,7 +137,7 @@ class IterableShare:
 
     def __iter__(self) -> Iterator[Any]:
         own = (_own_rows(batch, self._cut) for batch in self._batches)
-        note_cut("shard_batches", [own])
+        note_cut("shard_batches", [own])  # of one pass
         return own
 
     def __len__(self) -> int:

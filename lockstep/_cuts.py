@@ -17,12 +17,16 @@ import tensorflow as tf
 from lockstep import _script_line
 
 _made_by: dict[int, tuple[weakref.ref[Any], str]] = {}  # by id, since arrays have no hash
+_gathered: set[str] = set()
 
 
-def note_cut(function: str, parts: Iterable[Any]) -> None:
-    """Remember that lockstep.<function> made these, as long as they exist."""
+def note_cut(function: str, parts: Iterable[Any], loss: str = "") -> None:
+    """Remember that lockstep.<function> made these, for such a loss, as long as they exist."""
     line = _script_line.of_main_thread()
     made_by = f"lockstep.{function}" + (f" at {line}" if line else "")
+    if loss == "gather":
+        made_by += ", to be gathered"
+        _gathered.add(made_by)
     for part in parts:
         with contextlib.suppress(TypeError):  # a list takes no weak reference
             _made_by[id(part)] = weakref.ref(part, functools.partial(_forget, id(part))), made_by
@@ -39,6 +43,11 @@ def refuse_cut(function: str, values: Iterable[Any]) -> None:
             f"lockstep.{function}: this was cut already, by {made_by}: each worker would get a part of its part, and "
             "the other samples would be lost. Cut once, and give what came of it to every loop that trains on it."
         )
+
+
+def is_cut_to_be_gathered(value: Any) -> bool:
+    """Whether this was cut for a loss over gathered rows: its parts may have unequally many."""
+    return _origin(value) in _gathered
 
 
 def _origin(value: Any) -> str | None:

@@ -31,7 +31,7 @@ def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, loss: str) -
         share = dataset.shard(size, backend().rank)
     else:
         share = defer_cut(dataset, number_of_parts(global_batch_size, size), loss)
-    note_cut("shard_and_rebatch_dataset", [share])
+    note_cut("shard_and_rebatch_dataset", [share], loss)
     return share, local
 
 

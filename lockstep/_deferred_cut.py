@@ -70,7 +70,7 @@ def _cut_now(batches: Any, deferred: _Deferred) -> Any:
     agree_on_dataset_order("shard_and_rebatch_dataset, where its samples are batched")
     share = shard_dataset(batches.with_options(_in_order()), deferred.loss)
     _cut.add(share)
-    note_cut("shard_and_rebatch_dataset", [share])
+    note_cut("shard_and_rebatch_dataset", [share], deferred.loss)
     return share
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from lockstep._agreement import compare_calls
+from lockstep._differentiable import is_differentiable, of_gathered, with_gradient
 from lockstep._leaves import Leaf, to_leaf
 from lockstep._world import backend, check_root
 
@@ -72,6 +73,14 @@ def gather_rows(tensors: Sequence[Any]) -> list[Any]:
 
 
 def _rows_of_all(tensor: Any, counts: Any) -> Any:
+    rows = _gathered_rows(tensor, counts)
+    if not is_differentiable(tensor):
+        return rows
+    rank = backend().rank
+    return with_gradient([tensor], [rows], of_gathered(tf.reduce_sum(counts[:rank]), counts[rank]))[0]
+
+
+def _gathered_rows(tensor: Any, counts: Any) -> Any:
     """counts [size]: how many rows each rank has. All send as many as the longest, and the filling is left out."""
     longest = tf.reduce_max(counts)
     valid = tf.reshape(tf.sequence_mask(counts, longest), [-1])

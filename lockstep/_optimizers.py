@@ -7,16 +7,14 @@ optimizer's own work, hence before clipping, weight decay and accumulation.
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import functools
-import types
-from collections.abc import Iterator
 from typing import Any
 
 from lockstep import _keras
+from lockstep._disguise import become, disguised
 from lockstep._gradients import reduce_in_step
 from lockstep._reduction import check_reduction
+from lockstep._row_weights import watch_fit
 
 _MARK = "_lockstep_reduction"
 _classes: dict[tuple[type, str], type] = {}
@@ -27,6 +25,7 @@ def distributed_optimizer(optimizer: Any, reduction: str) -> Any:
     if reduction not in ("mean", "sum"):
         raise ValueError(f'reduction must be "mean" or "sum", not {reduction!r}')
     check_reduction(reduction)
+    watch_fit()
     if isinstance(optimizer, (list, tuple)):
         return type(optimizer)(distributed_optimizer(one, reduction) for one in optimizer)
     if isinstance(optimizer, dict) and "class_name" not in optimizer:
@@ -54,7 +53,7 @@ def _make_distributed(optimizer: Any, reduction: str) -> None:
     cls = type(optimizer)
     if (cls, reduction) not in _classes:
         _classes[cls, reduction] = _distributed_class(cls, reduction)
-    _become(optimizer, _classes[cls, reduction])
+    become(optimizer, _classes[cls, reduction])
 
 
 def _distributed_class(cls: Any, reduction: str) -> type:
@@ -70,42 +69,8 @@ def _distributed_class(cls: Any, reduction: str) -> type:
     # In Keras 3 apply_gradients ends in apply, which users may call too; elsewhere there is no apply.
     method = apply if _applies_by(cls) == "apply" else apply_gradients
 
-    def deepcopy(self: Any, memo: Any) -> Any:
-        with _as_plain(self, cls):
-            duplicate = copy.deepcopy(self, memo)
-        return distributed_optimizer(duplicate, reduction)
-
-    def reduce_ex(self: Any, protocol: Any) -> Any:
-        with _as_plain(self, cls):
-            return self.__reduce_ex__(protocol)
-
-    def fill(namespace: dict[str, Any]) -> None:
-        namespace[method.__name__] = functools.wraps(getattr(cls, method.__name__))(method)
-        namespace[_MARK] = reduction
-        namespace["__deepcopy__"] = deepcopy
-        namespace["__reduce_ex__"] = reduce_ex
-        # What Keras writes about an optimizer that it knows differs from what it writes about any other class.
-        namespace["__class__"] = property(lambda self: cls)
-        namespace["__module__"] = cls.__module__
-        namespace["__qualname__"] = cls.__qualname__
-        namespace["__doc__"] = cls.__doc__
-
-    return types.new_class(cls.__name__, (cls,), exec_body=fill)
-
-
-def _become(optimizer: Any, cls: type) -> None:
-    vars(object)["__class__"].__set__(optimizer, cls)
-
-
-@contextlib.contextmanager
-def _as_plain(optimizer: Any, cls: type) -> Iterator[None]:
-    """Inside, the optimizer is of its own class: it is copied as ever, and pickled as one that reduces nothing."""
-    distributed = type(optimizer)
-    _become(optimizer, cls)
-    try:
-        yield
-    finally:
-        _become(optimizer, distributed)
+    members = {method.__name__: functools.wraps(getattr(cls, method.__name__))(method), _MARK: reduction}
+    return disguised(cls, members, lambda plain: distributed_optimizer(plain, reduction))
 
 
 def _applies_by(cls: Any) -> str:
@@ -134,7 +99,7 @@ def _extend(scaler: Any, method: str) -> None:
         reduction = getattr(type(inner), _MARK, None)
         if reduction is None or hasattr(type(self), _MARK):
             return original(self, *args, **kwargs)
-        _become(inner, type(inner).__bases__[0])
+        become(inner, type(inner).__bases__[0])
         _make_distributed(self, reduction)
         return getattr(self, method)(*args, **kwargs)
 

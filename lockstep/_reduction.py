@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from lockstep._agreement import compare_calls, describe
+from lockstep._differentiable import is_differentiable, of_reduced, with_gradient
 from lockstep._gathering import gather_rows
 from lockstep._leaves import Leaf, to_leaf
 from lockstep._scattering import no_slices, own_rows
@@ -76,6 +77,10 @@ def _reduce_tensors(tensors: Sequence[Any], reduction: str) -> list[Any]:
     dense = [i for i, tensor in enumerate(tensors) if tensor is not None and i not in slices]
     if dense:
         for i, tensor in zip(dense, backend().reduce([tensors[i] for i in dense], reduction)):
+            reduced[i] = tensor
+        floating = [i for i in dense if is_differentiable(tensors[i])]
+        sources, totals = [tensors[i] for i in floating], [reduced[i] for i in floating]
+        for i, tensor in zip(floating, with_gradient(sources, totals, of_reduced(sources, totals, reduction))):
             reduced[i] = tensor
     if slices:
         for i, tensor in zip(slices, _reduce_slices([tensors[i] for i in slices], reduction)):

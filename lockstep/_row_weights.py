@@ -19,21 +19,21 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from lockstep import _keras
+from lockstep import _keras, _step_rows
+from lockstep._cuts import is_cut_to_be_gathered
 from lockstep._reduction import all_reduce
 from lockstep._world import backend
 
 _ALL = 1 << 62
-_rows_in_step: contextvars.ContextVar[Any] = contextvars.ContextVar("lockstep_rows_in_step", default=None)
 _share_in_fit: contextvars.ContextVar[_Share | None] = contextvars.ContextVar("lockstep_share_in_fit", default=None)
 
 
 class _Share:
-    """A share of arrays that `fit` may train on: how many of its rows count in an epoch."""
+    """What `fit` may train on, arrays for example: how many of its rows count in an epoch."""
 
     def __init__(self, leaves: list[Any], counting: int) -> None:
         self.counting = counting
-        self._length = _length(leaves[0])
+        self._length = _length(leaves[0]) if leaves else -1
         self._parts = [weakref.ref(leaf) for leaf in leaves if not isinstance(leaf, (list, tuple))]
 
     def is_given(self, x: Any) -> bool:
@@ -52,6 +52,13 @@ _uneven: list[_Share] = []
 def note_uneven_share(leaves: list[Any], counting: int) -> None:
     """`fit` may be given these arrays of this rank; of their rows, so many count."""
     _uneven.append(_Share(leaves, counting))
+
+
+def watch_fit() -> None:
+    """Let `fit` of every Keras say what it trains on.
+
+    Before the script comes to `model.fit(...)`: what the arguments cut would be too late.
+    """
     for keras in {id(keras): keras for keras in _keras.all_loaded()}.values():
         _extend_fit(keras.Model)
 
@@ -72,8 +79,11 @@ def _extend_fit(cls: Any) -> None:
 
 
 def _share_of(x: Any) -> _Share | None:
-    """The uneven share that `fit` trains on: the arrays themselves, or what was made of them."""
+    """The uneven share that `fit` trains on."""
+    if is_cut_to_be_gathered(x):
+        return _Share([], _ALL)
     latest_first = _uneven[::-1]
+    # The arrays themselves, or what was made of them.
     by_identity = (share for share in latest_first if share.is_given(x))
     by_length = (share for share in latest_first if share.is_as_long(x))
     return next(by_identity, next(by_length, None))
@@ -98,23 +108,8 @@ def _length(array: Any) -> int:
 def weigh(values: Any) -> Any:
     """values times this rank's rows over the mean of the ranks' rows: the mean over the ranks is then that over
     all rows. Outside of a step that is seen through, the values themselves."""
-    weight = weight_in_step()
-    return values if weight is None else tf.nest.map_structure(lambda value: _times(value, weight), values)
-
-
-def weight_in_step() -> Any:
-    """This rank's rows over the mean of the ranks' rows, a float32 scalar; None where all are even."""
-    rows = _rows_in_step.get()
-    if rows is None:
-        return None
-    rows = tf.cast(rows, tf.float32)
-    return rows * float(backend().size) / all_reduce(rows, "sum")
-
-
-def counts_in_step() -> Any:
-    """Whether this rank's rows count in the step; None where all do."""
-    rows = _rows_in_step.get()
-    return None if rows is None else rows > 0
+    rows = _step_rows.current()
+    return values if rows is None else tf.nest.map_structure(lambda value: _times(value, rows.weight), values)
 
 
 def _times(value: Any, weight: Any) -> Any:
@@ -176,11 +171,11 @@ def see_through(model: Any) -> RowCount | None:
 
         @functools.wraps(step)
         def train_step(data: Any) -> Any:
-            token = _rows_in_step.set(count.add(data))
-            try:
+            rows = count.add(data)
+            share = tf.cast(rows, tf.float32) * float(backend().size)
+            weight = share / all_reduce(tf.cast(rows, tf.float32), "sum")
+            with _step_rows.step(_step_rows.StepRows(rows, weight)):
                 return step(data)
-            finally:
-                _rows_in_step.reset(token)
 
         # Past Keras, which would track it as a part of the model.
         vars(model)["train_step"] = train_step

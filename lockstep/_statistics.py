@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lockstep._variables import has_value
-from lockstep._weights import followed_layers
+from lockstep._weights import layers_with_statistics
 
 
 def moving_statistics() -> list[Any]:
@@ -15,8 +15,8 @@ def moving_statistics() -> list[Any]:
     A frozen layer only reads its statistics.
     """
     found: dict[int, Any] = {}
-    for layer in followed_layers():
-        kept = [getattr(layer, name, None) for name in ("moving_mean", "moving_variance")]
-        if getattr(layer, "trainable", True) and all(variable is not None for variable in kept):
+    for layer in layers_with_statistics():
+        if getattr(layer, "trainable", True):
+            kept = (layer.moving_mean, layer.moving_variance)
             found.update((id(variable), variable) for variable in kept if has_value(variable))
     return list(found.values())

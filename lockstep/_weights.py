@@ -24,6 +24,7 @@ from lockstep._holders import modules_in, owners_in
 from lockstep._noise import noise_states, own_state
 from lockstep._variables import has_value, layer_class, storage, variables_of
 from lockstep._world import backend, check_root
+from lockstep._wrapping import wraps
 
 _ADVICE = "Every worker must broadcast the same weights at the same point: look for a model that differs."
 
@@ -39,8 +40,8 @@ class _Followed:
 
 
 _followed: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
-# Python frees what nobody holds at another moment on each rank; what all ranks reduce must not depend on that.
-_held: list[Any] = []
+# Held, since Python frees what nobody holds at another moment on each rank: what all reduce must not depend on that.
+_layers_with_statistics: dict[int, Any] = {}
 _modules: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
 _loose: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # variables and modules, by id
 _extended: set[type] = set()
@@ -67,10 +68,6 @@ def broadcast(values: list[Any], root_rank: int) -> None:
             _follow(owner, root_rank)
         else:
             _loose[id(owner)] = owner
-    if any(layer_class(owner) is not None for owner in owners):
-        _held.clear()
-        gc.collect()
-        _held.extend(_followed)
     if not values:
         raise ValueError("lockstep.broadcast: nothing to broadcast, the list holds no variables")
     variables = {id(variable): variable for owner in owners for variable in variables_of(owner)}
@@ -81,11 +78,21 @@ def broadcast(values: list[Any], root_rank: int) -> None:
             _mark_sent(owner)
     for module in modules_in(values):
         _follow_module(module, root_rank, variables)
+    _layers_with_statistics.clear()
+    gc.collect()
+    _hold_statistics()
 
 
-def followed_layers() -> list[Any]:
-    """Every layer of the models and layers that were broadcast."""
-    return [layer for followed in list(_followed) for layer in followed._flatten_layers()]
+def layers_with_statistics() -> list[Any]:
+    """The layers that keep a moving mean and variance, of all models and layers that were broadcast."""
+    return list(_layers_with_statistics.values())
+
+
+def _hold_statistics() -> None:
+    for followed in list(_followed):
+        for layer in followed._flatten_layers():
+            if all(getattr(layer, name, None) is not None for name in ("moving_mean", "moving_variance")):
+                _layers_with_statistics[id(layer)] = layer
 
 
 def broadcast_variables() -> list[Any]:
@@ -206,7 +213,7 @@ def _extend_modules() -> None:
 def _extend_call(cls: Any) -> None:
     call = cls.__call__
 
-    @functools.wraps(call)
+    @wraps(call)
     def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
         if _some_lack_values:  # of a function's first trace, which TensorFlow has made by the second one
             _send_new()
@@ -245,7 +252,6 @@ def _send_new() -> None:
         for owner in owners_in(module):
             if layer_class(owner) is not None and owner not in _followed:
                 _follow(owner, followed.root_rank)
-                _held.append(owner)
         new = [v for v in _variables_in(module) if id(v) not in followed.sent]
         ready = [v for v in new if has_value(v)]
         _some_lack_values |= len(ready) < len(new)
@@ -262,3 +268,4 @@ def _send_new() -> None:
             _send(ready, followed.root_rank, [layer])
         if new:
             _mark_sent(layer)
+    _hold_statistics()

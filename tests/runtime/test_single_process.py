@@ -41,8 +41,9 @@ def test_identity_without_importing_anything() -> None:
         assert lockstep.reduce_scatter(thing) is thing
         assert lockstep.distributed_optimizer("adam") == "adam"
         assert lockstep.shard_and_rebatch_dataset(thing, 33) == (thing, 33)
+        assert lockstep.whole_batch(thing) is thing
         assert lockstep.shard_batches(thing) is thing
-        assert lockstep.shard_batches(thing, loss="sum") is thing
+        assert lockstep.shard_batches(thing, loss="gather") is thing
         assert lockstep.shard_batch(thing) is thing
         assert lockstep.shard_arrays(thing) is thing
         assert lockstep.shard_arrays(thing, None, validation_split=0.2, batch_size=32) == [thing, None]

@@ -1,0 +1,233 @@
+"""Losses and forward passes that tie the samples of a batch together: what one process trains with all rows."""
+
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+import tensorflow as tf
+from checking import assert_equal_on_all_ranks, raised, run_checks, seed_everything
+
+import lockstep
+
+keras = tf.keras
+layers = keras.layers
+RANK, SIZE = lockstep.rank(), lockstep.size()
+ROWS = 6 * SIZE + 1
+_generator = np.random.RandomState(0)
+X, Y = _generator.randn(ROWS, 4).astype("float32"), _generator.randn(ROWS, 3).astype("float32")
+LABELS = _generator.randint(0, 3, [ROWS, 1]).astype("float32")
+W = tf.Variable(_generator.randn(4, 3).astype("float32"))
+Gather = Callable[[Any], Any]
+
+
+def share(values: Any, rows: int = ROWS) -> Any:
+    """This rank's rows of the first so many: unequally many where the number of ranks does not divide."""
+    return lockstep.shard_batch(values[:rows], loss="gather")
+
+
+def same(value: Any, reduction: str = "") -> Any:
+    return value
+
+
+def rmse(p: Any, y: Any, gather: Gather, reduce: Any) -> Any:
+    return tf.sqrt(reduce(tf.reduce_sum((p - y) ** 2), "sum") / reduce(tf.cast(tf.size(p), tf.float32), "sum"))
+
+
+def dice(p: Any, y: Any, gather: Gather, reduce: Any) -> Any:
+    top, bottom = reduce([tf.reduce_sum(p * y), tf.reduce_sum(p**2 + y**2)], "sum")
+    return 1 - 2 * top / bottom
+
+
+def contrastive(p: Any, y: Any, gather: Gather, reduce: Any) -> Any:
+    p, y = gather([p, y])
+    logits = tf.matmul(p, y, transpose_b=True)
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(tf.range(tf.shape(p)[0]), logits))
+
+
+def farthest(p: Any, y: Any, gather: Gather, reduce: Any) -> Any:
+    """The largest error, and with it the softmax over all samples."""
+    errors = tf.reduce_sum((p - y) ** 2, 1)
+    return reduce(tf.reduce_max(errors), "max") + tf.reduce_sum(tf.nn.softmax(gather(errors)) ** 2)
+
+
+def centred(p: Any, y: Any, gather: Gather, reduce: Any) -> Any:
+    """Goes on with own rows after a reduction: each rank's upstream gradient is another one."""
+    total, count = reduce(tf.reduce_sum(p, 0), "sum"), reduce(tf.cast(tf.shape(p)[0], tf.float32), "sum")
+    return tf.reduce_mean((p - total / count) ** 2) + 0.1 * tf.reduce_sum(W**2)
+
+
+def mixed(p: Any, y: Any, gather: Gather, reduce: Any) -> Any:
+    penalty = 0.1 * tf.reduce_sum(W**2)
+    return reduce(tf.reduce_mean((p - y) ** 2), "mean") + penalty + contrastive(p, y, gather, reduce)
+
+
+def gradient(loss: Any, x: Any, y: Any, gather: Gather, reduce: Any) -> Any:
+    with tf.GradientTape() as tape:
+        value = loss(tf.matmul(x, W), y, gather, reduce)
+    return value, tape.gradient(value, W)
+
+
+def check_gradients_of_the_whole_batch() -> None:
+    even = (centred, mixed)  # means of means
+    for loss in (rmse, dice, contrastive, farthest, centred, mixed):
+        rows = 6 * SIZE if loss in even else ROWS
+        value, wanted = gradient(loss, X[:rows], Y[:rows], same, same)
+        for run in (gradient, tf.function(gradient)):
+            mine, found = run(loss, share(X, rows), share(Y, rows), lockstep.all_gather, lockstep.all_reduce)
+            np.testing.assert_allclose(lockstep.all_reduce(found), wanted, atol=2e-6, err_msg=loss.__name__)
+            if loss is not centred:
+                np.testing.assert_allclose(mine, value, rtol=1e-5)
+
+
+def check_a_rank_without_rows() -> None:
+    rows = SIZE - 1
+    for loss in (rmse, dice, contrastive):
+        _, wanted = gradient(loss, X[:rows], Y[:rows], same, same)
+        _, found = gradient(loss, share(X, rows), share(Y, rows), lockstep.all_gather, lockstep.all_reduce)
+        np.testing.assert_allclose(lockstep.all_reduce(found), wanted, atol=1e-6)
+
+
+def check_second_derivatives() -> None:
+    def penalised(x: Any, y: Any, gather: Gather, reduce: Any) -> Any:
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                value = contrastive(tf.matmul(x, W), y, gather, reduce)
+            slope = reduce(inner.gradient(value, W), "mean")
+            norm = tf.reduce_sum(slope**2)
+        return outer.gradient(norm, W)
+
+    wanted = penalised(X, Y, same, same)
+    found = lockstep.all_reduce(penalised(share(X), share(Y), lockstep.all_gather, lockstep.all_reduce))
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def check_what_has_no_gradient() -> None:
+    with tf.GradientTape() as tape:
+        product = lockstep.all_reduce(tf.reduce_sum(W), "prod")
+    assert "prod" in raised(TypeError, tape.gradient, product, W)
+    with tf.GradientTape() as tape:
+        total = lockstep.all_reduce(tf.cast(tf.reduce_sum(W), tf.int32), "sum")
+    assert tape.gradient(total, W) is None
+
+
+def supervised(y: Any, p: Any) -> Any:
+    """Supervised contrastive: one value a sample, of all samples."""
+    p = tf.math.l2_normalize(p, 1)
+    alike = tf.cast(tf.equal(y, tf.transpose(y)), tf.float32)
+    logits = tf.matmul(p, p, transpose_b=True) * 5.0
+    return -tf.reduce_sum(alike * tf.nn.log_softmax(logits), 1) / tf.reduce_sum(alike, 1)
+
+
+def check_functions_and_objects_in_loops() -> None:
+    object_ = keras.losses.MeanSquaredError()
+    summed = keras.losses.MeanSquaredError(reduction="sum")
+    three = lambda a, b, c: tf.reduce_sum(a[:1] * b[-1:]) * c  # noqa: E731
+    cases: list[Any] = [
+        (supervised, lambda f, x, y: tf.reduce_mean(f(share_or_all(LABELS, x), tf.matmul(x, W)))),
+        (object_, lambda f, x, y: f(y, tf.matmul(x, W))),
+        (summed, lambda f, x, y: f(y, tf.matmul(x, W))),
+        ("huber" if hasattr(keras.losses, "huber") else "mse", lambda f, x, y: tf.reduce_mean(f(y, tf.matmul(x, W)))),
+        (three, lambda f, x, y: f(tf.matmul(x, W), y, 2.0)),
+    ]
+    for loss, call in cases:
+
+        def slope(f: Any, x: Any, y: Any, call: Any = call) -> Any:
+            with tf.GradientTape() as tape:
+                value = call(f, x, y)
+            return tape.gradient(value, W)
+
+        alone = keras.losses.get(loss) if isinstance(loss, str) else loss
+        wanted = slope(alone, X, Y)
+        whole = lockstep.whole_batch(loss)
+        for run in (slope, tf.function(slope)):
+            found = lockstep.all_reduce(run(whole, share(X), share(Y)))
+            np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6, err_msg=str(loss))
+    assert isinstance(lockstep.whole_batch(object_), keras.losses.MeanSquaredError)
+    assert type(object_) is keras.losses.MeanSquaredError
+    again = lockstep.whole_batch(summed)
+    assert lockstep.whole_batch(again) is again
+    assert lockstep.whole_batch(None) is None
+    raised(TypeError, lockstep.whole_batch, 3)
+
+
+def share_or_all(values: Any, x: Any) -> Any:
+    return values if x.shape[0] == ROWS else share(values)
+
+
+def check_ragged_labels_and_scalars() -> None:
+    ragged = tf.ragged.constant([[float(i)] * (i % 3) for i in range(ROWS)])
+    count = lockstep.whole_batch(lambda y, p: (tf.reduce_sum(y), p))
+    total, scalar = count(lockstep.shard_batch(ragged, loss="gather"), tf.constant(2.0))
+    assert float(total) == float(tf.reduce_sum(ragged))
+    assert float(scalar) == 2.0
+
+
+def two_headed() -> Any:
+    seed_everything(3 + RANK)
+    inputs = layers.Input((4,))
+    hidden = layers.Dense(8, activation="tanh")(inputs)
+    heads = [layers.Dense(3, name="a")(hidden), layers.Dense(3, name="b")(hidden)]
+    model = keras.Model(inputs, heads)
+    lockstep.broadcast(model)
+    return model
+
+
+def assert_same_weights(together: Any, alone: Any, case: Any) -> None:
+    for mine, wanted in zip(together.get_weights(), alone.get_weights()):
+        np.testing.assert_allclose(mine, wanted, atol=3e-6, err_msg=str(case))
+    assert_equal_on_all_ranks(together.get_weights())
+
+
+def pair(new: Callable[[], Any]) -> tuple[Any, Any]:
+    alone, together = new(), new()
+    together.set_weights(alone.get_weights())
+    seed_everything(5)
+    return alone, together
+
+
+def check_lists_of_losses_with_weights_in_fit() -> None:
+    weights = (np.linspace(0.5, 2.0, ROWS).astype("float32"), np.linspace(2.0, 0.5, ROWS).astype("float32"))
+    losses = [supervised, "mse"]
+    dataset = tf.data.Dataset.from_tensor_slices((X, (LABELS, Y), weights))
+    for cut, whole in (
+        ("batches", [lockstep.whole_batch(supervised), "mse"]),
+        ("arrays", lockstep.whole_batch(losses)),
+    ):
+        alone, together = pair(two_headed)
+        alone.compile(keras.optimizers.SGD(0.05), losses, loss_weights=[1.0, 0.5])
+        together.compile(lockstep.distributed_optimizer(keras.optimizers.SGD(0.05)), whole, loss_weights=[1.0, 0.5])
+        batches = dataset.batch(2 * SIZE)
+        alone.fit(batches, epochs=2, verbose=0, shuffle=False)
+        options: dict[str, Any] = {"epochs": 2, "verbose": 0, "shuffle": False, "callbacks": lockstep.callbacks()}
+        if cut == "batches":
+            together.fit(lockstep.shard_batches(batches, loss="gather"), **options)
+        else:
+            x, labels, y, *own = lockstep.shard_arrays(X, LABELS, Y, *weights, batch_size=2 * SIZE)
+            options["callbacks"] = lockstep.callbacks()
+            local = lockstep.local_batch_size(2 * SIZE)
+            together.fit(x, [labels, y], sample_weight=list(own), batch_size=local, **options)
+        assert_same_weights(together, alone, cut)
+
+
+def check_masks_in_fit() -> None:
+    def masked() -> Any:
+        seed_everything(3 + RANK)
+        parts = [layers.Input((3, 2)), layers.Masking(0.0), layers.SimpleRNN(4, return_sequences=True), layers.Dense(1)]
+        model = keras.Sequential(parts)
+        lockstep.broadcast(model)
+        return model
+
+    x = _generator.randn(ROWS, 3, 2).astype("float32")
+    x[::3, 2:] = 0.0
+    y = x.sum(2, keepdims=True)
+    alone, together = pair(masked)
+    alone.compile("sgd", "mse")
+    together.compile(lockstep.distributed_optimizer("sgd"), lockstep.whole_batch(keras.losses.MeanSquaredError()))
+    batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(2 * SIZE)
+    alone.fit(batches, epochs=2, verbose=0)
+    together.fit(lockstep.shard_batches(batches, loss="gather"), epochs=2, verbose=0, callbacks=lockstep.callbacks())
+    assert_same_weights(together, alone, "masks")
+
+
+run_checks(globals())
