@@ -6,10 +6,12 @@ import sys
 
 import click
 
-from lockstep import _launch, _machine, _mpirun, _place, _script
 from lockstep._errors import JoinError
-from lockstep._launch import Job
 from lockstep._version import __version__
+from lockstep.launcher import launch, machine, mpirun
+from lockstep.launcher.launch import Job
+from lockstep.launcher.place import of_this_machine
+from lockstep.launcher.script import refuse_missing
 
 _OTHER_LAUNCHERS = {"mpi": "mpiexec --hostfile", "horovod": "horovodrun -H"}
 
@@ -83,14 +85,14 @@ def run(
     PET_MASTER_PORT take the place of -n, --nnodes, --node-rank and --master.
     """
     try:
-        place = _place.of_this_machine(workers, nnodes, node_rank, master)
-        _script.check(script, module)
+        place = of_this_machine(workers, nnodes, node_rank, master)
+        refuse_missing(script, module)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     if place.nodes > 1 and backend in _OTHER_LAUNCHERS:
         other = _OTHER_LAUNCHERS[backend]
         raise click.UsageError(f"--backend {backend} starts workers on this machine only; for several, use {other}")
-    for warning in _machine.warnings(place.workers):
+    for warning in machine.warnings(place.workers):
         click.echo(f"lockstep: {warning}", err=True)
     command = [sys.executable, *(["-m"] if module else []), script, *arguments]
     job = Job(
@@ -107,7 +109,7 @@ def run(
         tf_logs,
     )
     try:
-        sys.exit((_mpirun if backend == "mpi" else _launch).launch(job))
+        sys.exit((mpirun if backend == "mpi" else launch).launch(job))
     except JoinError as error:
         raise click.ClickException(str(error)) from error
 
@@ -119,6 +121,6 @@ def doctor(as_json: bool) -> None:
 
     Exits with 0 if that works, with 1 if not.
     """
-    from lockstep._doctor import examine
+    from lockstep.launcher.doctor import examine
 
     sys.exit(examine(as_json))

@@ -56,7 +56,7 @@ def test_the_slurm_job_trains_in_step(tmp_path: Path) -> None:
     job = options(JOBS / "slurm.sbatch")
     assert (job["nodes"], job["ntasks-per-node"], job["distribution"]) == ("2", "4", "block")
     program(tmp_path, "srun", SRUN.format(python=sys.executable))
-    (tmp_path / "train.py").write_text("import runpy; runpy.run_module('lockstep._trial', run_name='__main__')")
+    (tmp_path / "train.py").write_text("import runpy; runpy.run_module('lockstep.launcher.trial', run_name='__main__')")
     # A job of its own number has ports of its own; two workers are enough to see that they find each other.
     number = str(1 + os.getpid())
     allocation = {"SLURM_JOB_ID": number, "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS_PER_NODE": "1"}

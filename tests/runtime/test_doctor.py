@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import why_no_mpi, worker_environment
 
-from lockstep import _doctor, _machine
+from lockstep.launcher import doctor, machine
 
 
 def test_the_report_as_json_and_as_text() -> None:
@@ -18,7 +18,7 @@ def test_the_report_as_json_and_as_text() -> None:
     done = subprocess.run([*command, "--json"], env=worker_environment(), capture_output=True, text=True, timeout=200)
     report = json.loads(done.stdout)
     assert done.stderr == ""
-    assert report["cores"] == _machine.cores()
+    assert report["cores"] == machine.cores()
     assert report["free_memory_bytes"] > 0
     assert report["gpus"]["used"] == []
     assert report["joins"]["backend"] == "single"
@@ -54,28 +54,28 @@ def report(used: int = 0, present: int = 0, passed: bool = True, **more: Any) ->
     ],
 )
 def test_the_next_step_fits_what_was_found(found: dict[str, Any], step: str) -> None:
-    assert step in _doctor._next_step(found)
+    assert step in doctor._next_step(found)
 
 
 def test_gpus_are_those_that_workers_see(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     for name in ("nvidia0", "nvidia1", "nvidia2", "nvidiactl", "nvidia-uvm"):
         (tmp_path / name).touch()
-    monkeypatch.setattr(_machine, "_GPU_DEVICES", tmp_path)
+    monkeypatch.setattr(machine, "_GPU_DEVICES", tmp_path)
     counts = {None: 3, "": 0, "-1": 0, "0,2": 2, "GPU-abc": 1, "0,-1,2": 1}
     for visible, count in counts.items():
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if visible is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-        assert _machine.gpu_count() == count, visible
+        assert machine.gpu_count() == count, visible
 
 
 def test_the_limits_of_a_container_count(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    monkeypatch.setattr(_machine, "_CGROUP", tmp_path)
+    monkeypatch.setattr(machine, "_CGROUP", tmp_path)
     (tmp_path / "cpu.max").write_text("max 100000\n")
-    unlimited = _machine.cores()
+    unlimited = machine.cores()
     (tmp_path / "cpu.max").write_text("150000 100000\n")
-    assert _machine.cores() == min(unlimited, 1)
+    assert machine.cores() == min(unlimited, 1)
     (tmp_path / "memory.max").write_text("900000000\n")
     (tmp_path / "memory.current").write_text("100000000\n")
-    assert _machine.memory() == 800_000_000
-    assert [*_machine.warnings(2)][-1].endswith("0.8 GB are free")
+    assert machine.memory() == 800_000_000
+    assert [*machine.warnings(2)][-1].endswith("0.8 GB are free")

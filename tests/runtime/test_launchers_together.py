@@ -146,6 +146,29 @@ def test_an_interrupt_on_one_node_ends_all(script: Script) -> None:
     assert "node 1 was interrupted" in errors
 
 
+def test_workers_of_all_nodes_have_time_to_save(script: Script) -> None:
+    path = script(
+        """
+        import signal
+        came = []
+        signal.signal(signal.SIGTERM, lambda number, frame: came.append(number))
+        print("up", flush=True)
+        while not came:
+            time.sleep(0.01)
+        time.sleep(3)
+        print("saved after", came, flush=True)
+        """
+    )
+    with launchers(path, "--all-output", workers="1") as running:
+        for one in running:
+            assert one.stdout is not None
+            assert "up" in one.stdout.readline()
+        running[1].terminate()
+        for code, shown, _ in ends(running):
+            assert code == 143
+            assert "saved after [15]" in shown
+
+
 def test_a_node_that_never_comes(script: Script) -> None:
     nodes = ["--nnodes", "2", "--node-rank", "0", "--master", f"127.0.0.1:{free_port()}"]
     done = launch("-n", "1", *nodes, script(""), LOCKSTEP_JOIN_SECONDS="1")

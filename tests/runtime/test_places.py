@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from conftest import launch, worker_environment
 
-from lockstep import _machine
-from lockstep._place import Place, of_this_machine
 from lockstep._ports import free_ports
+from lockstep.launcher import machine
+from lockstep.launcher.place import Place, of_this_machine
 
 PET = {
     "PET_NNODES": "2",
@@ -49,7 +49,7 @@ def test_variables_are_the_defaults_of_options(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(("text", "gpus", "workers"), [("auto", 0, 1), ("auto", 4, 4), ("gpu", 4, 4), ("5", 4, 5)])
 def test_workers_by_what_the_machine_has(monkeypatch: pytest.MonkeyPatch, text: str, gpus: int, workers: int) -> None:
-    monkeypatch.setattr(_machine, "gpu_count", lambda: gpus)
+    monkeypatch.setattr(machine, "gpu_count", lambda: gpus)
     monkeypatch.setenv("PET_NPROC_PER_NODE", text)
     assert of_this_machine(None, None, None, None) == Place(workers, 1, 0, "")
 

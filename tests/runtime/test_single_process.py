@@ -51,6 +51,7 @@ def test_identity_without_importing_anything() -> None:
         assert lockstep.callbacks() is None
         assert lockstep.callbacks(thing) is thing
         assert random.getstate() == state
+        assert not any(name.startswith("lockstep.launcher") for name in sys.modules)
         heavy = {"tensorflow", "keras", "tf_keras", "numpy", "click", "libcst", "migrator"} & set(sys.modules)
         assert not heavy, heavy
         print("fine")

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from lockstep import _choice, _machine, _mpirun
+from lockstep import _choice
 from lockstep._errors import JoinError
 from lockstep._version import __version__
+from lockstep.launcher import machine, mpirun
 
 _FRAMEWORKS = {
     "TensorFlow": ("tensorflow", "tensorflow-cpu", "tensorflow-intel", "tensorflow-macos", "tf-nightly"),
@@ -75,10 +76,10 @@ def _report() -> dict[str, Any]:
         "platform": platform.platform(),
         "frameworks": {name: _version(distributions) for name, distributions in _FRAMEWORKS.items()},
         "backends": {name: _version(distributions) for name, distributions in _ENGINES.items()},
-        "mpiexec": _mpirun.command(),
-        "cores": _machine.cores(),
-        "free_memory_bytes": _machine.memory(),
-        "gpus": {"present": _machine.gpu_count(), "used": _gpus_of_tensorflow()},
+        "mpiexec": mpirun.command(),
+        "cores": machine.cores(),
+        "free_memory_bytes": machine.memory(),
+        "gpus": {"present": machine.gpu_count(), "used": _gpus_of_tensorflow()},
         "environment": {name: value for name, value in sorted(os.environ.items()) if name.startswith(_SETTINGS)},
         "joins": joins,
     }
@@ -121,14 +122,14 @@ def _gpus_of_tensorflow() -> list[str]:
 def _backends_to_try() -> list[str]:
     if _version(_FRAMEWORKS["TensorFlow"]) is None:
         return []
-    needs = {"mpi": _mpirun.command(), "horovod": True}
+    needs = {"mpi": mpirun.command(), "horovod": True}
     return ["tensorflow", *(name for name, there in needs.items() if there and _version(_ENGINES[name]))]
 
 
 def _try(backend: str, is_shown: bool) -> dict[str, Any]:
     """Whether two workers train together. The settings of the user's workers are not meant for them."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LOCKSTEP_")}
-    trial = ["run", "--nnodes", "1", "-n", "2", "--backend", backend, "-m", "lockstep._trial"]
+    trial = ["run", "--nnodes", "1", "-n", "2", "--backend", backend, "-m", "lockstep.launcher.trial"]
     try:
         done = subprocess.run(
             [sys.executable, "-m", "lockstep", *trial],

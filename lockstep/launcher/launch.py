@@ -9,16 +9,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lockstep import _cluster, _nodes
-from lockstep._child import settings
-from lockstep._horovod_rendezvous import rendezvous
-from lockstep._interruptions import POLL_SECONDS, Interruptions, noted, wait_for_end
-from lockstep._joined import Joining, watched
-from lockstep._local_workers import LocalWorkers, Outcome
-from lockstep._nodes import Nodes
+from lockstep import _cluster
 from lockstep._ports import free_ports
-from lockstep._screen import Screen
-from lockstep._tensorflow_logs import are_hidden
+from lockstep.launcher.child import settings
+from lockstep.launcher.horovod_rendezvous import rendezvous
+from lockstep.launcher.interruptions import POLL_SECONDS, Interruptions, noted, wait_for_end
+from lockstep.launcher.joined import Joining, watched
+from lockstep.launcher.local_workers import LocalWorkers, Outcome
+from lockstep.launcher.nodes import Nodes, alone, meet
+from lockstep.launcher.screen import Screen
+from lockstep.launcher.tensorflow_logs import are_hidden
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,9 @@ class Job:
 
     max_restarts is how many times all workers are started anew after one has failed; that of node 0 counts.
     backend is what connects the workers: tensorflow, or horovod or mpi on one node; of mpi's jobs
-    `lockstep._mpirun` takes care. grace is how many seconds workers get to end by themselves after an interrupt.
-    allow_unjoined: that they never join each other is no failure. tf_logs: TensorFlow's log is shown from its start.
+    `lockstep.launcher.mpirun` takes care. grace is how many seconds workers get to end by themselves after an
+    interrupt. allow_unjoined: that they never join each other is no failure. tf_logs: TensorFlow's log is shown from
+    its start.
     """
 
     command: Sequence[str]
@@ -66,10 +67,8 @@ def launch(job: Job) -> int:
 
 def _met(job: Job, interruptions: Interruptions) -> contextlib.AbstractContextManager[Nodes | None]:
     if job.nodes == 1:
-        return _nodes.alone()
-    return _nodes.meet(
-        job.node_rank, job.nodes, job.master, _cluster.join_seconds(), lambda: bool(interruptions.first())
-    )
+        return alone()
+    return meet(job.node_rank, job.nodes, job.master, _cluster.join_seconds(), lambda: bool(interruptions.first()))
 
 
 def _attempt(job: Job, nodes: Nodes, restarts: int, screen: Screen, interruptions: Interruptions) -> Outcome | None:

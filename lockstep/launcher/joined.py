@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from lockstep._cluster import JOINED_FILE
-from lockstep._screen import Screen
+from lockstep.launcher.screen import Screen
 
 # A script that says nothing of lockstep has come to train by then; another one may still be importing, or loading data.
 _SECONDS = 10.0

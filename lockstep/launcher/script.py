@@ -9,7 +9,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 
-def check(script: str, is_module: bool) -> None:
+def refuse_missing(script: str, is_module: bool) -> None:
     """Raises ValueError when there is no such script, or no such module."""
     if is_module:
         if not _is_module(script):

@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from lockstep import _choice, _machine
+from lockstep import _choice
 from lockstep._errors import JoinError
+from lockstep.launcher import machine
 
 _WORKERS, _NODES, _RANK = "PET_NPROC_PER_NODE", "PET_NNODES", "PET_NODE_RANK"
 _HOST, _PORT = "PET_MASTER_ADDR", "PET_MASTER_PORT"
@@ -77,7 +78,7 @@ def _number(name: str, stated: dict[str, str], lowest: int) -> int:
 
 def _workers_by_variable(text: str) -> int:
     """As torchrun reads it; but without GPUs `auto` is one worker, which uses all cores."""
-    kinds = {"auto": _machine.gpu_count() or 1, "gpu": _machine.gpu_count(), "cpu": _machine.cores()}
+    kinds = {"auto": machine.gpu_count() or 1, "gpu": machine.gpu_count(), "cpu": machine.cores()}
     if text == "gpu" and not kinds["gpu"]:
         raise ValueError(f"{_WORKERS} is gpu, but no GPU is seen here")
     return kinds[text] if text in kinds else _number(_WORKERS, {_WORKERS: text}, 1)

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import Any, Callable
 
 from lockstep import _news
-from lockstep._screen import Screen, Writer
-from lockstep._tensorflow_logs import is_log
+from lockstep.launcher.screen import Screen, Writer
+from lockstep.launcher.tensorflow_logs import is_log
 
 _KEPT_LINES = 200
 _KEPT_OF_LINE = 65_536

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Callable
 
-from lockstep._child import handling
-from lockstep._screen import Screen
+from lockstep.launcher.child import handling
+from lockstep.launcher.screen import Screen
 
 POLL_SECONDS = 0.05
 _ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

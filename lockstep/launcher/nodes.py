@@ -16,8 +16,8 @@ from typing import Any, Callable
 
 from lockstep._connection import Connection
 from lockstep._errors import JoinError
-from lockstep._local_workers import Outcome
 from lockstep._version import __version__
+from lockstep.launcher.local_workers import Outcome
 
 _CONNECT_SECONDS = 5.0
 _RETRY_SECONDS = 0.3

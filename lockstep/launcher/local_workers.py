@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Callable
 
-from lockstep._child import DieWithParent
-from lockstep._interruptions import POLL_SECONDS
-from lockstep._screen import Screen
-from lockstep._tensorflow_logs import hidden_levels
-from lockstep._worker_output import WorkerOutput
+from lockstep.launcher.child import DieWithParent
+from lockstep.launcher.interruptions import POLL_SECONDS
+from lockstep.launcher.screen import Screen
+from lockstep.launcher.tensorflow_logs import hidden_levels
+from lockstep.launcher.worker_output import WorkerOutput
 
 # Between the first failure and the end of all: time for the others to say what they saw, then SIGTERM.
 _GRACE_SECONDS = 1.0

@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lockstep import _place, _torchrun
+from lockstep import _torchrun
 from lockstep._cluster import JOINED_FILE
-from lockstep._machine import cores
-from lockstep._tensorflow_logs import LEVEL
+from lockstep.launcher import place
+from lockstep.launcher.machine import cores
+from lockstep.launcher.tensorflow_logs import LEVEL
 
 _PR_SET_PDEATHSIG = 1
 
@@ -22,7 +23,7 @@ def settings(workers: int, tf_logs: bool) -> dict[str, str]:
     """The environment of each of so many workers on this machine. What the user has set stays, except for the
     cluster itself. tf_logs: TensorFlow logs all it has to say."""
     environment = dict(os.environ)
-    for inherited in ("TF_CONFIG", "LOCKSTEP_JOINED_PID", JOINED_FILE, *_torchrun.VARIABLES, *_place.VARIABLES):
+    for inherited in ("TF_CONFIG", "LOCKSTEP_JOINED_PID", JOINED_FILE, *_torchrun.VARIABLES, *place.VARIABLES):
         environment.pop(inherited, None)
     if tf_logs:
         environment[LEVEL] = "0"

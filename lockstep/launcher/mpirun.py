@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Callable
 
 from lockstep import _mpi_rank
-from lockstep._child import DieWithParent, settings
 from lockstep._errors import JoinError
-from lockstep._interruptions import POLL_SECONDS, Interruptions, noted, wait_for_end
-from lockstep._joined import Joining, watched
-from lockstep._launch import Job
-from lockstep._screen import Screen
-from lockstep._tensorflow_logs import are_hidden, hidden_levels
-from lockstep._worker_output import WorkerOutput
+from lockstep.launcher.child import DieWithParent, settings
+from lockstep.launcher.interruptions import POLL_SECONDS, Interruptions, noted, wait_for_end
+from lockstep.launcher.joined import Joining, watched
+from lockstep.launcher.launch import Job
+from lockstep.launcher.screen import Screen
+from lockstep.launcher.tensorflow_logs import are_hidden, hidden_levels
+from lockstep.launcher.worker_output import WorkerOutput
 
 _TERMINATE_SECONDS = 5.0
 
