@@ -28,6 +28,7 @@ from lockstep._api import (
     shard_batch,
     shard_batches,
     size,
+    synchronise_batch_normalization,
     whole_batch,
 )
 from lockstep._errors import JoinError, LockstepError, LostWorkerError, MismatchError
@@ -59,5 +60,6 @@ __all__ = [
     "shard_batch",
     "shard_batches",
     "size",
+    "synchronise_batch_normalization",
     "whole_batch",
 ]

@@ -198,6 +198,27 @@ def _rows_of_one(values: Any) -> Any:
     return values[None] if getattr(values, "shape", None) == () else values
 
 
+def synchronise_batch_normalization(models: Any) -> Any:
+    """Let the BatchNormalization layers of models normalise with the moments of the whole global batch.
+
+    models: a Keras model or layer (Keras 3, Keras 2, tf_keras), an object that holds such, or lists, tuples and dicts
+    of them; changed in place and returned. Layers that a model gets later count too. In training, a layer's mean and
+    variance, and its moving statistics, are those of all workers' rows, whose number may differ and may be 0; masks are
+    heeded, and gradients flow to all workers' rows. A fused layer of Keras 2 is computed without its fused operation,
+    which normalises by one worker's moments alone. It costs two small collectives for each layer forwards and two
+    backwards; without it each worker normalises with its own part of the batch. What is saved is the plain layer:
+    after load_model, call this again.
+
+    In one process nothing happens. Raises TypeError for anything else, ValueError for layers with renorm or
+    virtual_batch_size, MismatchError when the workers' layers differ.
+    """
+    if size() > 1:
+        from lockstep._batch_normalization import synchronise_batch_normalization as implementation
+
+        implementation(models)
+    return models
+
+
 def whole_batch(loss: Any) -> Any:
     """Make a loss one over the whole global batch: every worker computes it from the gathered rows of all.
 

@@ -46,7 +46,7 @@ def defer_cut(dataset: Any, parts: int, loss: str) -> Any:
 
 def _in_order() -> Any:
     options = tf.data.Options()
-    options.deterministic = True
+    setattr(options, "deterministic" if hasattr(options, "deterministic") else "experimental_deterministic", True)
     return options
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
@@ -45,6 +46,7 @@ _layers_with_statistics: dict[int, Any] = {}
 _modules: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
 _loose: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # variables and modules, by id
 _extended: set[type] = set()
+_on_new_layers: dict[Callable[[], None], None] = {}
 # A variable that is made while a function is traced has no value before the trace is over; then the function
 # is traced once more, or called, and so are the layers.
 _some_lack_values = False
@@ -163,6 +165,8 @@ def _extend(cls: Any) -> None:
 
 
 def _after_build_of(layer: Any) -> None:
+    for look in _on_new_layers:
+        look()
     if layer in _followed:
         # A checkpoint that was read before may reach the variables only now that the whole is built.
         _followed[layer].sent.clear()
@@ -170,6 +174,16 @@ def _after_build_of(layer: Any) -> None:
         # Sequential.add of Keras 2 builds a layer first and makes it a part of the model then.
         followed.look_again = True
     _send_new()
+
+
+def on_new_layers(look: Callable[[], None]) -> None:
+    """Call this whenever a layer has been built, before it is used, since models may have got layers then."""
+    _on_new_layers[look] = None
+    for keras in _keras.all_loaded():
+        cls = layer_class(keras.layers.Layer())
+        if cls is not None and cls not in _extended:
+            _extended.add(cls)
+            _extend(cls)
 
 
 def check_all_sent() -> None:

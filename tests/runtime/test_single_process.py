@@ -42,6 +42,7 @@ def test_identity_without_importing_anything() -> None:
         assert lockstep.distributed_optimizer("adam") == "adam"
         assert lockstep.shard_and_rebatch_dataset(thing, 33) == (thing, 33)
         assert lockstep.whole_batch(thing) is thing
+        assert lockstep.synchronise_batch_normalization(thing) is thing
         assert lockstep.shard_batches(thing) is thing
         assert lockstep.shard_batches(thing, loss="gather") is thing
         assert lockstep.shard_batch(thing) is thing
