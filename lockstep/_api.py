@@ -323,7 +323,8 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
     part: only so is the mean over the workers that over the batch.
 
     Raises ValueError for unequal numbers of rows, another loss, and what was cut before, TypeError for what has no
-    rows, and outside of tf.function MismatchError when the workers' random states differ.
+    rows, and outside of tf.function MismatchError, with the line, when the workers hold other batches: a checksum of
+    some rows is compared in the first calls, and then now and then.
     """
     _check_loss(loss)
     if size() == 1:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-import zlib
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from lockstep._agreement import agree
 from lockstep._batch_size import local_batch_size, number_of_parts
 from lockstep._cuts import note_cut, refuse_cut
 from lockstep._random_state import note_arrays
 from lockstep._row_weights import note_uneven_share
+from lockstep._same_batch import agree_on_rows
 from lockstep._world import backend
 
 _CHECKED_ROWS = 64
-_ADVICE = (
-    "Every worker must start from the same arrays in the same order: an unseeded shuffle or split, or data "
-    "that is read or made differently, gives the workers shares that overlap."
-)
 
 
 def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: int | None) -> Any:
@@ -37,7 +32,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
             "arrays that do not belong together go into calls of their own"
         )
     if lengths:
-        agree("shard_arrays", _fingerprint(leaves, lengths[0]), _ADVICE)
+        agree_on_rows("shard_arrays", leaves, lengths[0], _CHECKED_ROWS)
         rank, parts = backend().rank, backend().size
         local = None
         if batch_size is not None:
@@ -154,21 +149,3 @@ def take(value: Any, indices: np.ndarray[Any, Any]) -> Any:
     if isinstance(value, (list, tuple)):
         return type(value)(value[i] for i in indices)
     return value[indices]
-
-
-def _fingerprint(leaves: list[Any], samples: int) -> str:
-    """Number of samples and a checksum over some of them from everywhere: enough to see another order."""
-    rows = np.unique(np.linspace(0, max(samples - 1, 0), min(samples, _CHECKED_ROWS)).astype(np.int64))
-    checksum = 0
-    for leaf in leaves:
-        checksum = zlib.crc32(_bytes(take(leaf, rows)), checksum)
-    return f"{len(leaves)} arrays of {samples} samples, checksum {checksum:08x}"
-
-
-def _bytes(rows: Any) -> bytes:
-    if isinstance(rows, tf.RaggedTensor):
-        rows = rows.to_list()
-    if hasattr(rows, "toarray"):  # scipy.sparse
-        rows = rows.toarray()
-    array = np.asarray(rows, dtype=object) if isinstance(rows, (list, tuple)) else np.asarray(rows)
-    return repr(array.tolist()).encode() if array.dtype.hasobject else np.ascontiguousarray(array).tobytes()

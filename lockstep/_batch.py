@@ -16,10 +16,9 @@ import tensorflow as tf
 from lockstep._arrays import leaves_of, take
 from lockstep._batch_size import number_of_parts, say_what_it_costs
 from lockstep._cuts import note_cut, refuse_cut
-from lockstep._random_state import agree_on_dataset_order, agree_on_host_order
+from lockstep._same_batch import agree_on_rows, is_to_be_checked
 from lockstep._world import backend
 
-_CHECK_EVERY = 256
 _calls = itertools.count(1)
 
 
@@ -28,27 +27,21 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     leaves = [leaf for value in values for leaf in leaves_of(value)]
     refuse_cut("shard_batch", leaves)
     lengths = {length for length in map(_length, leaves) if length is not None}
-    if tf.executing_eagerly() and leaves:
-        call = next(_calls)
-        if _is_to_be_checked(call):
-            agree_on_dataset_order("shard_batch")
-            agree_on_host_order("shard_batch")
-        if call == 1 and loss == "mean":
-            say_what_it_costs(min(lengths), backend().size)
     if len(lengths) > 1:
         raise ValueError(
             f"lockstep.shard_batch: the values of one call must have equally many rows, not {sorted(lengths)}"
         )
+    if tf.executing_eagerly() and leaves:
+        call = next(_calls)
+        if is_to_be_checked(call):
+            agree_on_rows("shard_batch", leaves, min(lengths))
+        if call == 1 and loss == "mean":
+            say_what_it_costs(min(lengths), backend().size)
     if leaves:
         indices = _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
         values = tuple(take(value, indices) for value in values)
         note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value)])
     return values[0] if len(values) == 1 else list(values)
-
-
-def _is_to_be_checked(call: int) -> bool:
-    """Comparing costs milliseconds, so it is done in the calls 1, 2, 4, ... and then now and then."""
-    return call % _CHECK_EVERY == 0 or (call < _CHECK_EVERY and call & (call - 1) == 0)
 
 
 def _own_rows(rows: Any, loss: str) -> Any:

@@ -21,6 +21,7 @@ import tensorflow as tf
 from lockstep._batch_size import number_of_parts, say_what_it_costs
 from lockstep._cuts import note_cut, refuse_cut
 from lockstep._random_state import agree_on_dataset_order, agree_on_host_order
+from lockstep._same_batch import checked
 from lockstep._world import backend
 
 
@@ -70,7 +71,7 @@ def _share(batches: Any, loss: str) -> Any:
     if hasattr(batches, "__getitem__") and hasattr(batches, "__len__") and not isinstance(batches, (list, tuple)):
         return _shard_sequence(batches, cut)
     if inspect.isgenerator(batches) or hasattr(batches, "__next__"):
-        return (_own_rows(batch, cut) for batch in batches)
+        return (_own_rows(batch, cut) for batch in checked(batches))
     if not hasattr(batches, "__iter__"):
         raise TypeError(f"lockstep.shard_batches: a {type(batches).__name__} cannot be iterated over")
     return IterableShare(batches, cut)
@@ -136,7 +137,7 @@ class IterableShare:
         self._cut = cut
 
     def __iter__(self) -> Iterator[Any]:
-        own = (_own_rows(batch, self._cut) for batch in self._batches)
+        own = (_own_rows(batch, self._cut) for batch in checked(self._batches))
         note_cut("shard_batches", [own])  # of one pass
         return own
 

@@ -92,7 +92,11 @@ def _listed_variables(owner: Any) -> Any:
     except ValueError:  # a model of Keras 2 that is not built, or only in part
         layers = list(owner._flatten_layers())
         return [v for layer in layers for v in (*layer._trainable_weights, *layer._non_trainable_weights)]
-    return variables() if callable(variables) else variables  # a method in optimizers of Keras 2
+    if not callable(variables):
+        return variables
+    listed = variables()  # of an optimizer of Keras 2, which lists its state in the order in which it came to be
+    names = {variable.name for variable in listed}
+    return sorted(listed, key=lambda variable: str(variable.name)) if len(names) == len(listed) else listed
 
 
 def _each_once(variables: Iterable[Any]) -> Iterator[Any]:

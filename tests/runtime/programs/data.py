@@ -293,6 +293,28 @@ def check_a_batch_in_hand_is_dealt_out() -> None:
         assert sorted(row for one in summed for row in one) == list(range(count))
 
 
+def check_batches_that_each_worker_made_for_itself_are_noticed() -> None:
+    def own_batches() -> Any:
+        generator = np.random.RandomState(RANK)
+        while True:
+            yield generator.standard_normal([2 * SIZE, 3]), np.zeros(2 * SIZE)
+
+    text = raised(lockstep.MismatchError, lambda: [lockstep.shard_batch(*next(own_batches())) for _ in range(200)])
+    assert "lockstep.shard_batch at " in text
+    assert "data.py:" in text
+    text = raised(lockstep.MismatchError, next, lockstep.shard_batches(own_batches()))
+    assert "own_batches" in text
+    text = raised(lockstep.MismatchError, list, lockstep.shard_batches([np.full([SIZE], RANK)]))
+    assert "batch 1 of list" in text
+    whole = tf.data.Dataset.range(8 * SIZE).batch(2 * SIZE)
+    twice = lambda: [lockstep.shard_batch(batch) for batch in lockstep.shard_batches(whole)]  # noqa: E731
+    assert "was cut for it before" in raised(lockstep.MismatchError, lambda: [twice() for _ in range(99)])
+    state = np.random.get_state()
+    np.random.seed(RANK)  # that some worker drew for itself does not matter
+    lockstep.shard_batch(np.zeros(SIZE))
+    np.random.set_state(state)
+
+
 def check_a_batch_in_a_graph_is_dealt_out() -> None:
     @tf.function(input_signature=[tf.TensorSpec([None]), tf.RaggedTensorSpec([None, None])])
     def own(x: tf.Tensor, ragged: tf.RaggedTensor) -> Any:
