@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import tensorflow as tf
 import tf_keras
-from proving import Finding, Outcome, leaves, prove, resolved, runner
+from proving import Finding, Outcome, holds, leaves, prove, resolved, runner
 from samples import samples_for, variants
 
-from migrator.analysis.ops import Op, lookup, rows
+from migrator.analysis.ops import ACTIVITY_PENALTY, Op, lookup, rows
 from migrator.analysis.placement import Unknown
 
 # Kinds that say of nothing but whole values where they stand.
@@ -40,8 +40,8 @@ def groups() -> dict[str, list[Op]]:
     return dict(found)
 
 
-def _exists(path: str) -> bool:
-    found: Any = tf_keras
+def _exists(path: str, library: Any = tf_keras) -> bool:
+    found: Any = library
     for piece in path.split(".")[1:]:
         found = getattr(found, piece, None)
     return found is not None
@@ -116,6 +116,38 @@ def test_a_class_is_made_with_its_parameters_in_their_order(library: str) -> Non
         if found[: len(op.made)] != list(op.made):
             wrong.append(f"{path}: {op.made} for {found}")
     assert not wrong, "\n".join(wrong)
+
+
+def test_tensorflow_1_has_the_same_parameters_under_the_same_name() -> None:
+    wrong = []
+    for op in rows():
+        library, _, name = op.path.partition(".")
+        for module in ("compat.v1", "compat.v1.math", "compat.v1.nn", "compat.v1.linalg"):
+            path = f"tensorflow.{module}.{name}"
+            if (
+                library != "tensorflow"
+                or "." in name
+                or "*" in op.parameters
+                or not _exists(path, tf)
+                or lookup(path) is None
+            ):
+                continue
+            found = inspect.signature(resolved(path)).parameters
+            if [p for p in found if p not in ("name", "layout")][: len(op.parameters)] != list(op.parameters):
+                wrong.append(path)
+    assert not wrong
+
+
+@pytest.mark.parametrize("keras", [tf.keras, tf_keras], ids=["keras", "tf_keras"])
+def test_an_activity_penalty_is_a_mean(keras: Any) -> None:
+    layer = keras.layers.Dense(3, activity_regularizer=keras.regularizers.L2(0.1))
+    rows = np.random.default_rng(0).uniform(size=(8, 4)).astype("float32")
+
+    def penalty(part: np.ndarray) -> np.ndarray:
+        layer(tf.constant(part))
+        return layer.losses[-1].numpy()
+
+    assert not holds(ACTIVITY_PENALTY, penalty(rows), [penalty(rows[:5]), penalty(rows[5:])])
 
 
 @pytest.mark.parametrize("module", ["math", "nn", "linalg", "signal", "bitwise", "compat.v2"])

@@ -10,8 +10,9 @@ from migrator.analysis.ops.rows import read
 from migrator.analysis.ops.tables import keras
 from migrator.analysis.ops.tables.numpy import NUMPY, PYTHON
 from migrator.analysis.ops.tables.tensorflow import TENSORFLOW
+from migrator.analysis.placement import Partial
 
-__all__ = ["NOT_CONSTANT", "TABLES", "Arg", "Op", "OpCall", "lookup", "rows"]
+__all__ = ["ACTIVITY_PENALTY", "NOT_CONSTANT", "TABLES", "Arg", "Op", "OpCall", "lookup", "rows"]
 
 # Where the names of each table stand.
 TABLES = (
@@ -27,9 +28,20 @@ TABLES = (
     ("", PYTHON),
 )
 
+# What tf.compat.v1 has under the same name with other parameters.
+V1_DIFFERS = (
+    "argmax|argmin|avg_pool|avg_pool2d|confusion_matrix|conv1d|conv2d|conv3d|convert_to_tensor|convolution|"
+    "count_nonzero|depthwise_conv2d|diag|diag_part|dilation2d|dropout|embedding_lookup|gather|in_top_k|max_pool|moments|"
+    "ones_like|pool|separable_conv2d|transpose|zeros_like"
+)
+
+# The penalty of a layer's activity_regularizer in a call: both generations of Keras divide it by the call's rows.
+ACTIVITY_PENALTY = Partial("mean")
+
 # One object under several paths; a path that is none of these is looked up as it is.
 ALIASES = (
     (r"^tensorflow\.compat\.v2\.", "tensorflow."),
+    (rf"^tensorflow\.compat\.v1\.(?=(?:(?:math|nn|linalg)\.)?(?!(?:{V1_DIFFERS})$)\w+$)", "tensorflow."),
     (r"^tensorflow\.keras\.", "keras."),
     (r"^tf_keras\.", "keras."),
     (r"^tensorflow\.(math|nn|linalg|signal|bitwise)\.(?=\w+$)", "tensorflow."),

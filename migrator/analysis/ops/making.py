@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole, literal
 from migrator.analysis.ops.moving import sizes, target
-from migrator.analysis.ops.terms import sharded, term, whole
+from migrator.analysis.ops.terms import placed, sharded, term, whole
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 
 
@@ -36,6 +36,22 @@ class Makes:
             raise NeedsWhole("it makes a value for each pair of rows", "all_reduce")
         place = Sharded(wanted.index(ROWS)) if ROWS in wanted else REPLICATED
         return Arg(place, rank=len(wanted))
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """A whole value repeated for each row, or rows that stay where they are."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        value, wanted = whole(bound.data()), sizes(bound.data(1))
+        cut, (base, power) = sharded(value.placement), term(value.placement)
+        if wanted is None or wanted.count(ROWS) > 1:
+            raise NeedsWhole("its shape is not seen", "all_gather")
+        if cut is None and ROWS in wanted and base == REPLICATED:
+            return Arg(placed(Sharded(wanted.index(ROWS)), power), rank=len(wanted))
+        if (cut is None and ROWS not in wanted) or (cut and value.rank == len(wanted) and wanted[cut.axis] == ROWS):
+            return Arg(value.placement, rank=len(wanted))
+        raise NeedsWhole("its shape fixes the number of rows, or mixes them with other values", "all_gather")
 
 
 @dataclass(frozen=True)

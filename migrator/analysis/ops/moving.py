@@ -518,7 +518,14 @@ class Mask:
 
 @dataclass(frozen=True)
 class OneHot:
+    """Adds an axis of classes. `needed`: the parameter that fixes how many, where it may be left out."""
+
+    needed: str = ""
+
     def __call__(self, bound: Bound) -> Arg:
+        fixed = bound.get(self.needed) if self.needed else Arg()
+        if fixed is None or fixed.constant is None or fixed.placement != REPLICATED:
+            raise NeedsWhole("the size of its new axis depends on the rows of the batch", ALL_GATHER)
         value, axis = whole(bound.data()), bound.constant("axis", default=-1)
         if not sharded(value.placement):
             term_base, power = term(value.placement)

@@ -1,7 +1,8 @@
 """The kinds of ops by name, and how a table is read.
 
-A table holds, for each kind, a line `kind (parameters) | note` and below it, indented, the names of its ops. A name
-may be followed by parameters of its own, `name(a,b)`, and a class by those of its objects' making, `Name[a,b]`.
+A table holds, for each kind, `kind (parameters): names`, where more names follow on indented lines and a line
+`# note` may stand in front. A name may be followed by parameters of its own, `name(a,b)`, and a class by those that its
+objects are made with, `Name[a,b]`.
 `last 2,1->2 linear` works on the last axes: two of the first operand and one of the second make two, linearly.
 """
 
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from migrator.analysis.ops.call import Kind, Op
 from migrator.analysis.ops.contracting import BatchDot, Einsum, FlatProduct, MatrixProduct, MatrixVector, TensorProduct
 from migrator.analysis.ops.elementwise import Cast, Elementwise, FloorDivision, ListSum, Power
-from migrator.analysis.ops.making import Constant, Counts, Like, Makes, Same, Sizes
+from migrator.analysis.ops.making import Broadcast, Constant, Counts, Like, Makes, Same, Sizes
 from migrator.analysis.ops.moving import (
     AlongRows,
     ExpandDims,
@@ -86,6 +87,8 @@ KINDS: dict[str, Kind] = {
     "gather-nd": GatherNd(),
     "keeps-marked": Mask(),
     "one-hot": OneHot(),
+    "row-masks": OneHot("maxlen"),
+    "broadcast": Broadcast(),
     "like": Like(),
     "makes": Makes(),
     "per-sample": PerSample(),
@@ -153,19 +156,22 @@ def kind_named(name: str) -> Kind:
 
 def read(table: str, prefix: str) -> Iterator[Op]:
     """The rows of a table whose names stand under `prefix`."""
-    kind, shared, note = "", "", ""
-    for line in table.strip().splitlines():
-        if not line.startswith(" "):
-            kind, _, rest = line.partition(" (")
-            shared, _, note = rest.partition(")")
+    kind, shared, note, noted = "", "", "", ""
+    for line in filter(None, table.splitlines()):
+        if line.startswith("#"):
+            noted = line[2:]
             continue
-        for name, own, made in re.findall(r"([\w.]+)(?:\(([^)]*)\))?(?:\[([^]]*)\])?", line):
+        names = line
+        if not line.startswith(" "):
+            kind, shared, names = re.fullmatch(r"(.*?) \((.*?)\): ?(.*)", line).groups()  # type: ignore[union-attr]
+            note, noted = noted, ""
+        for name, own, made in re.findall(r"([\w.]+)(?:\(([^)]*)\))?(?:\[([^]]*)\])?", names):
             parameters = tuple(p for p in (own or shared).split(",") if p)
             yield Op(
                 prefix + name,
                 parameters,
                 kind_named(kind),
                 kind,
-                note.strip(" |"),
+                note,
                 tuple(made.split(",")) if made else (),
             )
