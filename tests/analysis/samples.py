@@ -321,6 +321,8 @@ BY_KIND: dict[str, Callable[[Op], list[Sample]]] = {
                 else []
             ),
             S(f(8, 6), Literal((slice(None), slice(1, 3)), (slice(None), slice(1, NOT_CONSTANT)))),
+            S(f(8, 6), Literal((slice(None), 2), (slice(None), NOT_CONSTANT))),
+            S(f(6, 8), Literal((2, slice(None)), (NOT_CONSTANT, slice(None)))),
         ]
     ),
 }
@@ -613,4 +615,4 @@ def samples_for(op: Op) -> list[Sample]:
         return [S(f())]
     if not op.parameters:
         return []
-    return NAMED.get(op.path) or BY_KIND[type(op.kind).__name__](op)
+    return NAMED.get(op.path.removeprefix("tf_")) or BY_KIND[type(op.kind).__name__](op)

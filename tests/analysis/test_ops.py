@@ -20,8 +20,8 @@ import tf_keras
 from proving import Finding, Outcome, holds, leaves, prove, resolved, runner
 from samples import samples_for, variants
 
-from migrator.analysis.ops import ACTIVITY_PENALTY, Op, lookup, rows
-from migrator.analysis.placement import Unknown
+from migrator.analysis.ops import ACTIVITY_PENALTY, Arg, Op, OpCall, lookup, rows
+from migrator.analysis.placement import Partial, Sharded, Unknown
 
 # Kinds that say of nothing but whole values where they stand.
 ONLY_WHOLE = {"WholeValue", "Constant"}
@@ -50,7 +50,7 @@ def _exists(path: str, library: Any = tf_keras) -> bool:
 def findings(op: Op) -> list[Finding]:
     """All that the row says of its samples; a sample of other types stands in where the op takes no floats."""
     found: list[Finding] = []
-    for sample in samples_for(replace(op, path=op.path.removeprefix("tf_")) if op.path.startswith("tf_k") else op):
+    for sample in samples_for(op):
         for variant in variants(sample):
             try:
                 Outcome(runner(op, variant), variant, [leaf.value for leaf in leaves(variant)])
@@ -148,6 +148,22 @@ def test_an_activity_penalty_is_a_mean(keras: Any) -> None:
         return layer.losses[-1].numpy()
 
     assert not holds(ACTIVITY_PENALTY, penalty(rows), [penalty(rows[:5]), penalty(rows[5:])])
+
+
+@pytest.mark.parametrize("keras", [tf.keras, tf_keras], ids=["keras", "tf_keras"])
+def test_a_mask_of_keras_makes_a_loss_a_ratio(keras: Any) -> None:
+    words = np.asarray([[1, 2, 0], [3, 0, 0], [1, 1, 1], [2, 0, 0], [1, 0, 0], [1, 2, 3], [3, 2, 0], [1, 2, 2]])
+    wanted = np.random.default_rng(0).uniform(size=(8, 3, 4)).astype("float32")
+    embedding, loss = keras.layers.Embedding(4, 4, mask_zero=True), keras.losses.MeanSquaredError()
+    row, embedded = lookup("keras.losses.MeanSquaredError"), lookup("keras.layers.Embedding")
+    assert row is not None
+    assert embedded is not None
+
+    whole, *each = (float(loss(wanted[part], embedding(words[part]))) for part in (slice(8), slice(5), slice(5, 8)))
+    output = embedded.infer(OpCall([Arg(Sharded(0))], made=OpCall(kwargs={"mask_zero": Arg(constant=True)})))
+
+    assert holds(Partial("mean"), whole, each), "the mask makes no difference"
+    assert isinstance(row.place(OpCall([Arg(Sharded(0)), output])), Unknown)
 
 
 @pytest.mark.parametrize("module", ["math", "nn", "linalg", "signal", "bitwise", "compat.v2"])

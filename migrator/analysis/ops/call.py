@@ -31,7 +31,8 @@ class Arg:
     whose bounds may be NOT_CONSTANT; a dtype as its name ("float32"), a function as its canonical path.
     `items` are those of a list or tuple of known length, whatever they are: `placement` then matters no more.
     `many`: a list of unknown length, whose items all stand as `placement` and `rank` say. `dtype` is None where it is
-    not known; "bool" tells a mask from positions.
+    not known; "bool" tells a mask from positions. `masked`: Keras carries a mask along, by which losses and metrics
+    leave values out.
     """
 
     placement: Placement = REPLICATED
@@ -40,6 +41,7 @@ class Arg:
     items: tuple[Arg, ...] | None = None
     many: bool = False
     dtype: str | None = None
+    masked: bool = False
 
     def leaves(self) -> Iterator[Arg]:
         """The argument, or the items that it holds."""
@@ -145,16 +147,16 @@ class Op:
 
     def infer(self, call: OpCall) -> Arg:
         """The result with its rank and its items."""
-        try:
-            bound = self._bind(call)
-        except NeedsWhole as error:
-            return Arg(error.unknown)
-        leaves = [leaf for value in bound.values.values() for leaf in value.leaves()]
+        leaves = [leaf for value in (*call.args, *call.kwargs.values()) for leaf in value.leaves()]
         for leaf in leaves:
             if isinstance(leaf.placement, Unknown):
                 return Arg(leaf.placement)
         if any(isinstance(leaf.placement, Local) for leaf in leaves):
             return Arg(LOCAL)
+        try:
+            bound = self._bind(call)
+        except NeedsWhole as error:
+            return Arg(REPLICATED if _all_replicated(leaves) else error.unknown)
         if any(isinstance(leaf.placement, Either) for leaf in leaves):
             return self._either(bound)
         return self._result(bound)
@@ -166,10 +168,11 @@ class Op:
                 if not isinstance(leaf.placement, Replicated):
                     raise NeedsWhole(f"{name} is not the same on all workers")
         except NeedsWhole as error:
-            leaves = (leaf for value in bound.values.values() for leaf in value.leaves())
-            same = all(isinstance(leaf.placement, Replicated) for leaf in leaves)
-            return Arg(REPLICATED if same else error.unknown)
-        return result
+            result = Arg(error.unknown)
+        except (AssertionError, LookupError, TypeError, ValueError):
+            result = Arg(Unknown("its arguments are none that it takes"))  # the op itself would fail on them
+        leaves = [leaf for value in bound.values.values() for leaf in value.leaves()]
+        return _replicated(result) if _all_replicated(leaves) else result
 
     def _either(self, bound: Bound) -> Arg:
         """Each way in which the arguments' placements may turn out, up to as many as are worth telling apart."""
@@ -198,6 +201,15 @@ class Op:
             if name not in self.parameters:
                 raise NeedsWhole(f"its row does not know the argument {name}")
         return Bound(values, self.parameters, made)
+
+
+def _all_replicated(leaves: list[Arg]) -> bool:
+    return all(isinstance(leaf.placement, Replicated) for leaf in leaves)
+
+
+def _replicated(result: Arg) -> Arg:
+    items = None if result.items is None else tuple(_replicated(item) for item in result.items)
+    return replace(result, placement=REPLICATED, items=items)
 
 
 def _options(arg: Arg) -> list[Arg]:

@@ -53,7 +53,7 @@ LAWS: dict[str, Callable[[list[Term]], Term]] = {
 
 @dataclass(frozen=True)
 class Elementwise:
-    """The first `arity` parameters are the operands (0: all arguments), the others the same for all values.
+    """The first `arity` parameters are the operands, the others the same for all values.
 
     `strict`: it gives an answer, and no error, for shapes that do not fit, such as a part beside a whole batch.
     """
@@ -67,9 +67,7 @@ class Elementwise:
         return replace(elementwise(self.operands(bound), self.law, self.strict), dtype=self.dtype)
 
     def operands(self, bound: Bound) -> list[Arg]:
-        names = bound.parameters[: self.arity] if self.arity else list(bound.values)
-        found = [bound.get(name) for name in names]
-        return [whole(arg) for arg in found if arg is not None]
+        return [whole(bound.data(position)) for position in range(self.arity)]
 
 
 def elementwise(operands: list[Arg], law: str, strict: bool = False) -> Arg:
@@ -99,14 +97,14 @@ def elementwise(operands: list[Arg], law: str, strict: bool = False) -> Arg:
 
 @dataclass(frozen=True)
 class Cast:
-    """Linear, unless it rounds."""
+    """Linear, unless it rounds: to a dtype that is no float's, or by itself, as `int` does."""
 
-    parameter: str = "dtype"
+    rounds: bool = False
 
     def __call__(self, bound: Bound) -> Arg:
-        value, dtype = whole(bound.data()), bound.get(self.parameter)
+        value, dtype = whole(bound.data()), bound.get("dtype")
         name = dtype.constant if dtype is not None and isinstance(dtype.constant, str) else None
-        kept = name is None and dtype is None
+        kept = dtype is None and not self.rounds
         if not (kept or (name and "int" not in name and "bool" not in name) or _is_count(value)):
             plain(value.placement)
         return replace(value, constant=Arg().constant, dtype=name.rpartition(".")[2] if name else None)

@@ -409,7 +409,7 @@ def _picked(value: Arg, entries: list[Any], rank: int) -> Arg:
     if Ellipsis not in entries:
         entries = [*entries, Ellipsis]
     source = place = 0
-    for entry in entries:
+    for at, entry in enumerate(entries):
         if entry is None:
             place += 1
             continue
@@ -417,10 +417,12 @@ def _picked(value: Arg, entries: list[Any], rank: int) -> Arg:
         if source <= cut.axis < source + step:
             if entry is not Ellipsis and not (isinstance(entry, slice) and entry in FULL):
                 raise NeedsWhole("it picks rows of the batch by their position", ALL_GATHER)
-            if NOT_CONSTANT in entries:
+            several = entries.count(NOT_CONSTANT) > 1 or any(isinstance(e, int) for e in entries)
+            if NOT_CONSTANT in entries[:at] or (NOT_CONSTANT in entries and several):
                 raise NeedsWhole("an index may be several: where the rows come to lie is not seen", ALL_GATHER)
             new = sum(e is None for e in entries) - sum(isinstance(e, int) for e in entries)
-            return Arg(moved(value.placement, place + cut.axis - source), rank=rank + new)
+            left = None if NOT_CONSTANT in entries else rank + new
+            return Arg(moved(value.placement, place + cut.axis - source), rank=left)
         source += step
         place += 0 if isinstance(entry, int) else step
     raise NeedsWhole("it has more indices than axes")

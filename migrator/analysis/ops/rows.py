@@ -33,7 +33,7 @@ from migrator.analysis.ops.moving import (
     Tile,
 )
 from migrator.analysis.ops.reducing import Along, Average, Moments, Reduces, WholeValue
-from migrator.analysis.ops.sampling import AverageLoss, LastAxes, LossFunction, LossObject, LossV1, PerSample
+from migrator.analysis.ops.sampling import AverageLoss, LastAxes, LossFunction, LossObject, LossV1, Masking, PerSample
 
 KINDS: dict[str, Kind] = {
     "elementwise": Elementwise(),
@@ -49,6 +49,7 @@ KINDS: dict[str, Kind] = {
     "power": Power(),
     "select": Elementwise(3, "select"),
     "cast": Cast(),
+    "rounds": Cast(rounds=True),
     "sum-of-list": ListSum(),
     "same": Same(),
     "reduces-mean": Reduces("mean", linear=True),
@@ -121,6 +122,7 @@ KINDS: dict[str, Kind] = {
     "splits-at": Splits(positions=True),
     "take": Gather(None, flat=True),
     "take-along": AlongRows(),
+    "masks": Masking(),
     "per-sample-3": PerSample(3),
     "reduces-last": Reduces(axis=-1),
     "backend-dot": TensorProduct("backend dot"),

@@ -21,6 +21,7 @@ from migrator.analysis.ops.terms import (
 )
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, Partial, Sharded
 
+FALSE = Arg(constant=False)
 # Arguments that hold a value for each sample, or one for all.
 BESIDE = ("mask", "initial_state", "attention_mask", "query_mask", "value_mask", "key_mask")
 
@@ -75,7 +76,8 @@ class PerSample:
             return Arg(layout)
 
         result = over_ranks(values[:1], place) if self.least > 1 else Arg(layout)
-        return self._result(replace(result, rank=self._left(values)))
+        masked = any(value.masked for value in values) or bound.made.get("mask_zero", FALSE).constant is not False
+        return self._result(replace(result, rank=self._left(values), masked=masked))
 
     def _left(self, values: list[Arg]) -> int | None:
         rank = values[0].rank if values else None
@@ -83,6 +85,14 @@ class PerSample:
 
     def _result(self, result: Arg) -> Arg:
         return result if self.outputs == 1 else Arg(items=(result,) * self.outputs)
+
+
+@dataclass(frozen=True)
+class Masking(PerSample):
+    """The layer that makes a mask of Keras."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        return replace(super().__call__(bound), masked=True)
 
 
 @dataclass(frozen=True)
@@ -148,6 +158,8 @@ class LossFunction:
             return Arg(REPLICATED)
         if None in cuts:
             raise NeedsWhole("it compares rows of the batch with a whole value", ALL_GATHER)
+        if predicted.masked:
+            raise NeedsWhole("it is a mean over the values that a mask of Keras keeps")
         for arg in (true, predicted):
             plain(arg.placement)
         layout = one_layout([cut for cut in cuts if cut])

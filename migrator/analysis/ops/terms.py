@@ -183,7 +183,7 @@ def _likeliness(ranks: tuple[int, ...]) -> tuple[int, bool]:
     return max(ranks, default=0) - min(ranks, default=0), max(ranks, default=0) < 2
 
 
-class ImpossibleRank(Exception):
+class ImpossibleRank(ValueError):
     """Raised by a `place` of `over_ranks`: the op itself fails on so many axes."""
 
 

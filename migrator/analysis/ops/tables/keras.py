@@ -186,7 +186,8 @@ per-sample (inputs): Dense(inputs,training) EinsumDense(inputs,training) Embeddi
     Normalization Identity Add Average Maximum Minimum Multiply Subtract
 per-sample-axis (inputs,mask): Softmax[axis] LayerNormalization(inputs)[axis] UnitNormalization(inputs)[axis]
 per-sample (inputs): Hashing Discretization
-per-sample (inputs,mask): Masking(inputs) GlobalAveragePooling1D GlobalAvgPool1D
+masks (inputs): Masking
+per-sample (inputs,mask): GlobalAveragePooling1D GlobalAvgPool1D
 recurrent (inputs,mask,training,initial_state): LSTM(sequences,initial_state,mask,training)
     GRU(sequences,initial_state,mask,training) SimpleRNN(sequences,initial_state,mask,training)
 per-sample-axis (inputs): Concatenate[axis] Dot[axes]

@@ -92,7 +92,7 @@ mask (a): builtins.bool
 matrix-or-vector-product (a,b): operator.matmul
 getitem (a,b): operator.getitem
 linear (x): builtins.float
-elementwise (x): builtins.int
+rounds (x): builtins.int
 sum-of-list (iterable,start): builtins.sum
 length (obj): builtins.len
 """
