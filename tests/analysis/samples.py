@@ -121,6 +121,8 @@ def loss(op: Op) -> list[Sample]:
         S(batch(f(8, 1)), batch(f(8, 1))),
         S(batch(f(8, 3, 4)), batch(f(8, 3, 4))),
         S(batch(f(8)), batch(f(8))),
+        S(batch(f(8)), batch(f(8, 1))),
+        S(batch(f(8, 1)), batch(f(8))),
     ]
 
 

@@ -19,7 +19,7 @@ from migrator.analysis.ops.terms import (
     term,
     whole,
 )
-from migrator.analysis.placement import ALL_GATHER, REPLICATED, Partial, Sharded
+from migrator.analysis.placement import ALL_GATHER, REPLICATED, Partial
 
 FALSE = Arg(constant=False)
 # Arguments that hold a value for each sample, or one for all.
@@ -149,8 +149,8 @@ class LossFunction:
     def __call__(self, bound: Bound) -> Arg:
         return self.values(whole(bound.data(0)), whole(bound.data(1)), bound.constant("axis", default=-1))
 
-    def values(self, true: Arg, predicted: Arg, axis: Any = -1) -> Arg:
-        """One value a sample, wherever the batch's axis is the first of both."""
+    def values(self, true: Arg, predicted: Arg, axis: Any = -1, fits: bool = False) -> Arg:
+        """One value a sample. `fits`: one Keras takes a last axis of one away, another adds it, where ranks differ."""
         cuts = [sharded(arg.placement) for arg in (true, predicted)]
         if not any(cuts):
             for arg in (true, predicted):
@@ -163,16 +163,24 @@ class LossFunction:
         for arg in (true, predicted):
             plain(arg.placement)
         layout = one_layout([cut for cut in cuts if cut])
-        return over_ranks([predicted], lambda rank: self._value(layout, true, axis, rank))
 
-    def _value(self, layout: Sharded, true: Arg, axis: Any, rank: int) -> Arg:
-        if rank == 1 and self.sparse:
-            raise ImpossibleRank
-        wanted = rank - 1 if self.sparse else rank
-        if true.rank is not None and true.rank not in (wanted, rank) and not (self.sparse and true.rank == 1):
+        def value(rank: int) -> Arg:
+            return reduced(Arg(layout, rank=rank), Reduces(self.single), axis, keepdims=False)
+
+        def place(rank: int, true_rank: int) -> Arg:
+            if self.sparse and (rank == 1 or true_rank not in (rank - 1, rank)):
+                raise ImpossibleRank
+            if self.sparse or rank == true_rank:
+                return value(rank)
+            if fits and abs(rank - true_rank) == 1:
+                return over_ranks([Arg(layout)], lambda r: value(r) if r in (rank, true_rank) else _impossible())
             raise NeedsWhole("labels and predictions have different shapes", ALL_GATHER)
-        result = Arg(layout, rank=rank)
-        return reduced(result, Reduces(self.single), axis, keepdims=False)
+
+        return over_ranks([predicted, true], place)
+
+
+def _impossible() -> Arg:
+    raise ImpossibleRank
 
 
 SUMS = {"sum", "weighted_sum"}
@@ -208,7 +216,7 @@ class LossObject:
             raise NeedsWhole("it is made with more arguments than its row knows")
         how = reduction_of(bound.made.get("reduction"), "sum_over_batch_size")
         weights = bound.get("sample_weight")
-        values = self.function.values(whole(bound.data(0)), whole(bound.data(1)))
+        values = self.function.values(whole(bound.data(0)), whole(bound.data(1)), fits=True)
         return by_option(values, lambda each: weighed(each, weights, how))
 
 
