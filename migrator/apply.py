@@ -58,6 +58,24 @@ def apply(tree: Tree, spans: Spans, edits: Sequence[Edit]) -> str:
     return _Printer(tree, spans, edits).text()
 
 
+def places(tree: Tree, spans: Spans, edits: Sequence[Edit], nodes: Sequence[cst.CSTNode]) -> dict[cst.CSTNode, int]:
+    """Where in the text after the edits these nodes begin; without those that the edits leave out."""
+    printer = _Printer(tree, spans, edits)
+    for number, node in enumerate(nodes):
+        at = spans.span(node)[0]
+        # No script has null bytes; lines that are inserted before the node's come first.
+        printer.patches.append(_Patch(at, at, (_INDENT, number), (f"\0{number}\0",)))
+    printer.patches.sort(key=lambda p: (p.start, p.rank, p.end))
+    found: dict[cst.CSTNode, int] = {}
+    length = 0
+    for i, piece in enumerate(printer.text().split("\0")):
+        if i % 2:
+            found.setdefault(nodes[int(piece)], length)
+        else:
+            length += len(piece)
+    return found
+
+
 class _Printer:
     def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit]) -> None:
         self.tree = tree

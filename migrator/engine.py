@@ -7,12 +7,12 @@ import shlex
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
 
-from migrator.apply import apply
+from migrator.apply import apply, places
 from migrator.crowded import crowded, parted
 from migrator.edits import (
     AddArgument,
@@ -30,10 +30,11 @@ from migrator.facts.script import Facts
 from migrator.imports import reachable
 from migrator.parsing import OLDEST_PYTHON, ScriptSyntaxError, is_python, parse
 from migrator.programs import Program
+from migrator.registry import needed
 from migrator.results import Defect, Failure, Finding, Outcome
 from migrator.rule import Rule
 from migrator.source import Source, UnreadableSource, is_about_training
-from migrator.spans import UnprintableSource
+from migrator.spans import UnprintableSource, line_and_column, line_starts
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
 
@@ -114,24 +115,59 @@ def _migrate(
     target: Target,
 ) -> Iterator[tuple[Path, Outcome]]:
     written = {script.path: script for script in scripts}
-    places: dict[Path, set[int]] = {path: set() for path in written}
+    to_part: dict[Path, set[int]] = {path: set() for path in written}
     while True:
-        facts, findings, edits = _found(scripts, failures, program, rules, target)
+        facts, kept, edits = _found(scripts, failures, program, rules, target)
         shared = {script: set(_places_to_part(facts, script, edits.get(script.path, ()))) for script in scripts}
         if not any(shared.values()):
             break
         # Statements that share a line with one that an edit is for get lines of their own, and all is asked again.
         for script, offsets in shared.items():
-            places[script.path] |= offsets
-        scripts = [parted(script, places[path]) if places[path] else script for path, script in written.items()]
+            to_part[script.path] |= offsets
+        scripts = [parted(script, to_part[path]) if to_part[path] else script for path, script in written.items()]
+    lacking = _lacking(facts, scripts, kept, program, rules)
     for script in scripts:
         old = written[script.path].text
-        data, text = program.files[script.path], old
+        findings = {f: _finding(facts, f) for f in kept[script.path]}
+        before = tuple(sorted(set(findings.values())))
+        outcome = Outcome(program.files[script.path], program.files[script.path], before, old, old, before)
         if script.path in edits:
-            text = apply(facts.tree, facts.spans(script.module), edits[script.path])
+            spans = facts.spans(script.module)
+            text = apply(facts.tree, spans, edits[script.path])
             _check(old, text)
             data = sources[script.path].encode(text)
-        yield script.path, Outcome(program.files[script.path], data, findings[script.path], old, text)
+            after = _moved(
+                findings, places(facts.tree, spans, edits[script.path], [_site(f.what) for f in findings]), text
+            )
+            outcome = Outcome(program.files[script.path], data, before, old, text, after, lacking)
+        yield script.path, outcome
+
+
+def _moved(findings: Mapping[_Found, Finding], places: Mapping[cst.CSTNode, int], text: str) -> tuple[Finding, ...]:
+    """The findings with their lines and columns in the new text."""
+    starts = line_starts(text)
+    found = set()
+    for one, finding in findings.items():
+        place = places.get(_site(one.what))
+        line, column = line_and_column(starts, place) if place is not None else (finding.line, finding.column)
+        found.add(replace(finding, line=line, column=column))
+    return tuple(sorted(found))
+
+
+def _lacking(
+    facts: Facts,
+    scripts: Sequence[Script],
+    kept: Mapping[Path, list[_Found]],
+    program: Program,
+    rules: Sequence[Rule],
+) -> tuple[tuple[str, str], ...]:
+    """Rules that edit the program, with rules that they rely on, which were not asked and would find something."""
+    editing = {f.rule for several in kept.values() for f in several if not isinstance(f.what, Refusal)}
+    unasked = needed([rule for rule in rules if rule.id in editing], rules)
+    if not unasked:
+        return ()
+    found = {f.rule for several in _ask_each_part(facts, scripts, program, unasked).values() for f in several}
+    return tuple(sorted((r.id, name) for r in rules if r.id in editing for name in r.needs if name in found))
 
 
 def _places_to_part(facts: Facts, script: Script, edits: Sequence[Edit]) -> Iterator[int]:
@@ -146,7 +182,7 @@ def _found(
     program: Program,
     rules: Sequence[Rule],
     target: Target,
-) -> tuple[Facts, dict[Path, tuple[Finding, ...]], dict[Path, list[Edit]]]:
+) -> tuple[Facts, dict[Path, list[_Found]], dict[Path, list[Edit]]]:
     """What the rules find in each file, and the edits of those that are to be changed."""
     facts = Facts(scripts, target.package)
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
@@ -154,7 +190,7 @@ def _found(
     kept = {s.path: found[s.module] for s in scripts}
     for path, refused in _beside_failed(facts, kept, failures, program):
         kept[path] = [refused]  # what else is found there may come of what could not be seen
-    for path, refused in _outside(facts, kept, program):
+    for path, refused in (*_outside(facts, kept, program), *_shadowed(facts, kept, program)):
         kept[path].append(refused)
     edited = {s.module for s in scripts if any(not isinstance(f.what, Refusal) for f in kept[s.path])}
     for module, refused in _settings(facts, edited):
@@ -163,7 +199,6 @@ def _found(
         # Half a migration would train another model: what is left undone takes the rest with it.
         kept[path] = [f for f in kept[path] if isinstance(f.what, Refusal)]
     edited = {s.module for s in scripts if any(not isinstance(f.what, Refusal) for f in kept[s.path])}
-    findings = {path: tuple(sorted({_finding(facts, f) for f in fs})) for path, fs in kept.items()}
     edits = {
         facts.scripts[module].path: [
             *(f.what for f in kept[facts.scripts[module].path] if not isinstance(f.what, Refusal)),
@@ -171,7 +206,7 @@ def _found(
         ]
         for module in target.joining(facts, edited)
     }
-    return facts, findings, edits
+    return facts, kept, edits
 
 
 @dataclass(frozen=True)
@@ -217,6 +252,18 @@ def _outside(facts: Facts, found: Mapping[Path, list[_Found]], program: Program)
             rule = next(f.rule for f in found[needed[0]] if not isinstance(f.what, Refusal) or f.what.breaks_training)
             refusal = Refusal(node, reason, f"migrate them together: migrate {command}", breaks_training=True)
             yield path, _Found(rule, refusal)
+
+
+def _shadowed(facts: Facts, found: Mapping[Path, list[_Found]], program: Program) -> Iterator[tuple[Path, _Found]]:
+    """Refuses what would import a file or folder of the user's in the place of the runtime."""
+    shadow = program.shadow
+    for path, several in found.items() if shadow is not None else ():
+        module = facts.scripts_at[path].module
+        if shadow is not None and (several or facts.joining.imports_runtime(module)):
+            what = f"the package {shadow.parent.name}" if shadow.name == "__init__.py" else shadow.name
+            reason = f"{what} beside the script has the name of the runtime, and would be imported in its place"
+            refusal = Refusal(module.body[0], reason, "give it another name", breaks_training=True)
+            yield path, _Found("join-early", refusal)
 
 
 def _be(several: Sequence[object]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Callable
 
@@ -21,7 +22,8 @@ class Imports:
     """Look-ups among the files of which `exists` is true. Nothing is read: a file is known by its path."""
 
     def __init__(self, exists: Callable[[Path], bool]) -> None:
-        self._exists = exists
+        self._exists = cache(exists)
+        self._folders: dict[Path, list[Path]] = {}
 
     def find(self, importer: Path, level: int, module: str) -> Path | None:
         """The file that `module`, with `level` dots before it, is for a statement in `importer`; None if it is none.
@@ -38,8 +40,9 @@ class Imports:
             return self._file(folder, parts)
         if not parts or parts[0] in _FRAMEWORKS:
             return None
-        folders = sorted(importer.parents, key=self._is_package)
-        found = (self._file(folder, parts) for folder in folders)
+        if importer.parent not in self._folders:
+            self._folders[importer.parent] = sorted(importer.parents, key=self._is_package)
+        found = (self._file(folder, parts) for folder in self._folders[importer.parent])
         return next((path for path in found if path is not None and path != importer), None)
 
     def _is_package(self, folder: Path) -> bool:

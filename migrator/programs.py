@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Callable
 
 from migrator.imports import Imports, in_order_of_import, reachable
 from migrator.results import Failure
@@ -22,13 +24,14 @@ class Program:
     """Files that are analysed together, in the order in which Python would run them.
 
     `imported` tells of each file which others of the program it imports. Files in `context` are only read; those
-    `unread` could not be, and are empty.
+    `unread` could not be, and are empty. `shadow` is a file that Python would import in the place of the runtime.
     """
 
     files: Mapping[Path, bytes]
     imported: Mapping[Path, set[Path]] = field(default_factory=dict)
     context: frozenset[Path] = frozenset()
     unread: Mapping[Path, Failure] = field(default_factory=dict)
+    shadow: Path | None = None
 
     def parts(self, marked: Collection[Path]) -> tuple[set[Path], set[Path]]:
         """The files of all runs without a marked file, and those of all runs with one; some may be in both.
@@ -44,12 +47,18 @@ class Program:
         return without, with_
 
 
-def programs(files: Mapping[Path, bytes], context: Mapping[Path, bytes] | None = None) -> list[Program]:
+def programs(
+    files: Mapping[Path, bytes],
+    context: Mapping[Path, bytes] | None = None,
+    unread: Mapping[Path, Failure] | None = None,
+) -> list[Program]:
     """The programs among the files, in the order of their first file; files that train nothing stand alone.
 
-    `context`: files that those of the run import, but which the run may not change.
+    `context`: files that those of the run import, but which the run may not change. `unread`: files of the run that
+    could not be read; those that nothing imports are of no program.
     """
-    everything = {**(context or {}), **files}
+    unread = unread or {}
+    everything = {**dict.fromkeys(unread, b""), **(context or {}), **files}
     imports = Imports(everything.__contains__)
     imported = {path: imports.named_in(path, data) for path, data in everything.items()}
     relevant = _around_training(everything, imported)
@@ -62,8 +71,28 @@ def programs(files: Mapping[Path, bytes], context: Mapping[Path, bytes] | None =
             continue
         data = {path: everything[path] for path in in_order_of_import(group, imported)}
         edges = {path: imported[path] & set(group) for path in group}
-        found.append((min(position[p] for p in mine), Program(data, edges, frozenset(set(group) - set(mine)))))
+        failed = {path: unread[path] for path in group if path in unread}
+        program = Program(data, edges, frozenset(set(group) - set(mine) - failed.keys()), failed)
+        found.append((min(position[p] for p in mine), program))
     return [program for _, program in sorted(found, key=lambda pair: pair[0])]
+
+
+def shadowed(program: Program, package: str) -> Program:
+    """The program with the file that Python would import in the place of the package, if one lies in its folders."""
+    folders = {path.parent for path in program.files}
+    for folder in sorted(folders | {_import_root(folder) for folder in folders}):
+        for path in (folder / package / "__init__.py", folder / f"{package}.py"):
+            if os.path.isfile(path) and not _is_runtime(path):
+                return replace(program, shadow=path)
+    return program
+
+
+def _is_runtime(path: Path) -> bool:
+    """Whether the package is the runtime itself, a copy or a checkout beside the script."""
+    try:
+        return path.name == "__init__.py" and b"shard_and_rebatch_dataset" in path.read_bytes()
+    except OSError:
+        return False
 
 
 def context_of(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
@@ -73,12 +102,12 @@ def context_of(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
     """
     roots = {folder: _import_root(folder) for folder in {path.parent for path in files}}
     found: dict[Path, bytes] = {}
+    lookups = {root: Imports(_among(files, root)) for root in set(roots.values())}
     queue = list(files.items())
     while queue:
         path, data = queue.pop()
         root = roots[path.parent]
-        imports = Imports(lambda p, root=root: p in files or (root in p.parents and p.is_file()))  # type: ignore[misc]
-        for other in imports.named_in(path, data) - files.keys() - found.keys():
+        for other in lookups[root].named_in(path, data) - files.keys() - found.keys():
             roots.setdefault(other.parent, root)
             try:
                 found[other] = other.read_bytes()
@@ -88,6 +117,12 @@ def context_of(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
                 return {}
             queue.append((other, found[other]))
     return found
+
+
+def _among(files: Collection[Path], root: Path) -> Callable[[Path], bool]:
+    """Whether a path is one of the files, or one on disk below the root."""
+    top = f"{root}{os.sep}"
+    return lambda path: path in files or (str(path).startswith(top) and os.path.isfile(path))
 
 
 def _import_root(folder: Path) -> Path:

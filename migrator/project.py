@@ -1,72 +1,132 @@
-"""The files of a run: which ones the given paths name, and how results are written back."""
+"""The files of a run: which ones the given paths name."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Callable
+
+from pathspec import GitIgnoreSpec
 
 # Folders whose Python files are other people's, or nobody's.
-_SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "site-packages", "venv", "env"})
-
+_SKIPPED_FOLDERS = frozenset(
+    {"__pycache__", "__pypackages__", "_build", "build", "buck-out", "dist", "node_modules", "site-packages", "venv"}
+)
+_MARKS_OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
 _TEST_NAME = re.compile(r"^(?:test_.*|.*_test|conftest)\.py$")
 _TEST_CONTENT = re.compile(rb"\b(?:unittest|pytest|absltest|googletest|tf\.test|test_combinations)\b|^def test_", re.M)
 
+Problem = Callable[[OSError], None]
+
 
 class NoSuchScript(Exception):
-    """A path that names no Python file; the message says which and what to do."""
+    """A path that names no Python file; the message says why."""
 
 
-def scripts(path: Path) -> Iterator[Path]:
-    """The Python files that the path names: itself, or all below a folder except in hidden and installed ones.
+def scripts(path: Path, left_out: Path | None = None, problem: Problem | None = None) -> Iterator[Path]:
+    """The Python files that the path names: itself, or all below a folder that are its own.
 
-    Raises NoSuchScript for a path that is not there and for a folder without Python files.
+    Those of a folder are without hidden and installed ones, what .gitignore names, links that lead out of it, and
+    all below `left_out`. `problem` is told of each folder that cannot be read. Raises NoSuchScript for a path that
+    is not there and for a folder without Python files; OSError where the path itself cannot be read.
     """
-    if path.is_dir():
-        found = sorted(_below(path))
-        if not found:
-            raise NoSuchScript(f"{path}: no Python files in this folder")
-        yield from found
-    elif path.exists():
+    try:
+        is_folder = stat.S_ISDIR(os.stat(path).st_mode)
+    except FileNotFoundError:
+        if path.is_symlink():
+            raise
+        raise NoSuchScript("no such file or folder") from None
+    if not is_folder:
         yield path
-    else:
-        raise NoSuchScript(f"{path}: no such file or folder")
+        return
+    problems: list[OSError] = []
+    found = sorted(_below(path, left_out, problems.append))
+    for error in problems:
+        error.filename = str(path / os.path.relpath(error.filename, os.path.realpath(path)))
+        if problem is not None:
+            problem(error)
+    if not found and not problems:
+        raise NoSuchScript("no Python files in this folder (ignored ones must be named one by one)")
+    yield from found
 
 
-def _below(folder: Path) -> Iterator[Path]:
-    for root, folders, files in os.walk(folder):
-        folders[:] = sorted(f for f in folders if not f.startswith(".") and f not in _SKIPPED_FOLDERS)
+def _below(folder: Path, left_out: Path | None, problem: Problem) -> Iterator[Path]:
+    top = Path(os.path.realpath(folder))
+    ignored = _Ignored(top)
+    for root, folders, files in os.walk(top, onerror=problem):
+        here = Path(root)
+        ignored.enter(here)
+        folders[:] = [
+            name
+            for name in folders
+            if not name.startswith(".")
+            and name not in _SKIPPED_FOLDERS
+            and here / name != left_out
+            and not any(os.path.lexists(here / name / mark) for mark in _MARKS_OF_ENVIRONMENTS)
+            and not ignored.has(here / name, is_folder=True)
+        ]
         for name in files:
-            if name.endswith(".py"):
-                yield Path(root, name)
+            path = here / name
+            is_script = name.endswith(".py") and not name.startswith(".") and path != left_out
+            if is_script and _is_own(path, top) and not ignored.has(path):
+                yield folder / path.relative_to(top)
+
+
+def _is_own(path: Path, top: Path) -> bool:
+    """Whether it is a file of bytes (no pipe, no device) in the folder, to which a link may lead from within."""
+    try:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            if top not in Path(os.path.realpath(path)).parents:
+                return False
+            mode = os.stat(path).st_mode
+    except OSError:
+        return True  # who reads it is told
+    return stat.S_ISREG(mode)
+
+
+class _Ignored:
+    """What the .gitignore files say, from the top of the repository down to the folders that are walked."""
+
+    def __init__(self, top: Path) -> None:
+        self._specs: list[tuple[Path, GitIgnoreSpec]] = []
+        above = self._repository(top)
+        for folder in reversed(above):
+            self.enter(folder)
+        if above and any(self.has(path, is_folder=True) for path in (top, *above)):
+            self._specs.clear()  # what is named counts
+
+    def _repository(self, top: Path) -> Sequence[Path]:
+        """The folders above, nearest first, as far as the repository reaches that the folder is of."""
+        if not (top / ".git").exists():
+            for i, folder in enumerate(top.parents):
+                if (folder / ".git").exists():
+                    return top.parents[: i + 1]
+        return ()
+
+    def enter(self, folder: Path) -> None:
+        """Takes account of the folder's own files."""
+        for name in (".git/info/exclude", ".gitignore"):
+            try:
+                lines = (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
+                self._specs.append((folder, GitIgnoreSpec.from_lines(lines)))
+            except (OSError, ValueError):
+                continue
+
+    def has(self, path: Path, *, is_folder: bool = False) -> bool:
+        """Whether the path is ignored: the last word has the file that is nearest to it."""
+        for folder, spec in reversed(self._specs):
+            if folder in path.parents:
+                verdict = spec.check_file(path.relative_to(folder).as_posix() + "/" * is_folder).include
+                if verdict is not None:
+                    return verdict
+        return False
 
 
 def is_unit_test(path: Path, data: bytes) -> bool:
     """Whether the file tests training code, by its name and by what it uses: nobody starts it on many devices."""
     return bool(_TEST_NAME.match(path.name) and _TEST_CONTENT.search(data))
-
-
-def write_atomically(path: Path, data: bytes, like: Path) -> None:
-    """Replaces the file in one step, with the mode of `like`: a reader sees the old content or the new, whole.
-
-    A symbolic link stays one: the file that it points to is replaced. Raises OSError, with nothing changed.
-    """
-    target = path.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    mode = stat.S_IMODE(os.stat(like).st_mode) if like.exists() else None
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(name, mode)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise

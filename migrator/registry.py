@@ -37,3 +37,9 @@ def choose(select: Collection[str] = (), ignore: Collection[str] = ()) -> list[R
         if name not in rules:
             raise UnknownRule(name, rules)
     return [r for r in rules.values() if (not select or r.id in select) and r.id not in ignore]
+
+
+def needed(acting: Collection[Rule], chosen: Collection[Rule]) -> list[Rule]:
+    """The rules that the acting ones rely on and that are not chosen."""
+    wanted = {name for rule in acting for name in rule.needs} - {rule.id for rule in chosen}
+    return [rule for rule in all_rules().values() if rule.id in wanted]

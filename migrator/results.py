@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, order=True)
@@ -36,13 +36,19 @@ class Defect(Failure):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one file. `data` is the new content; equal to the old where nothing was to be done."""
+    """What came of one file. `data` is the new content; equal to the old where nothing was to be done.
+
+    `findings` have their places in the old text, `findings_after` in the new one. `lacking` are rules that were not
+    asked, although those that changed the file rely on them, as (rule, rule that it relies on).
+    """
 
     old: bytes
     data: bytes
     findings: tuple[Finding, ...] = ()
     old_text: str = ""
     text: str = ""
+    findings_after: tuple[Finding, ...] = ()
+    lacking: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_changed(self) -> bool:
@@ -56,3 +62,75 @@ class Outcome:
     def is_ported(self) -> bool:
         """Whether nothing is left to do."""
         return not self.is_changed and not self.refusals
+
+
+@dataclass(frozen=True)
+class FileResult:
+    """A file of the run, by the name that the user gave it, with what came of it."""
+
+    name: str
+    outcome: Outcome | Failure
+    # Where its new content is now; empty where nothing was written.
+    written: str = ""
+    # A unit test in a folder: left as it is.
+    is_passed_over: bool = False
+    # Python starts here: no other file of its program imports it.
+    is_start: bool = False
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Where they stand in the file of this name as it is now."""
+        if not isinstance(self.outcome, Outcome):
+            return ()
+        return self.outcome.findings_after if self.written == self.name else self.outcome.findings
+
+    @property
+    def is_changed(self) -> bool:
+        return isinstance(self.outcome, Outcome) and self.outcome.is_changed
+
+    @property
+    def refusals(self) -> list[Finding]:
+        return [f for f in self.findings if f.is_refusal]
+
+
+NOTHING_LEFT, SOMETHING_LEFT, ERROR, INTERRUPTED = 0, 1, 2, 130
+
+
+@dataclass
+class RunResult:
+    """What came of a run: what every report is made from."""
+
+    files: list[FileResult] = field(default_factory=list)
+    is_interrupted: bool = False
+
+    @property
+    def failed(self) -> list[FileResult]:
+        return [f for f in self.files if isinstance(f.outcome, Failure)]
+
+    @property
+    def changed(self) -> list[FileResult]:
+        return [f for f in self.files if f.is_changed]
+
+    @property
+    def refused(self) -> list[FileResult]:
+        return [f for f in self.files if f.refusals]
+
+    @property
+    def passed_over(self) -> list[FileResult]:
+        return [f for f in self.files if f.is_passed_over]
+
+    @property
+    def unchanged(self) -> list[FileResult]:
+        """The files with nothing to do."""
+        return [
+            f
+            for f in self.files
+            if not (f.is_passed_over or f.is_changed or f.refusals or isinstance(f.outcome, Failure))
+        ]
+
+    def exit_code(self, *, writes: bool) -> int:
+        if self.is_interrupted:
+            return INTERRUPTED
+        if self.failed:
+            return ERROR
+        return SOMETHING_LEFT if self.refused or (self.changed and not writes) else NOTHING_LEFT

@@ -5,42 +5,56 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Callable, Union
+from typing import Callable, Union, overload
 
 from migrator.edits import Edit, Refusal
 from migrator.facts.script import Facts
 
 Findings = Iterator[Union[Edit, Refusal]]
+Find = Callable[[Facts], Findings]
 
 
 @dataclass(frozen=True)
 class Rule:
     """One rule: its id (the module's name with dashes), its manual and the function that finds its sites.
 
+    What it writes trains the same model only together with what the rules `needs` write, where these find anything.
     An audit reads a port, in whichever library it is written; the other rules make one, and are not asked about a
     script that goes another way to many devices already.
     """
 
     id: str
     manual: str
-    find: Callable[[Facts], Findings]
+    find: Find
     is_audit: bool = False
+    needs: tuple[str, ...] = ()
 
     @property
     def summary(self) -> str:
         return self.manual.splitlines()[0]
 
 
-def rule(find: Callable[[Facts], Findings]) -> Rule:
-    """Declares the decorated function to be the rule of its module."""
+@overload
+def rule(find: Find) -> Rule: ...
+
+
+@overload
+def rule(*, needs: tuple[str, ...]) -> Callable[[Find], Rule]: ...
+
+
+def rule(find: Find | None = None, *, needs: tuple[str, ...] = ()) -> Rule | Callable[[Find], Rule]:
+    """Declares the decorated function to be the rule of its module; `needs` are the ids of others."""
+    if find is None:
+        return lambda find: _declare(find, is_audit=False, needs=needs)
     return _declare(find, is_audit=False)
 
 
-def audit(find: Callable[[Facts], Findings]) -> Rule:
+def audit(find: Find) -> Rule:
     """Declares the decorated function to be the rule of its module, one that reads ports in any library."""
     return _declare(find, is_audit=True)
 
 
-def _declare(find: Callable[[Facts], Findings], is_audit: bool) -> Rule:
+def _declare(find: Find, is_audit: bool, needs: tuple[str, ...] = ()) -> Rule:
     module = sys.modules[find.__module__]
-    return Rule(find.__module__.rpartition(".")[2].replace("_", "-"), (module.__doc__ or "").strip(), find, is_audit)
+    name = find.__module__.rpartition(".")[2].replace("_", "-")
+    return Rule(name, (module.__doc__ or "").strip(), find, is_audit, needs)

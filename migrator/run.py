@@ -1,29 +1,34 @@
-"""One call of the command: reads the files, migrates them program by program, writes and reports what came of each."""
+"""One call of the command: reads the files, migrates them program by program, writes what came of each.
+
+It tells nobody: reports are made from the result, when all is done.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Union
 
-import click
-
 from migrator.engine import migrate_program
-from migrator.programs import Program, context_of, programs
-from migrator.project import NoSuchScript, is_unit_test, scripts, write_atomically
+from migrator.imports import reachable
+from migrator.limits import TookTooLong, at_most
+from migrator.programs import Program, context_of, programs, shadowed
+from migrator.project import NoSuchScript, is_unit_test, scripts
 from migrator.registry import all_rules
-from migrator.report import diff, text
-from migrator.results import Defect, Failure, Outcome
-from migrator.source import is_about_training
+from migrator.results import Defect, Failure, FileResult, Outcome, RunResult
+from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.targets import target_named
+from migrator.workers import Died, shared_out
+from migrator.writing import NotWritten, Write, is_regular, uninterrupted, write_all
 
-NOTHING_LEFT, SOMETHING_LEFT, ERROR = 0, 1, 2
 # Fewer programs are migrated sooner than further processes would have started.
 _FEWEST_FOR_PROCESSES = 12
+# libcst's tree of a source takes some hundred times its memory.
+_LARGEST_FILE = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -33,11 +38,10 @@ class Options:
     rules: tuple[str, ...]
     target: str
     writes: bool
-    shows_diff: bool
-    lists_edits: bool
     output: str | None
-    quiet: bool
     jobs: int | None
+    # CPU-seconds for one program.
+    time_limit: float
 
 
 Result = Union[Outcome, Failure]
@@ -52,163 +56,246 @@ class _File:
     destination: Path
     is_named: bool
 
+    @property
+    def is_copied(self) -> bool:
+        return self.destination != self.script
+
 
 class Run:
-    """Counts what became of the files; a bad one never stops the others."""
+    """What became of the files, `result`, grows while they are worked on; a bad one never stops the others."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.output = Path(options.output) if options.output is not None else None
-        self.output_is_folder = options.output is not None and (
-            options.output.endswith(os.sep) or Path(options.output).is_dir()
+        self.result = RunResult()
+        self.stdin: Outcome | None = None
+        self._output = Path(options.output) if options.output is not None else None
+        self._output_is_folder = options.output is not None and (
+            options.output.endswith(os.sep) or os.path.isdir(options.output)
         )
-        self.changed = self.refused = self.unchanged = self.failed = self.passed_over = 0
+        self._taken: dict[str, str] = {}
+        # What was written to each file: links may lead to one twice.
+        self._written: dict[str, bytes] = {}
 
-    def migrate(self, paths: Iterable[Path]) -> int:
-        """Processes the files and folders; the exit code."""
-        named = list(paths)
+    def migrate(self, paths: Iterable[Path]) -> RunResult:
+        """Processes the files and folders. Ctrl-C ends it early; what was written until then is in the result."""
+        try:
+            self._migrate(list(dict.fromkeys(paths)))
+        except KeyboardInterrupt:
+            self.result.is_interrupted = True
+        self.result.files.sort(key=lambda file: (file.name != "<stdin>", file.name))
+        return self.result
+
+    def _migrate(self, named: list[Path]) -> None:
         files: dict[Path, _File] = {}
         for path in named:
             if str(path) == "-":
                 self._stdin()
             else:
                 self._collect(path, files, is_single=len(named) == 1)
-        data = self._read(files)
-        for outcomes in self._outcomes(programs(data, context_of(data))):
-            for path, outcome in sorted(outcomes.items()):
-                self._finish(files[path], outcome)
-        return self._exit_code()
-
-    def _exit_code(self) -> int:
-        writes = self.options.writes
-        counts = (self.changed, self.refused, self.unchanged, self.passed_over, self.failed)
-        summary = text.summary(*counts, dry=not writes)
-        if summary and not self.options.quiet:
-            click.echo(summary, err=True)
-        if self.failed:
-            return ERROR
-        return SOMETHING_LEFT if self.refused or (self.changed and not writes) else NOTHING_LEFT
+        data, unread = self._read(files)
+        found = programs(data, context_of(data), unread)
+        for program, outcomes in self._outcomes(found):
+            # What is written is taken down, too.
+            with uninterrupted():
+                self._finish(program, {path: outcomes[path] for path in program.files if path in outcomes}, files)
 
     # -- reading -------------------------------------------------------------------------------------------------
 
     def _collect(self, path: Path, files: dict[Path, _File], *, is_single: bool) -> None:
         try:
-            for script in scripts(path):
-                destination = self._destination(script, path, is_single=is_single and not path.is_dir())
-                file = _File(str(script), script, destination, is_named=not path.is_dir())
+            is_folder = os.path.isdir(path)
+            for script in scripts(path, self._left_out(path), self._unreadable):
+                destination = self._destination(script, path, is_single=is_single and not is_folder)
+                file = _File(str(script), script, destination, is_named=not is_folder)
                 files.setdefault(Path(os.path.abspath(script)), file)
         except NoSuchScript as error:
-            self._fail(str(error))
+            self._add(str(path), Failure(str(error)))
+        except OSError as error:
+            self._add(str(path), Failure(f"cannot be read: {error.strerror}"))
+
+    def _unreadable(self, error: OSError) -> None:
+        self._add(error.filename, Failure(f"this folder cannot be read: {error.strerror}"))
+
+    def _left_out(self, path: Path) -> Path | None:
+        """Where the copies go, if that is within the folder: they are not read as if they were its own."""
+        if self._output is None:
+            return None
+        output, folder = Path(os.path.realpath(self._output)), Path(os.path.realpath(path))
+        return output if folder in output.parents else None
 
     def _destination(self, script: Path, root: Path, *, is_single: bool) -> Path:
-        if self.output is None:
+        if self._output is None:
             return script
-        if is_single and not self.output_is_folder:
-            return self.output
-        return self.output / (script.relative_to(root) if root.is_dir() else script.name)
+        if is_single and not self._output_is_folder:
+            return self._output
+        destination = self._output / (script.relative_to(root) if script != root else script.name)
+        # A copy to its own place is no copy.
+        return script if os.path.realpath(destination) == os.path.realpath(script) else destination
 
-    def _read(self, files: Mapping[Path, _File]) -> dict[Path, bytes]:
+    def _read(self, files: Mapping[Path, _File]) -> tuple[dict[Path, bytes], dict[Path, Failure]]:
         found: dict[Path, bytes] = {}
-        owners: dict[Path, Path] = {}
+        failed: dict[Path, Failure] = {}
         for path, file in files.items():
-            other = owners.setdefault(file.destination, file.script)
-            if other != file.script:
-                taken = f"{file.name}: not written, since {other} goes to {file.destination} already"
-                self._fail(f"{taken}: migrate them one by one")
-                continue
             try:
-                data = file.script.read_bytes()
-            except OSError as error:
-                self._fail(f"{file.name}: cannot be read: {error.strerror}")
-                continue
-            if not file.is_named and is_unit_test(path, data):
-                self._pass_over(file, data)
-            else:
-                found[path] = data
-        return found
+                found[path] = self._bytes(file)
+            except Failure as failure:
+                failed[path] = failure
+                self._add(file.name, failure)
+        for path in [path for path, data in found.items() if not files[path].is_named and is_unit_test(path, data)]:
+            self._pass_over(files[path], found.pop(path))
+        return found, failed
+
+    def _bytes(self, file: _File) -> bytes:
+        """What the file holds. Raises Failure where it cannot be read, or is no Python by its looks."""
+        if file.is_copied:
+            other = self._taken.setdefault(os.path.realpath(file.destination), file.name)
+            if other != file.name:
+                raise Failure(f"not written, since {other} goes to {file.destination} already: migrate them one by one")
+        try:
+            if not is_regular(file.script):
+                raise Failure("this is no file, but a pipe or a device: use - to read standard input")
+            if os.path.getsize(file.script) > _LARGEST_FILE:
+                raise Failure(
+                    f"this is too large to be analysed (more than {_LARGEST_FILE // 10**6} MB): keep data apart"
+                )
+            data = file.script.read_bytes()
+        except OSError as error:
+            raise Failure(f"cannot be read: {error.strerror}") from None
+        if file.is_named:
+            _expect_python(file.name, data)
+        return data
 
     def _pass_over(self, file: _File, data: bytes) -> None:
         """Unit tests in a folder run on one device, whatever they call: they are left as they are."""
-        if file.destination == file.script or self._write(file.destination, data, like=file.script):
-            self.passed_over += 1
+        outcome: Result = Outcome(data, data)
+        if file.is_copied and self.options.writes:
+            try:
+                write_all([Write(file.destination, data, like=file.script)])
+            except NotWritten as error:
+                outcome = _not_written(file, error)
+        self._add(file.name, outcome, is_passed_over=isinstance(outcome, Outcome))
 
     # -- migrating -----------------------------------------------------------------------------------------------
 
-    def _outcomes(self, found: list[Program]) -> Iterator[dict[Path, Result]]:
-        """What came of each program, in their order; on several processes where there are enough of them."""
-        heavy = sum(any(map(is_about_training, program.files.values())) for program in found)
-        jobs = min(self.options.jobs or _cores(), heavy)
-        if jobs < 2 or heavy < _FEWEST_FOR_PROCESSES:
-            yield from (_migrated(program, self.options) for program in found)
+    def _outcomes(self, found: list[Program]) -> Iterator[tuple[Program, dict[Path, Result]]]:
+        """What came of each program; on several processes where there are enough of them."""
+        heavy: list[Program] = []
+        for program in found:
+            if any(map(is_about_training, program.files.values())):
+                heavy.append(program)
+            else:
+                yield program, _migrated(self.options, program)
+        jobs = min(self.options.jobs or _cores(), len(heavy))
+        task = partial(_migrated, self.options)
+        if jobs < 2 or len(heavy) < _FEWEST_FOR_PROCESSES:
+            yield from ((program, task(program)) for program in heavy)
             return
-        with ProcessPoolExecutor(jobs) as pool:
-            options = [self.options] * len(found)
-            yield from pool.map(_migrated, found, options, chunksize=1 + len(found) // (jobs * 8))
+        for index, outcome in shared_out(task, heavy, jobs):
+            program = heavy[index]
+            if isinstance(outcome, Died):
+                code = outcome.exit_code
+                failure = Failure(f"the process that analysed it died (exit code {code}): is there enough memory?")
+                yield program, _all_failed(program, failure)
+            else:
+                yield program, outcome
 
     def _stdin(self) -> None:
-        path = Path("<stdin>")
-        (outcome,) = _migrated(Program({path: sys.stdin.buffer.read()}), self.options).values()
-        if isinstance(outcome, Outcome):
-            if self.options.writes and self.output is not None:
-                destination = self.output / "stdin.py" if self.output_is_folder else self.output
-                if not self._write(destination, outcome.data, like=destination):
-                    return
-            elif self.options.writes:
-                sys.stdout.buffer.write(outcome.data)
-        self._report("<stdin>", outcome)
+        try:
+            if sys.stdin is None:
+                raise Failure("is closed")
+            data = sys.stdin.buffer.read()
+            _expect_python("<stdin>", data)
+        except (OSError, Failure) as error:
+            self._add("<stdin>", error if isinstance(error, Failure) else Failure(f"cannot be read: {error.strerror}"))
+            return
+        (outcome,) = _migrated(self.options, Program({Path("<stdin>"): data})).values()
+        if isinstance(outcome, Outcome) and self.options.writes:
+            if self._output is not None:
+                destination = self._output / "stdin.py" if self._output_is_folder else self._output
+                try:
+                    write_all([Write(destination, outcome.data, like=destination)])
+                except NotWritten as error:
+                    outcome = Failure(f"{error.path}: {error}")
+            else:
+                self.stdin = outcome
+        self._add("<stdin>", outcome)
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def _finish(self, file: _File, outcome: Result) -> None:
-        if isinstance(outcome, Outcome) and self.options.writes:
-            wanted = outcome.is_changed or file.destination != file.script
-            if wanted and not self._write(file.destination, outcome.data, like=file.script):
-                return
-        self._report(file.name, outcome)
-
-    def _write(self, path: Path, data: bytes, like: Path) -> bool:
+    def _finish(self, program: Program, outcomes: Mapping[Path, Result], files: Mapping[Path, _File]) -> None:
+        """Writes the files of a program, all or none, and takes down what came of them."""
+        imported = {other for path, others in program.imported.items() for other in others - {path}}
+        changed = {path for path, outcome in outcomes.items() if isinstance(outcome, Outcome) and outcome.is_changed}
+        writes = dict(self._writes(outcomes, files)) if self.options.writes else {}
+        problem: NotWritten | None = None
         try:
-            write_atomically(path, data, like=like)
-        except OSError as error:
-            self._fail(f"{path}: cannot be written: {error.strerror}")
-            return False
-        return True
+            write_all(list(writes.values()))
+            self._written.update((os.path.realpath(write.path), write.data) for write in writes.values())
+        except NotWritten as error:
+            problem = error
+        for path, outcome in outcomes.items():
+            if path in program.unread:
+                continue  # was told when it could not be read
+            if problem is not None and (path in writes or path in changed):
+                outcome = _not_written(files[path], problem)
+            starts = path not in imported and not changed.isdisjoint(reachable([path], program.imported))
+            file = files[path]
+            is_written = isinstance(outcome, Outcome) and os.path.realpath(file.destination) in self._written
+            self._add(file.name, outcome, written=str(file.destination) * is_written, is_start=starts)
 
-    def _report(self, name: str, outcome: Result) -> None:
-        if not isinstance(outcome, Outcome):
-            self._fail(_failure(name, outcome))
-            return
-        if outcome.refusals:
-            self.refused += 1
-        elif not outcome.is_changed:
-            self.unchanged += 1
-        if outcome.is_changed:
-            self.changed += 1
-        if self.options.shows_diff and outcome.is_changed:
-            for line in diff.unified(name, outcome.old_text, outcome.text):
-                click.echo(line)
-        for line in text.findings(name, outcome, with_edits=self.options.lists_edits):
-            click.echo(line, err=name == "<stdin>" and self.options.writes)
+    def _writes(self, outcomes: Mapping[Path, Result], files: Mapping[Path, _File]) -> Iterator[tuple[Path, Write]]:
+        wanted: set[str] = set()
+        for path, outcome in outcomes.items():
+            file = files[path]
+            if isinstance(outcome, Outcome) and (outcome.is_changed or file.is_copied):
+                target = os.path.realpath(file.destination)
+                if target in wanted or self._written.get(target) == outcome.data:
+                    continue  # a link leads to a file that is written already
+                wanted.add(target)
+                old = None if file.is_copied else outcome.old
+                yield path, Write(file.destination, outcome.data, like=file.script, old=old)
 
-    def _fail(self, message: str) -> None:
-        self.failed += 1
-        click.echo(text.error(message), err=True)
+    def _add(
+        self, name: str, outcome: Result, *, written: str = "", is_passed_over: bool = False, is_start: bool = False
+    ) -> None:
+        self.result.files.append(FileResult(name, outcome, written, is_passed_over, is_start))
 
 
-def _migrated(program: Program, options: Options) -> dict[Path, Result]:
+def _not_written(file: _File, problem: NotWritten) -> Failure:
+    if problem.path != file.destination:
+        return Failure(f"left as it was, for {problem.path}: {problem}; the files of a program are written all or none")
+    return Failure(f"left as it was: {problem}" if not file.is_copied else f"{problem.path}: {problem}")
+
+
+def _migrated(options: Options, program: Program) -> dict[Path, Result]:
+    """What came of the files of the program; an error that takes it as a whole stops no other."""
     try:
-        rules = [all_rules()[name] for name in options.rules]
-        return dict(migrate_program(program, rules, target_named(options.target)))
+        with at_most(options.time_limit):
+            target = target_named(options.target)
+            if any(map(is_about_training, program.files.values())):
+                program = shadowed(program, target.package)
+            return dict(migrate_program(program, [all_rules()[name] for name in options.rules], target))
+    except TookTooLong:
+        limit = f"{options.time_limit:g} seconds of CPU time"
+        return _all_failed(program, Failure(f"its analysis took longer than {limit}: allow more with --time-limit"))
+    except MemoryError:
+        return _all_failed(program, Failure("there is not enough memory to analyse it"))
     except Exception as error:
-        # One program's defect must not stop the others; the message asks for a report.
-        defect = Defect(f"{type(error).__name__}: {error}")
-        return {path: defect for path in program.files if path not in program.context}
+        return _all_failed(program, Defect(f"{type(error).__name__}: {error}"))
 
 
-def _failure(name: str, failure: Failure) -> str:
-    if isinstance(failure, Defect):
-        return f"{name}: not migrated, by a defect of this tool ({failure}); please report it with the script"
-    return f"{name}: {failure}" if failure.line is None else f"{name}:{failure}"
+def _all_failed(program: Program, failure: Failure) -> dict[Path, Result]:
+    return {path: failure for path in program.files if path not in program.context}
+
+
+def _expect_python(name: str, data: bytes) -> None:
+    """Raises Failure for a file that is no text of Python by its looks."""
+    if name.endswith(".ipynb"):
+        raise Failure("notebooks are not supported: jupyter nbconvert --to script makes a script of it")
+    try:
+        Source.decode(data)
+    except UnreadableSource as error:
+        raise Failure(error.message, error.line, error.column) from None
 
 
 def _cores() -> int:

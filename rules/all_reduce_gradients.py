@@ -32,7 +32,7 @@ from migrator.facts.training import Minimization
 from migrator.rule import Findings, rule
 
 
-@rule
+@rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
 def all_reduce_gradients(facts: Facts) -> Findings:
     for site in facts.unsupported.found:
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)

@@ -38,7 +38,7 @@ from migrator.rule import Findings, rule
 _BINDS_CLOSER = (cst.Multiply, cst.Divide, cst.FloorDivide, cst.MatrixMultiply, cst.Modulo, cst.Power)
 
 
-@rule
+@rule(needs=("all-reduce-gradients", "wrap-optimizer"))
 def scale_loss(facts: Facts) -> Findings:
     done: set[cst.CSTNode] = set()
     for update in facts.training.updates:

@@ -36,7 +36,7 @@ _DEFAULT_BATCH_SIZE = "32"  # what Keras takes for arrays
 _SHARD = f"{api.RUNTIME}.shard_arrays"
 
 
-@rule
+@rule(needs=("all-reduce-gradients", "shard-made-tensors", "wrap-optimizer"))
 def shard_arrays(facts: Facts) -> Findings:
     # Each once: two calls may unpack one dictionary.
     yield from dict.fromkeys(finding for fit in facts.training.fits for finding in _shard(facts, fit))

@@ -43,7 +43,7 @@ from migrator.facts.sharding import CutBatches
 from migrator.rule import Findings, rule
 
 
-@rule
+@rule(needs=("all-reduce-gradients", "shard-made-tensors", "wrap-optimizer"))
 def shard_dataset(facts: Facts) -> Findings:
     for plan in facts.sharding.plans:
         if isinstance(plan, DoubtfulSize):

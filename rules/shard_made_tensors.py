@@ -24,7 +24,7 @@ from migrator.facts.script import Facts
 from migrator.rule import Findings, rule
 
 
-@rule
+@rule(needs=("all-reduce-gradients", "wrap-optimizer"))
 def shard_made_tensors(facts: Facts) -> Findings:
     yield from (plan for plan in facts.sharding.plans if isinstance(plan, DoubtfulSize))
     for shape in facts.sharding.made:

@@ -30,7 +30,7 @@ from migrator.facts.script import Facts
 from migrator.rule import Findings, rule
 
 
-@rule
+@rule(needs=("all-reduce-gradients", "shard-made-tensors", "wrap-optimizer"))
 def shard_minibatches(facts: Facts) -> Findings:
     for plan in facts.sharding.minibatch_plans:
         if isinstance(plan, Refusal):

@@ -33,7 +33,7 @@ from migrator.facts.values import Function, Value
 from migrator.rule import Findings, rule
 
 
-@rule
+@rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
 def wrap_optimizer(facts: Facts) -> Findings:
     compiled: dict[cst.CSTNode, Fit] = {}
     for fit in (*facts.training.fits, *facts.training.batch_fits):

@@ -1,22 +1,26 @@
-"""Findings as lines for people and editors: `path:line:column: rule: message`."""
+"""The result of a run as lines for people and editors: `path:line:column: rule: message`."""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import click
 
-from migrator.results import Finding, Outcome
+from migrator.results import Defect, Failure, FileResult, Finding, Outcome, RunResult
+
+# So many scripts are named to be started next.
+_MOST_STARTS = 3
 
 
-def findings(path: str, outcome: Outcome, *, with_edits: bool) -> Iterator[str]:
+def findings(file: FileResult, *, with_edits: bool) -> Iterator[str]:
     """The refusals of a file, and its edits where they are asked for (`--check`)."""
     seen = set()
-    for finding in outcome.findings:
+    for finding in file.findings:
         key = (finding.line, finding.rule, finding.message)
         if (finding.is_refusal or with_edits) and key not in seen:
             seen.add(key)
-            yield _line(path, finding)
+            yield _line(file.name, finding)
             if finding.is_refusal and finding.advice:
                 yield f"    {finding.advice}"
 
@@ -28,18 +32,69 @@ def _line(path: str, finding: Finding) -> str:
     return f"{where} {rule}: {verb}{finding.message}"
 
 
+def errors(result: RunResult) -> Iterator[str]:
+    """A line for each failure; files that one failure took together share it."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for file in result.failed:
+        failure = file.outcome
+        assert isinstance(failure, Failure)
+        if failure.line is not None:
+            yield error(f"{file.name}:{_failure(failure)}")
+        else:
+            names.setdefault((type(failure).__name__, _failure(failure)), []).append(file.name)
+    for (_, message), (first, *others) in names.items():
+        more = f" and {len(others)} other {'file' if len(others) == 1 else 'files'}" if others else ""
+        yield error(f"{first}{more}: {message}")
+
+
+def _failure(failure: Failure) -> str:
+    if isinstance(failure, Defect):
+        return f"not migrated, by a defect of this tool ({failure}); please report it with the script"
+    return str(failure)
+
+
 def error(message: str) -> str:
     return f"{click.style('error:', fg='red', bold=True)} {message}"
 
 
-def summary(changed: int, refused: int, unchanged: int, passed_over: int, failed: int, *, dry: bool) -> str:
+def warnings(result: RunResult) -> Iterator[str]:
+    """What the user left out, although what was done relies on it."""
+    lacking: dict[str, set[str]] = {}
+    for file in result.changed:
+        assert isinstance(file.outcome, Outcome)
+        for rule, needed in file.outcome.lacking:
+            lacking.setdefault(needed, set()).add(rule)
+    for needed, rules in sorted(lacking.items()):
+        start = f"{click.style('warning:', fg='yellow', bold=True)} this is half a port: "
+        relying = ", ".join(sorted(rules))
+        yield f"{start}{needed} was left out, but has work to do here that {relying} {_relies(rules)} on"
+
+
+def _relies(rules: set[str]) -> str:
+    return "relies" if len(rules) == 1 else "rely"
+
+
+def listing(result: RunResult, *, dry: bool) -> Iterator[str]:
+    """Which of several files changed, and which have refusals."""
+    if len(result.files) < 2:
+        return
+    for file in result.files:
+        refused = f"{len(file.refusals)} refused" if file.refusals else ""
+        if file.is_changed:
+            verb = "would be migrated" if dry else "migrated"
+            yield f"{click.style(verb, fg='green')}: {file.name}{f' ({refused})' if refused else ''}"
+        elif refused:
+            yield f"{click.style('left as it is', fg='yellow')}: {file.name} ({refused})"
+
+
+def summary(result: RunResult, *, dry: bool) -> str:
     """One line for the whole run: what became of how many files."""
     parts = [
-        _count(changed, "would be migrated" if dry else "migrated", "green"),
-        _count(refused, "with refusals", "yellow"),
-        _count(unchanged, "with nothing to do", None),
-        _count(passed_over, "passed over as unit tests", None),
-        _count(failed, "failed", "red"),
+        _count(len(result.changed), "would be migrated" if dry else "migrated", "green"),
+        _count(len(result.refused), "with refusals", "yellow"),
+        _count(len(result.unchanged), "with nothing to do", None),
+        _count(len(result.passed_over), "passed over as unit tests", None),
+        _count(len(result.failed), "failed", "red"),
     ]
     return ", ".join(p for p in parts if p)
 
@@ -48,3 +103,20 @@ def _count(number: int, what: str, colour: str | None) -> str:
     if not number:
         return ""
     return click.style(f"{number} {'file' if number == 1 else 'files'} {what}", fg=colour)
+
+
+def interruption(result: RunResult) -> str:
+    """What Ctrl-C left behind."""
+    written = [file.written for file in result.files if file.written]
+    if not written:
+        return "interrupted: nothing was written"
+    verb = "1 file was" if len(written) == 1 else f"{len(written)} files were"
+    return f"interrupted: {verb} written before ({', '.join(written)}); all others are as they were"
+
+
+def following(result: RunResult, launch: str) -> str:
+    """What to do after scripts were migrated; `launch` is the command that starts one on several workers."""
+    starts = [file.written for file in result.files if file.is_start and file.written]
+    if not (starts and launch):
+        return ""
+    return "next: " + ", ".join(launch.format(shlex.quote(name)) for name in starts[:_MOST_STARTS])

@@ -34,6 +34,8 @@ class Target(Protocol):
     name: str
     # The package that scripts in this API import.
     package: str
+    # The command that starts a script on several workers, with {} for the script; empty where it depends on the site.
+    launch: str
 
     def spelling(self, facts: Facts, module: cst.Module) -> Spelling:
         """The spelling of one file of the program."""

@@ -35,6 +35,7 @@ class LockstepSpelling:
 class Lockstep:
     name = "lockstep"
     package = api.RUNTIME
+    launch = "lockstep run -n 2 {}"
 
     def spelling(self, facts: Facts, module: cst.Module) -> LockstepSpelling:
         return LockstepSpelling(facts, module)

