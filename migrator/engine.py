@@ -40,6 +40,8 @@ from migrator.targets.lockstep import LOCKSTEP
 
 # Of more files than these, the folder is named that holds them.
 _LONGEST_COMMAND = 12
+# A source that is mostly data takes 2,000 times its size as a tree of libcst.
+_LARGEST_SCRIPT = 1_000_000
 # Python frames, of which the walks take up to 20 for each level of an expression.
 _DEEPEST_RECURSION = 8000
 
@@ -73,6 +75,11 @@ def migrate_program(
     scripts: dict[Path, Script] = {}
     if any(map(is_about_training, program.files.values())):
         for path in (path for path in program.files if path not in program.unread):
+            if len(program.files[path]) > _LARGEST_SCRIPT:
+                done[path] = Failure(
+                    f"too large to be analysed (more than {_LARGEST_SCRIPT // 10**6} MB): keep data apart"
+                )
+                continue
             try:
                 sources[path] = Source.decode(program.files[path])
                 scripts[path] = Script(path, parse(sources[path].text), sources[path].text)

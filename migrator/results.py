@@ -82,7 +82,8 @@ class FileResult:
         """Where they stand in the file of this name as it is now."""
         if not isinstance(self.outcome, Outcome):
             return ()
-        return self.outcome.findings_after if self.written == self.name else self.outcome.findings
+        is_in_place = self.written != "" and self.written == self.name
+        return self.outcome.findings_after if is_in_place else self.outcome.findings
 
     @property
     def is_changed(self) -> bool:

@@ -27,8 +27,8 @@ from migrator.writing import NotWritten, Write, is_regular, uninterrupted, write
 
 # Fewer programs are migrated sooner than further processes would have started.
 _FEWEST_FOR_PROCESSES = 12
-# libcst's tree of a source takes some hundred times its memory.
-_LARGEST_FILE = 5_000_000
+# No script is that large; weights are, and their like.
+_LARGEST_FILE = 100_000_000
 
 
 @dataclass(frozen=True)

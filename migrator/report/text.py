@@ -119,4 +119,5 @@ def following(result: RunResult, launch: str) -> str:
     starts = [file.written for file in result.files if file.is_start and file.written]
     if not (starts and launch):
         return ""
-    return "next: " + ", ".join(launch.format(shlex.quote(name)) for name in starts[:_MOST_STARTS])
+    names = [f"./{name}" if name.startswith("-") else name for name in starts[:_MOST_STARTS]]
+    return "next: " + ", ".join(launch.format(shlex.quote(name)) for name in names)

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import click
 
-from migrator.engine import Outcome, migrate
+from migrator.engine import migrate
 from migrator.registry import choose
 from migrator.report import text
+from migrator.results import FileResult, Outcome
 from migrator.targets import target_named
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -89,7 +90,7 @@ def run(script: str, target: str = "lockstep") -> Outcome:
 
 def refusal_lines(outcome: Outcome) -> list[str]:
     """What the command reports as refused, without colour, path and advice."""
-    lines = [click.unstyle(line) for line in text.findings("", outcome, with_edits=False)]
+    lines = [click.unstyle(line) for line in text.findings(FileResult("", outcome), with_edits=False)]
     return [line[1:] for line in lines if not line.startswith(" ")]
 
 

@@ -339,3 +339,11 @@ def test_a_program_that_takes_too_long_costs_itself_only(tmp_path: Path) -> None
     assert result.exit_code == ERROR
     assert "slow.py: its analysis took longer than 2 seconds of CPU time: allow more with --time-limit" in result.stderr
     assert (tmp_path / "train.py").read_text() == MIGRATED
+
+
+def test_a_file_that_is_mostly_data_costs_itself_only(tmp_path: Path) -> None:
+    folder_with(tmp_path, train=TRAINING, data=TRAINING + "table = [" + "1, " * 400_000 + "]\n")
+    result = migrate(tmp_path)
+    assert result.exit_code == ERROR
+    assert "data.py: too large to be analysed" in result.stderr
+    assert (tmp_path / "train.py").read_text() == MIGRATED
