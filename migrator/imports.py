@@ -24,6 +24,8 @@ class Imports:
     def __init__(self, exists: Callable[[Path], bool]) -> None:
         self._exists = cache(exists)
         self._folders: dict[Path, list[Path]] = {}
+        # Most files of a folder import the same modules.
+        self._known: dict[tuple[Path, str], list[Path]] = {}
 
     def find(self, importer: Path, level: int, module: str) -> Path | None:
         """The file that `module`, with `level` dots before it, is for a statement in `importer`; None if it is none.
@@ -40,10 +42,16 @@ class Imports:
             return self._file(folder, parts)
         if not parts or parts[0] in _FRAMEWORKS:
             return None
-        if importer.parent not in self._folders:
-            self._folders[importer.parent] = sorted(importer.parents, key=self._is_package)
-        found = (self._file(folder, parts) for folder in self._folders[importer.parent])
-        return next((path for path in found if path is not None and path != importer), None)
+        return next((path for path in self._above(importer.parent, module) if path != importer), None)
+
+    def _above(self, folder: Path, module: str) -> list[Path]:
+        """The files that the module may be for the scripts of a folder, the likeliest first."""
+        if (folder, module) not in self._known:
+            if folder not in self._folders:
+                self._folders[folder] = sorted((folder, *folder.parents), key=self._is_package)
+            found = (self._file(above, module.split(".")) for above in self._folders[folder])
+            self._known[folder, module] = [path for path in found if path is not None]
+        return self._known[folder, module]
 
     def _is_package(self, folder: Path) -> bool:
         return self._exists(folder / "__init__.py")

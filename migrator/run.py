@@ -127,8 +127,9 @@ class Run:
         if self._output is None:
             return script
         if is_single and not self._output_is_folder:
-            return self._output
-        destination = self._output / (script.relative_to(root) if script != root else script.name)
+            destination = self._output
+        else:
+            destination = self._output / (script.relative_to(root) if script != root else script.name)
         # A copy to its own place is no copy.
         return script if os.path.realpath(destination) == os.path.realpath(script) else destination
 
@@ -155,9 +156,7 @@ class Run:
             if not is_regular(file.script):
                 raise Failure("this is no file, but a pipe or a device: use - to read standard input")
             if os.path.getsize(file.script) > _LARGEST_FILE:
-                raise Failure(
-                    f"this is too large to be analysed (more than {_LARGEST_FILE // 10**6} MB): keep data apart"
-                )
+                raise Failure(f"this is too large for a script (more than {_LARGEST_FILE // 10**6} MB)")
             data = file.script.read_bytes()
         except OSError as error:
             raise Failure(f"cannot be read: {error.strerror}") from None

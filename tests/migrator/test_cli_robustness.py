@@ -110,6 +110,13 @@ def test_copies_within_the_folder_are_not_read_again(script: Path) -> None:
         assert contents(folder) == {"train.py": TRAINING.encode(), "out/train.py": MIGRATED.encode()}
 
 
+def test_a_copy_to_its_own_place_is_none(script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(script.parent)
+    result = migrate("train.py", "-o", script)
+    assert (result.exit_code, script.read_text()) == (NOTHING_LEFT, MIGRATED)
+    assert contents(script.parent) == {"train.py": MIGRATED.encode()}
+
+
 def test_pipes_are_passed_over_in_folders_and_errors_by_name(script: Path) -> None:
     os.mkfifo(script.parent / "pipe.py")
     assert migrate(script.parent).exit_code == NOTHING_LEFT
