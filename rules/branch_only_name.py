@@ -14,8 +14,8 @@ after:
 
 Leaves alone: names that are defined before the branch or in all branches; names that are read under a condition, too;
 branches after which the script leaves where they are not taken.
-Refuses: in lockstep, npu_device and Horovod alike, such a name of a branch that asks for the number of workers, or that
-wraps, reduces or cuts something.
+Refuses: in lockstep, npu_device and Horovod alike, such a name of a branch that asks for the number of workers; in a
+port to another library, also of one that wraps, reduces or cuts something.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def branch_only_name(facts: Facts) -> Findings:
 
 
 def _branches(facts: Facts) -> Iterator[cst.If]:
-    spreading = [site.call for site in facts.ports.of(*_SPREADING)]
+    # A script that was migrated to lockstep runs the same on one worker: its branches part workers by asking alone.
+    spreading = [site.call for site in facts.ports.of(*_SPREADING) if not facts.ports.is_own(site)]
     for node in facts.tree.order if facts.ports.calls else ():
         if not isinstance(node, cst.If) or facts.ranks.leaves(node.orelse):
             continue

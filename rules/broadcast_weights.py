@@ -30,7 +30,7 @@ from migrator.facts import vocabulary
 from migrator.facts.holders import Holder, Unheld
 from migrator.facts.script import Facts
 from migrator.facts.tree import Statement
-from migrator.facts.values import External, Member, Object, Result, is_strategy
+from migrator.facts.values import Class, External, Member, Object, Result, is_strategy
 from migrator.facts.vocabulary import Role
 from migrator.rule import Findings, rule
 
@@ -64,7 +64,12 @@ def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAf
         block = facts.tree.block_of(holder.statement)
         if _is_broadcast(facts, holder, block) or _is_repeated(facts, holder, restored):
             continue
-        refusal = _made_late(facts, holder) or _trained_at_once(facts, holder)
+        late = _made_late(facts, holder)
+        called = facts.built.later(holder.target, holder.statement, facts.training) if late is not None else None
+        if late is not None and called is not None:
+            yield InsertAfter(called, (_call(facts, [holder]),))
+            continue
+        refusal = late or _trained_at_once(facts, holder)
         if refusal is not None:
             yield refusal
             continue
@@ -76,10 +81,10 @@ def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAf
             if not _broadcasts(facts, name, facts.tree.block_of(statement)):
                 yield InsertAfter(statement, (facts.call("broadcast", name),))
         else:
-            whole.setdefault(InsertAfter(_built(facts, holder), (_call(facts, [holder.target]),)))
+            whole.setdefault(InsertAfter(_built(facts, holder), (_call(facts, [holder]),)))
     yield from whole
     for group in variables.values():
-        yield InsertAfter(group[-1].statement, (_call(facts, [h.target for h in group]),))
+        yield InsertAfter(group[-1].statement, (_call(facts, group),))
 
 
 def _is_broadcast(facts: Facts, holder: Holder, block: cst.CSTNode) -> bool:
@@ -127,26 +132,52 @@ def _is_scope(facts: Facts, item: cst.BaseExpression) -> bool:
 
 
 def _made_late(facts: Facts, holder: Holder) -> Refusal | None:
-    """A refusal for a tf.Module that makes its variables in its first call: there is nothing to broadcast before."""
-    for value in facts.resolver.values(holder.value):
-        if not isinstance(value, Object) or not facts.kinds.is_plain_module(value):
-            continue
-        for cls in facts.resolver.lineage(value.of):
-            for call in facts.tree.calls:
-                function = facts.tree.function_of(call)
-                late = function is not None and function.name.value in ("__call__", "call", "build")
-                if (
-                    late
-                    and facts.tree.contains(cls.node, call)
-                    and any(map(facts.kinds.is_variable, facts.resolver.values(call)))
-                ):
-                    return Refusal(
-                        call,
-                        "this module makes its variables in its first call, so there is nothing to broadcast before",
-                        "make them in __init__, or use a Keras layer",
-                        breaks_training=True,
-                    )
+    """A refusal for a tf.Module that makes its variables in its first call, or that is made of such modules or of
+    layers: there is nothing to broadcast before."""
+    modules = [
+        v for v in facts.resolver.values(holder.value) if isinstance(v, Object) and facts.kinds.is_plain_module(v)
+    ]
+    for cls in _made_of(facts, modules):
+        for made in _calls_in(facts, cls):
+            values = facts.resolver.values(made)
+            is_late = any(map(facts.kinds.is_variable, values)) and not _is_made_at_once(facts, cls, made)
+            if is_late or any(isinstance(v, Result) and _waits_for_input(facts, v) for v in values):
+                return Refusal(
+                    made,
+                    "this module makes its variables in its first call, so there is nothing to broadcast before",
+                    "make them in __init__, or call the module once before it is trained",
+                    breaks_training=True,
+                )
     return None
+
+
+def _made_of(facts: Facts, modules: list[Object]) -> list[Class]:
+    """The classes of the modules, and of those that these make for themselves."""
+    found: dict[Class, None] = {}
+    queue = [cls for module in modules for cls in facts.resolver.lineage(module.of)]
+    while queue:
+        cls = queue.pop(0)
+        if cls not in found:
+            found[cls] = None
+            inner = [v for call in _calls_in(facts, cls) for v in facts.resolver.values(call) if isinstance(v, Object)]
+            queue += [c for v in inner if facts.kinds.is_plain_module(v) for c in facts.resolver.lineage(v.of)]
+    return list(found)
+
+
+def _calls_in(facts: Facts, cls: Class) -> Iterator[cst.Call]:
+    return (call for call in facts.tree.calls if facts.tree.contains(cls.node, call))
+
+
+def _waits_for_input(facts: Facts, value: Result) -> bool:
+    """Whether it is a Keras layer or model that is not built where it is made."""
+    return facts.kinds.has_weights(value) and not facts.built.when_made(value)
+
+
+def _is_made_at_once(facts: Facts, cls: Class, made: cst.Call) -> bool:
+    """Whether the constructor makes the variable, or what it calls."""
+    constructor = facts.resolver.method(cls, "__init__")
+    bodies = facts.training.reached_from(constructor.body) if constructor is not None else []
+    return any(facts.tree.contains(body, made) for body in bodies)
 
 
 def _trained_at_once(facts: Facts, holder: Holder) -> Refusal | None:
@@ -173,16 +204,39 @@ def _is_repeated(facts: Facts, holder: Holder, restored: list[InsertAfter]) -> b
     body = getattr(block, "body", ())
     for edit in restored:
         first, last = order[holder.statement], order[edit.node]
-        same = facts.tree.block_of(edit.node) is block and edit.code == (_call(facts, [holder.target]),)
+        same = facts.tree.block_of(edit.node) is block and edit.code == (_call(facts, [holder]),)
         if same and first < last:
             between = [b for s in body if first < order[s] <= last for b in facts.training.reached_from(s)]
             return not any(facts.tree.contains(b, site) for b in between for site in sites)
     return False
 
 
-def _call(facts: Facts, targets: list[cst.BaseExpression]) -> str:
-    names = list(dict.fromkeys(facts.source(t) for t in targets))
+def _call(facts: Facts, held: list[Holder]) -> str:
+    return _call_on(facts, [_written(facts, holder) for holder in held])
+
+
+def _call_on(facts: Facts, names: list[str]) -> str:
+    names = list(dict.fromkeys(names))
     return facts.call("broadcast", names[0] if len(names) == 1 else f"[{', '.join(names)}]")
+
+
+def _written(facts: Facts, holder: Holder) -> str:
+    """The name; of a list of pairs `(model, "a text")`, only what is trained in each of them."""
+    name = facts.source(holder.target)
+    pair = facts.tree.parent[facts.tree.parent[holder.value]] if holder.path else None
+    if not isinstance(pair, (cst.Tuple, cst.List)) or all(_has_variables(facts, e.value) for e in pair.elements):
+        return name
+    each = facts.fresh_name("each", holder.target)
+    places = "".join(f"[{index}]" for index in holder.path)
+    is_dictionary = isinstance(facts.tree.parent[facts.tree.parent[pair]], cst.Dict)
+    return f"[{each}{places} for {each} in {name}{'.values()' if is_dictionary else ''}]"
+
+
+def _has_variables(facts: Facts, node: cst.BaseExpression) -> bool:
+    """Whether it can be broadcast: a model, a layer, a variable, an optimizer."""
+    kinds = facts.kinds
+    values = facts.resolver.values(node)
+    return bool(values) and all(kinds.has_weights(v) or kinds.is_variable(v) or kinds.is_optimizer(v) for v in values)
 
 
 def _built(facts: Facts, holder: Holder) -> Statement:
@@ -218,7 +272,7 @@ def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfte
         statement = _outside_of_conditions(facts, facts.tree.statement_of(call))
         if not models or _broadcasts(facts, facts.source(models[0]), facts.tree.block_of(statement), statement):
             continue
-        yield InsertAfter(statement, (_call(facts, models),))
+        yield InsertAfter(statement, (_call_on(facts, [facts.source(model) for model in models]),))
 
 
 def _foreign_weights(facts: Facts) -> Iterator[cst.Call]:
@@ -279,4 +333,13 @@ def _broadcast_values(facts: Facts, block: cst.CSTNode) -> Iterator[cst.BaseExpr
         values = facts.resolver.values(call.func)
         if any(isinstance(v, External) and vocabulary.has_role(v.path, Role.BROADCAST) for v in values):
             given = call.args[0].value
+            given = _gone_through(given) if isinstance(given, cst.ListComp) else given
             yield from [e.value for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else [given]
+
+
+def _gone_through(comprehension: cst.ListComp) -> cst.BaseExpression:
+    """The list, or dictionary, of `[pair[0] for pair in pairs]`."""
+    iterated = comprehension.for_in.iter
+    if isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
+        return iterated.func.value
+    return iterated

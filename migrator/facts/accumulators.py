@@ -122,15 +122,15 @@ class Accumulators:
                     found.update(self._keys_read(expression, set()))
         return found
 
-    def _containers(self, node: cst.CSTNode) -> Iterator[object]:
+    def _containers(self, node: cst.CSTNode, passed: frozenset[Binding] = frozenset()) -> Iterator[object]:
         """The name or attribute behind `sums[i]`, or behind the loop that the variable comes from."""
         while isinstance(node, cst.Subscript):
             node = node.value
-        loops = self._loops(node) if isinstance(node, cst.Name) else []
+        loops = [b for b in self._loops(node) if b not in passed] if isinstance(node, cst.Name) else []
         for binding in loops:
             iterated = self._iterated(binding)
             if iterated is not None:
-                yield from self._containers(iterated)
+                yield from self._containers(iterated, passed | {binding})
         if not loops:
             yield from self._key(node)
 

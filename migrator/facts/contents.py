@@ -243,9 +243,9 @@ class Contents:
                 texts = [e.value for e in names.elements]
                 return [str(t.evaluated_value) for t in texts if isinstance(t, cst.SimpleString)]
         if isinstance(value, Class) and self.resolver.method(value, "__init__") is None:
-            lines = [part for s in value.node.body.body for part in getattr(s, "body", ())]
-            named = [p.target.value for p in lines if isinstance(p, cst.AnnAssign) and isinstance(p.target, cst.Name)]
-            return named or None
+            lines = [s for s in value.node.body.body if isinstance(s, cst.SimpleStatementLine)]
+            declared = [part for line in lines for part in line.body if isinstance(part, cst.AnnAssign)]
+            return [d.target.value for d in declared if isinstance(d.target, cst.Name)] or None
         return None
 
 

@@ -47,7 +47,7 @@ class Flow:
                 later.append(binding)
             elif not self._excludes(binding.node, node):
                 found.append(binding)
-                if self._always_runs(binding.node, node):
+                if self._always_runs(binding.node, node) or self._all_branches_bind(binding, bindings, node):
                     certain = binding
                     break
         # What is bound further down comes round the loop, unless each turn binds anew before the use.
@@ -78,6 +78,43 @@ class Flow:
         while isinstance(tree.parent.get(block), cst.With):  # a with block always runs
             block = tree.block_of(tree.parent[block])
         return tree.contains(block, use)
+
+    def _all_branches_bind(self, first: Binding, bindings: list[Binding], use: cst.CSTNode) -> bool:
+        """Whether the binding is the first in an `if` that control comes through to the use, and that binds the name
+        whichever way is taken."""
+        tree = self._tree
+        outer = [o for o in tree.ancestors(first.node) if isinstance(o, cst.If) and not tree.contains(o, use)]
+        return any(
+            self._always_runs(owner, use)
+            and not any(b is not first and tree.contains(owner, b.node) and self._is_before(b, first) for b in bindings)
+            and self._binds(owner, [b.node for b in bindings if b.value is not None])
+            for owner in outer
+        )
+
+    def _is_before(self, one: Binding, other: Binding) -> bool:
+        return self._tree.order[one.node] < self._tree.order[other.node]
+
+    def _binds(self, statement: cst.If, bound: list[cst.CSTNode]) -> bool:
+        """Whether each branch has one of the bindings on all its ways, or does not come out at the end."""
+        if statement.orelse is None:
+            return False
+        other = statement.orelse if isinstance(statement.orelse, cst.If) else statement.orelse.body
+        return self._block_binds(statement.body, bound) and (
+            self._binds(other, bound) if isinstance(other, cst.If) else self._block_binds(other, bound)
+        )
+
+    def _block_binds(self, block: cst.BaseSuite, bound: list[cst.CSTNode]) -> bool:
+        for statement in block.body:
+            if isinstance(statement, cst.If):
+                if self._binds(statement, bound):
+                    return True
+            elif isinstance(statement, cst.SimpleStatementLine):
+                if any(self._tree.contains(statement, node) for node in bound):
+                    return True
+                if any(isinstance(part, (cst.Return, cst.Raise, cst.Continue, cst.Break)) for part in statement.body):
+                    return True
+        # `if a: x = 1` on one line
+        return not isinstance(block, cst.IndentedBlock) and any(self._tree.contains(block, node) for node in bound)
 
     def _excludes(self, node: cst.CSTNode, use: cst.CSTNode) -> bool:
         """Whether the two stand in different branches of one `if`, so that they never run in one turn."""

@@ -11,17 +11,22 @@ import libcst as cst
 from migrator.facts.iteration import Iteration, Turn
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import is_constant
 from migrator.facts.tree import Binding, Statement, Tree
 from migrator.facts.values import Class, Function
 
 
 @dataclass(frozen=True)
 class Holder:
-    """A name or attribute with the statement that gives it its object, and the expression that makes the object."""
+    """A name or attribute with the statement that gives it its object, and the expression that makes the object.
+
+    Where the name is that of a list, or dictionary, of tuples, `path` leads to the object in each of these.
+    """
 
     target: cst.BaseExpression
     statement: Statement
     value: cst.CSTNode
+    path: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,8 +109,8 @@ class Holders:
             else:
                 value = None
                 break
-        if isinstance(value, cst.Name) and value.value == "None":
-            return  # `model = None` until it is built
+        if value is not None and is_constant(value):
+            return  # `model = None` until it is built, `model = "CNN"` until it is chosen
         target = cast(cst.BaseExpression, binding.target)
         if isinstance(value, (cst.Name, cst.Attribute)):
             yield from self._trace(value, seen)
@@ -122,7 +127,8 @@ class Holders:
             yield Unheld(use, "what the loop goes through cannot be followed")
         else:
             target = cast(cst.BaseExpression, turn.within.target)
-            yield Holder(target, turn.complete or self.tree.statement_of(turn.within.node), value=turn.node)
+            statement = turn.complete or self.tree.statement_of(turn.within.node)
+            yield Holder(target, statement, turn.node, turn.path)
 
     def _trace_parameter(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
         param = cast(cst.Param, binding.node)
@@ -138,6 +144,8 @@ class Holders:
         if not arguments:
             yield Unheld(use, f"no call in this file shows what the parameter `{binding.name}` is")
         for argument in arguments:
+            if is_constant(argument):
+                continue
             if isinstance(argument, (cst.Name, cst.Attribute)):
                 yield from self._trace(argument, seen)
             else:

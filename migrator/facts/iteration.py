@@ -17,11 +17,12 @@ from migrator.facts.values import External
 @dataclass(frozen=True, eq=False)
 class Turn:
     """An expression that a turn gets, None where it cannot be seen; `within` names the list that it is a part of, and
-    `complete` is the statement after which all is in it."""
+    `complete` is the statement after which all is in it. `path` leads to it from an element of that list."""
 
     node: cst.CSTNode | None
     within: Binding | None = None
     complete: Statement | None = None
+    path: tuple[int, ...] = ()
 
 
 _GROWING = frozenset({"append", "extend", "insert", "update", "setdefault", "add", "appendleft"})
@@ -58,9 +59,9 @@ class Iteration:
         if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
             for element in node.elements:
                 starred = isinstance(element, cst.StarredElement)
-                yield Turn(None if starred else part_at(element.value, path), within)
+                yield Turn(None if starred else part_at(element.value, path), within, path=path)
         elif isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
-            yield Turn(part_at(node.elt, path), within)
+            yield Turn(part_at(node.elt, path), within, path=path)
         elif isinstance(node, cst.Call):
             yield from self._of_call(node, path, seen)
         elif isinstance(node, (cst.Name, cst.Attribute)):
@@ -109,7 +110,7 @@ class Iteration:
             or any(cst.ensure_type(c.func, cst.Attribute).attr.value != "append" or not c.args for c in calls)
         ):
             return [Turn(None)]
-        return [Turn(part_at(call.args[0].value, path), binding, last) for call in calls]
+        return [Turn(part_at(call.args[0].value, path), binding, last, path) for call in calls]
 
     def bindings(self, node: cst.Name | cst.Attribute) -> list[Binding]:
         return self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
@@ -134,8 +135,8 @@ class Iteration:
             if isinstance(value, cst.Dict):
                 for pair in value.elements:
                     is_pair = isinstance(pair, cst.DictElement)
-                    yield Turn(part_at(pair.value, path) if is_pair else None, binding)
+                    yield Turn(part_at(pair.value, path) if is_pair else None, binding, path=path)
             elif isinstance(value, cst.DictComp):
-                yield Turn(part_at(value.value, path), binding)
+                yield Turn(part_at(value.value, path), binding, path=path)
             else:
                 yield Turn(None)

@@ -167,10 +167,12 @@ class PipelineCuts:
     def _runs_once(self, anchor: Step) -> bool:
         """Whether the function of the step runs once: one that also makes the test data is not cut."""
         function = self.tree.function_of(anchor.call)
+        passed = set()
         while function is not None:
             callers = self.resolver.callers(function)
-            if len(callers) > 1:
+            if len(callers) > 1 or function in passed:
                 return False
+            passed.add(function)
             if not callers:
                 return True
             if any(True for _ in self.tree.loops_around(callers[0])):

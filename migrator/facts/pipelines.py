@@ -125,14 +125,14 @@ class Pipelines:
 
     def core(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`, also where such a call has a name."""
-        while True:
+        passed = set()
+        while node not in passed:
+            passed.add(node)
             if isinstance(node, cst.Call) and node.args and self._is_wrapper(node):
                 node = node.args[0].value
-                continue
-            named = self._named_wrapper(node)
-            if named is None:
-                return node
-            node = named
+            else:
+                node = self._named_wrapper(node) or node
+        return node
 
     def _named_wrapper(self, node: cst.BaseExpression) -> cst.Call | None:
         """`progress = tqdm(ds)` behind the name `progress`."""

@@ -44,6 +44,13 @@ def is_none(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
 
 
+def is_constant(node: cst.CSTNode) -> bool:
+    """None, a truth value, a number or a text: nothing that is trained."""
+    if isinstance(node, cst.Name):
+        return node.value in ("None", "True", "False")
+    return isinstance(node, (cst.BaseNumber, cst.BaseString))
+
+
 def is_property(function: cst.FunctionDef) -> bool:
     return any(isinstance(d.decorator, cst.Name) and d.decorator.value == "property" for d in function.decorators)
 

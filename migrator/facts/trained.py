@@ -11,9 +11,10 @@ from migrator.facts.gradients import sources_of
 from migrator.facts.holders import Holder, Holders, Origin, Unheld
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
+from migrator.facts.syntax import is_property
 from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Tree
-from migrator.facts.values import Function, Literal
+from migrator.facts.values import Function, Literal, Object
 
 WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 _SEQUENCE_CALLS = frozenset({"list", "tuple", "sorted", "reversed", "set"})
@@ -80,7 +81,11 @@ class Trained:
             return
         seen.add(node)
         if isinstance(node, cst.Attribute) and node.attr.value in WEIGHT_LISTS:
-            yield self._whole(node.value)
+            own = self._own_lists(node)
+            for listed in own:
+                yield from self._behind(listed, seen)
+            if not own:
+                yield self._whole(node.value)
         elif isinstance(node, (cst.List, cst.Tuple)):
             for element in node.elements:
                 yield from self._behind(element.value, seen)
@@ -140,6 +145,19 @@ class Trained:
                 yield from self._behind(binding.value, seen)
         if not followed and not any(isinstance(v, Literal) for v in values):
             yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _own_lists(self, node: cst.Attribute) -> list[cst.BaseExpression]:
+        """The lists of weights that classes of the script make by themselves which are no Keras model or tf.Module."""
+        found: list[cst.BaseExpression] = []
+        for value in self.resolver.values(node.value):
+            if not isinstance(value, Object) or self.kinds.has_weights(value):
+                return []
+            method = self.resolver.method(value.of, node.attr.value)
+            if method is not None and is_property(method):
+                found += self.resolver.returned(method)
+            for binding in self.resolver.attribute_bindings(value.of, node.attr.value):
+                found += [binding.value] if isinstance(binding.value, cst.BaseExpression) and not binding.path else []
+        return found
 
     def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The model itself for `model.layers[0]` or `model.get_layer("a")`: a model is broadcast as one."""

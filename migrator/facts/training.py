@@ -161,13 +161,14 @@ class Training:
     def step_class(self, update: Update) -> Class | None:
         """The model class in whose `train_step` the update stands: `fit` calls it, with batches of its own."""
         function = self.tree.function_of(update.call)
-        while function is not None:
+        passed = set()
+        while function is not None and function not in passed:
+            passed.add(function)
             cls = self.tree.class_of(function)
             if cls is not None and function.name.value == "train_step" and self.kinds.is_keras_model_class(Class(cls)):
                 return Class(cls)
             callers = self.resolver.callers(function)
-            outer = self.tree.function_of(callers[0]) if len(callers) == 1 else None
-            function = outer if outer is not function else None
+            function = self.tree.function_of(callers[0]) if len(callers) == 1 else None
         return None
 
     def trains_by_itself(self, values: tuple[Value, ...]) -> bool:

@@ -12,7 +12,7 @@ import libcst.matchers as m
 from migrator.facts.gradients import sources_of
 from migrator.facts.kinds import Kinds, origin
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import argument, imported_modules
+from migrator.facts.syntax import argument, imported_modules, is_constant
 from migrator.facts.training import Training, is_super
 from migrator.facts.tree import Tree
 from migrator.facts.values import External, Function, Literal, Member, Value
@@ -162,7 +162,7 @@ class Unsupported:
         for call, func in self.training.methods("fit"):
             keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
             values = self.resolver.values(func.value)
-            if call in known and not all(self.kinds.is_model(v) or v == External("builtins.None") for v in values):
+            if call in known and not all(self.kinds.is_model(v) or _is_no_object(v) for v in values):
                 yield UnsupportedTraining(
                     call,
                     "on some way to this `fit` what the model is cannot be seen",
@@ -248,6 +248,11 @@ class Unsupported:
             if binding.kind in ("assign", "augmented") and binding.value is not None
             for g in self.training.flow.sources(binding.value)
         )
+
+
+def _is_no_object(value: Value) -> bool:
+    """None, a number or a text, by which the model was called before it was made: `fit` would fail on it."""
+    return value == External("builtins.None") or (isinstance(value, Literal) and is_constant(value.node))
 
 
 def _is_of_other_library(value: Value) -> bool:

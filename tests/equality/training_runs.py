@@ -96,9 +96,11 @@ def train(
 
 
 def migrate(source: Path, destination: Path, target: str = "lockstep") -> str:
-    """Migrate a script or a folder of them with the command line tool; its output."""
-    command = ["-m", "migrator", str(source), "-o", str(destination), "--target", target]
-    return run([sys.executable, *command], destination.parent)
+    """Migrate a script or a folder of them with the command line tool, which must then accept it; its output."""
+    command = [sys.executable, "-m", "migrator", "--target", target]
+    output = run([*command, str(source), "-o", str(destination)], destination.parent)
+    run([*command, "--check", str(destination)], destination.parent)
+    return output
 
 
 def run(command: Sequence[str], working_directory: Path) -> str:

@@ -62,17 +62,6 @@ def test_comes_out_as_written_down(program: Path, tmp_path: Path) -> None:
 
 
 @each_program
-def test_second_run_changes_nothing(program: Path, tmp_path: Path) -> None:
-    copy = shutil.copytree(program / "before", tmp_path / "program")
-    (tmp_path / "once").mkdir()
-    shutil.copytree(copy, tmp_path / "twice")
-    migrate(copy)
-    once = contents(copy)
-    migrate(copy)
-    assert contents(copy) == once
-
-
-@each_program
 def test_the_order_of_the_files_does_not_matter(program: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(program / "before", tmp_path / "program")
     migrate(*sorted(copy.rglob("*.py"), reverse=True))
