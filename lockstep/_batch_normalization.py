@@ -22,6 +22,7 @@ from lockstep._weights import on_new_layers
 from lockstep._world import backend
 
 _MARK = "_lockstep_global_moments"
+_KEEPS_UNBIASED = "_lockstep_keeps_unbiased"
 _ADVICE = "Every worker must normalise the same layers in the same order."
 _classes: dict[type, type] = {}
 _models: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -49,6 +50,9 @@ def _synchronise_all() -> None:
         for layer in list(model._flatten_layers()):
             if _is_batch_normalization(layer) and not hasattr(type(layer), _MARK):
                 _synchronise(layer)
+            if hasattr(type(layer), _MARK) and layer.built and getattr(layer, "fused", False):
+                # The fused operation of Keras 2 takes no moments of others; what it keeps is the unbiased variance.
+                layer.fused, vars(layer)[_KEEPS_UNBIASED] = False, True
 
 
 def _is_batch_normalization(layer: Any) -> bool:
@@ -85,31 +89,24 @@ def _of_keras_3() -> dict[str, Any]:
 
 
 def _of_keras_2(cls: Any) -> dict[str, Any]:
-    def call(self: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        # The fused operation takes no moments of others; what it keeps is the unbiased variance.
-        if self.fused:
-            vars(self)["_lockstep_keeps_unbiased"] = True
-            self.fused = False
-        return cls.call(self, inputs, *args, **kwargs)
-
     def _calculate_mean_and_var(
         self: Any, inputs: Any, reduction_axes: Any, keep_dims: bool, mask: Any = None
     ) -> tuple[Any, Any]:
         wide = tf.cast(inputs, tf.float32) if inputs.dtype in (tf.float16, tf.bfloat16) else inputs
         mean, variance, number = _moments_of_all(wide, reduction_axes, mask, 0.0)
-        vars(self)["_lockstep_number"] = number
+        if vars(self).get(_KEEPS_UNBIASED):
+            vars(self)["_lockstep_number"] = _number_of_distinct(wide, tf.reduce_max(number))
         if not keep_dims:
             mean, variance = tf.squeeze(mean, reduction_axes), tf.squeeze(variance, reduction_axes)
         return tf.cast(mean, inputs.dtype), tf.cast(variance, inputs.dtype)
 
     def _assign_moving_average(self: Any, variable: Any, value: Any, momentum: Any, inputs_size: Any) -> Any:
-        if variable is self.moving_variance and vars(self).get("_lockstep_keeps_unbiased"):
-            number = tf.cast(tf.reduce_max(self._lockstep_number), value.dtype)
+        if variable is self.moving_variance and vars(self).get(_KEEPS_UNBIASED):
+            number = tf.cast(self._lockstep_number, value.dtype)
             value *= number / tf.maximum(number - 1, 1)
         return cls._assign_moving_average(self, variable, value, momentum, inputs_size)
 
     return {
-        "call": call,
         "_calculate_mean_and_var": _calculate_mean_and_var,
         "_assign_moving_average": _assign_moving_average,
     }
@@ -132,6 +129,22 @@ def _moments_of_all(inputs: Any, axes: Sequence[int], mask: Any, epsilon: float)
     mean = summed / (number + epsilon)
     (squares,) = _sums([total(tf.math.squared_difference(inputs, mean))])
     return mean, squares / (number + epsilon), number
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _number_of_distinct(inputs: Any, number: Any) -> Any:
+    """Of `number` values of a channel, those that do not come from ranks that compute the same part as another one.
+
+    A batch that does not split evenly is cut into fewer parts than there are ranks, which nobody tells its layers. It
+    matters to the unbiased variance alone.
+    """
+    values = tf.cast(tf.stop_gradient(inputs), tf.float64)
+    own = tf.stack([tf.cast(tf.shape(values)[0], tf.float64), tf.reduce_sum(values), tf.reduce_sum(values**2)])
+    everyone = backend().gather(own[None])
+    is_new = tf.concat([[True], tf.reduce_any(everyone[1:] != everyone[:-1], axis=1)], 0)
+    rows = everyone[:, 0]
+    distinct = tf.reduce_sum(tf.where(is_new, rows, tf.zeros_like(rows)))
+    return tf.cast(number, tf.float64) * distinct / tf.reduce_sum(rows)
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]

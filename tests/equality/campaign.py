@@ -22,7 +22,6 @@ class Run:
     workers: int | None = None  # None: started as `python script`, not by `lockstep run`
     without_randomness: bool = False
     samples: bool = False
-    fill_up: int = 1  # give one process the samples that so many workers train on
     target: str = "lockstep"  # the API that it is migrated to
     damage: str | None = None  # a function of lockstep whose calls are taken out again
     own_python: bool = False  # start it as its user would, and not from a process that has imported TensorFlow
@@ -65,7 +64,6 @@ class Campaign:
             workers=run.workers,
             without_randomness=run.without_randomness,
             samples=run.samples,
-            fill_up=run.fill_up,
             stand_in=run.target == "npu",
             warm=self._warm_server.socket() if _may_start_warm(run, script) else None,
         )

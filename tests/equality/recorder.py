@@ -18,7 +18,6 @@ migrated scripts run exactly as their users would run them. These things are don
   trainable variable starts from another value. Only a broadcast can bring them together again.
 * --stand-in puts the packages of tests/stand_in in the place of libraries that need hardware, and tells the rank
   as their launchers do.
-* --fill-up N gives a single process the samples that N workers train on, see fill_up.py.
 * --without-randomness turns off what makes two runs of the *same* script differ, or makes the order of the
   samples depend on their number: shuffling in tf.data and in `fit`, and dropout.
 """
@@ -40,7 +39,6 @@ from types import ModuleType
 from typing import Any, Callable
 
 import numpy as np
-from fill_up import fill_up_datasets
 from import_hooks import after_import
 from sample_log import SampleLog
 
@@ -164,8 +162,6 @@ def install_hooks(options: argparse.Namespace, record: TrainingRecord, samples: 
     after_import("tensorflow", record.watch_variables)
     if options.without_randomness:
         after_import("tensorflow", keep_dataset_order)
-    if options.fill_up > 1:
-        after_import("tensorflow", lambda tensorflow: fill_up_datasets(tensorflow, options.fill_up))
     if samples is not None:
         after_import("tensorflow", samples.watch_tapes)
     for keras in ("keras", "tf_keras"):
@@ -182,7 +178,6 @@ def main() -> None:
     parser.add_argument("--record", type=Path, required=True, help="folder to leave the record in")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--without-randomness", action="store_true")
-    parser.add_argument("--fill-up", type=int, default=1, metavar="N")
     parser.add_argument("--samples", action="store_true")
     parser.add_argument("--stand-in", action="store_true")
     parser.add_argument("script")

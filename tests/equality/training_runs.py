@@ -64,7 +64,6 @@ def train(
     workers: int | None = None,
     without_randomness: bool = False,
     samples: bool = False,
-    fill_up: int = 1,
     stand_in: bool = False,
     warm: Path | None = None,
     horovodrun: bool = False,
@@ -82,7 +81,7 @@ def train(
     command = [str(RECORDER)] if warm is None else [str(WARM_START), str(warm)]
     command += ["--record", str(folder), "--seed", str(SEED)]
     command += ["--without-randomness"] * without_randomness + ["--samples"] * samples
-    command += ["--stand-in"] * stand_in + ["--fill-up", str(fill_up), str(script)]
+    command += ["--stand-in"] * stand_in + [str(script)]
     if horovodrun:
         launcher = Path(sys.executable).with_name("horovodrun")
         command = [str(launcher), "--gloo", "-np", str(workers), sys.executable, *command]
