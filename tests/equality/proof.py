@@ -64,17 +64,18 @@ def check_close(original: Trained, ranks: Sequence[Trained], tolerance: float) -
         raise WeightsDifferError(f"weights differ by {difference:.1e}, more than {tolerance:.0e}")
 
 
-def check_samples(original: Trained, ranks: Sequence[Trained], epochs: int) -> None:
-    """In each epoch the ranks together train on what the original does, at most one row a rank twice.
+def check_samples(original: Trained, ranks: Sequence[Trained], epochs: int, shared_rows: int = 1) -> None:
+    """In each epoch the ranks together train on what the original does.
 
-    Rows that all ranks but the chief repeat are what evens out a number that does not divide.
+    All ranks but the chief may repeat `shared_rows` of them: those of a last batch that several ranks compute since it
+    does not split evenly, or one that fills up a share and weighs nothing.
     """
     for epoch in range(epochs):
         expected = Counter(rows_of_epoch(original, epoch, epochs))
         found = Counter(row for trained in ranks for row in rows_of_epoch(trained, epoch, epochs))
         missing, repeated = expected - found, found - expected
         not_trained, too_often = sum(missing.values()), sum(repeated.values())
-        if not_trained or too_often > len(ranks) - 1:
+        if not_trained or too_often > shared_rows * (len(ranks) - 1):
             raise SamplesDifferError(
                 f"epoch {epoch}: of {sum(expected.values())} rows {not_trained} were not trained on, "
                 f"{too_often} once too often"

@@ -13,6 +13,8 @@ EPOCHS = {
     "digits_eager_loop": 3,  # custom loop on tf.data
     "digits_trainer_class": 4,  # the same, cached before it is shuffled
 }
+# The rows of a last batch that two workers cannot share out evenly: 455 samples in batches of 32.
+LAST_BATCH = {"cancer_subclassed": 7}
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ def test_each_sample_once_an_epoch(
 ) -> None:
     (expected,), (in_order,) = campaign.result(original), campaign.result(unshuffled)
     ranks = campaign.result(migrated)
-    check_samples(expected, ranks, epochs)
+    check_samples(expected, ranks, epochs, LAST_BATCH.get(original.script, 1))
     check_ranks_agree(ranks)
     for epoch in range(epochs):
         shuffled = rows_of_epoch(expected, epoch, epochs)
