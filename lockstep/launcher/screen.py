@@ -9,6 +9,8 @@ import sys
 import threading
 from typing import Any
 
+# The launcher has a job to end, and signals to hear, also when a terminal is stopped or a pager waits.
+_TELL_SECONDS = 2.0
 _LINE_ENDS = re.compile(rb"(\r\n|\n|\r)")
 
 
@@ -82,9 +84,14 @@ class Screen:
                 self._write(self._line_break(writer.is_stderr, None), writer.is_stderr)
 
     def tell(self, text: str) -> None:
-        """Write lines of the launcher's own to stderr."""
+        """Write lines of the launcher's own to stderr; without waiting for long, where nobody reads what is written."""
+        writing = threading.Thread(target=self._tell, args=(text.rstrip("\n").encode() + b"\n",), daemon=True)
+        writing.start()
+        writing.join(_TELL_SECONDS)
+
+    def _tell(self, text: bytes) -> None:
         with self._lock:
-            self._write(self._line_break(True, None) + text.rstrip("\n").encode() + b"\n", True)
+            self._write(self._line_break(True, None) + text, True)
 
     def _place(self, is_stderr: bool) -> int:
         return int(is_stderr and not self._is_one)

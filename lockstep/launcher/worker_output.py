@@ -75,8 +75,7 @@ class WorkerOutput:
 
     def last_words(self, how: str) -> str:
         """That this worker failed first, and its last traceback or else its last lines on stderr."""
-        writer = Writer(self.rank, is_stderr=True)
-        words = b"".join(writer.rendered(line) for line in self._last_lines()).decode(errors="replace")
+        words = _rendered(self.rank, self._last_lines())
         end = f"Its last words on stderr:\n{words}" if words else "It wrote nothing to stderr."
         return f"{self._head(how)} {end}"
 
@@ -92,12 +91,10 @@ class WorkerOutput:
         """Show what is held back still, unless it follows from a failure elsewhere or from an interrupt, or is what
         `told` has said too."""
         held, self._held = self._held, []
-        if not held or self is told or self.only_followed() or _is_by_interrupt(held):
+        if not self._shown or not held or self is told or self.only_followed() or _is_by_interrupt(held):
             return
         if told is None or _alike(held) != _alike(told._last_lines()):
-            writer = Writer(self.rank, is_stderr=True)
-            self._show(writer, b"".join(held))
-            self._screen.finish(writer)
+            self._screen.tell(_rendered(self.rank, held))
 
     def _last_lines(self) -> list[bytes]:
         lines = list(self._errors)
@@ -167,6 +164,10 @@ def _pieces(source: Source, is_awaited: Callable[[], bool]) -> Iterator[bytes]:
                 yield kept
                 kept = b""
     yield kept
+
+
+def _rendered(rank: int, lines: list[bytes]) -> str:
+    return Writer(rank, is_stderr=True).rendered(b"".join(lines)).decode(errors="replace")
 
 
 def _last_traceback(lines: list[bytes]) -> list[bytes]:

@@ -139,3 +139,18 @@ def test_ctrl_c_in_a_terminal(script: Path) -> None:
         pass
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 130
     assert seen.count(b"saved after ['SIGINT']") == 2, seen
+
+
+def test_a_job_can_be_ended_while_nobody_reads_what_it_shows(script: Path) -> None:
+    text = """
+        import time
+        print("ready", flush=True)
+        time.sleep(1)
+        while True:
+            print("x" * 1000, flush=True)
+        """
+    launcher = start(script, text, "--grace", "1")
+    time.sleep(4)
+    launcher.terminate()
+    assert launcher.wait(30) == 143
+    launcher.communicate()

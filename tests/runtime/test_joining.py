@@ -22,7 +22,7 @@ from lockstep._errors import JoinError
 from lockstep._ports import free_ports
 from lockstep._rendezvous import meet
 from lockstep._slurm import expand_counts, expand_hosts
-from lockstep._torchrun import Place
+from lockstep._torchrun import Place, place
 
 LAUNCHED_BY = {
     "TF_CONFIG": (
@@ -120,6 +120,13 @@ def test_torchruns_variables_that_do_not_fit(
     set_all(monkeypatch, {**TORCHRUN, **changed})
     with pytest.raises(JoinError, match=complaint):
         _choice.choose()
+
+
+def test_under_torchrun_itself_the_workers_meet_beside_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_all(monkeypatch, {**TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE": "True"})
+    found = place()
+    assert found is not None
+    assert found.master == "a:29501"
 
 
 def test_a_container_that_was_meant_for_a_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
