@@ -181,17 +181,17 @@ def _is_made_at_once(facts: Facts, cls: Class, made: cst.Call) -> bool:
 
 
 def _trained_at_once(facts: Facts, holder: Holder) -> Refusal | None:
-    """`model = build(); model.fit(x)`: a statement of its own would come too late."""
-    line = holder.statement
-    is_line = isinstance(line, cst.SimpleStatementLine)
-    parts = line.body if isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1 else () if is_line else [line]
-    bodies = [body for part in parts for body in facts.training.reached_from(part)]
-    if any(facts.tree.contains(body, site) for body in bodies for site in facts.training.sites):
+    """A loop that makes models and trains them: a statement behind it would come too late. What shares a line is given
+    lines of its own."""
+    loop = holder.statement
+    shares_line = any(isinstance(owner, cst.SimpleStatementSuite) for owner in facts.tree.ancestors(holder.target))
+    if isinstance(loop, cst.SimpleStatementLine) or shares_line:
+        return None
+    if any(facts.tree.contains(body, s) for body in facts.training.reached_from(loop) for s in facts.training.sites):
         return Refusal(
             holder.target,
-            f"this {'line makes the model' if is_line else 'loop makes models'} and trains "
-            f"{'it' if is_line else 'them'}, too, so there is no place for a broadcast between",
-            "give each statement a line of its own" if is_line else "make all models before the loop that trains them",
+            "this loop makes models and trains them, too, so there is no place for a broadcast between",
+            "make all models before the loop that trains them",
             breaks_training=True,
         )
     return None

@@ -25,12 +25,14 @@ Refuses: a dataset that is not batched or batched twice; batches that have their
 training step; updates without a dataset; a loop over single samples; batches whose random numbers several threads draw,
 in an order of their own on each worker; batches with another axis than that of the samples in front; values that each
 process has by itself (clocks, uuid, the system's randomness) in the data, the model or the steps; a function that
-trains on one dataset and evaluates on another.
+trains on one dataset and evaluates on another; what a step makes of all rows of a batch before the model takes it.
 """
 
 from __future__ import annotations
 
 import ast
+import itertools
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -63,10 +65,13 @@ def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     local = size if plan.keeps_batch_name else facts.fresh_name("local_batch_size", plan.statement)
     name = _name(facts, plan)
     arguments = [name, size, *_drops(facts, plan)]
+    # Where its line is the block of a header, the statement is all of that: the cut stands inside.
+    in_suite = any(isinstance(o, cst.SimpleStatementSuite) for o in _within(facts, plan))
+    place = plan.prefix if in_suite else plan.statement
     if not isinstance(plan.prefix, (cst.Name, cst.Attribute)):
         inner = facts.indent(plan.prefix)
         opening, closing = ("", "") if _stands_alone(facts.source(plan.prefix)) else (f"(\n{inner}", "\n)")
-        yield InsertBefore(plan.statement, (f"{name} = {opening}", plan.prefix, closing))
+        yield InsertBefore(place, (f"{name} = {opening}", plan.prefix, closing))
         yield Replace(plan.prefix, (name,))
     elif facts.source(plan.prefix) != name:
         arguments[0] = facts.source(plan.prefix)
@@ -74,9 +79,15 @@ def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     cut = f"{name}, {local} = {facts.call('shard_and_rebatch_dataset', *arguments)}"
     if plan.condition is not None:
         cut = f"if {plan.condition}:\n{facts.indent(plan.prefix)}{cut}"
-    yield InsertBefore(plan.statement, (cut,))
+    yield InsertBefore(place, (cut,))
     if not plan.keeps_batch_name:
         yield Replace(plan.batch.value, (local,))
+
+
+def _within(facts: Facts, plan: CutPipeline) -> Iterator[cst.CSTNode]:
+    """What stands around the prefix in its statement."""
+    if facts.tree.statement_of(plan.prefix) is plan.statement:
+        yield from itertools.takewhile(lambda owner: owner is not plan.statement, facts.tree.ancestors(plan.prefix))
 
 
 def _drops(facts: Facts, plan: CutPipeline) -> list[str]:

@@ -62,13 +62,12 @@ class BatchSources:
         if self.is_sequence(node) or self._splits(node):
             return True
         functions = self.generators.of(node)
-        return bool(functions) and all(self._yields_rows(f) for f in functions)
+        return bool(functions) and all(self.yields_rows(f) for f in functions)
 
-    def _yields_rows(self, function: cst.FunctionDef) -> bool:
-        return all(
-            isinstance(y.value, cst.BaseExpression) and self._are_rows(y.value)
-            for y in self.generators.yields.get(function, ())
-        )
+    def yields_rows(self, function: cst.FunctionDef) -> bool:
+        """Whether all that the generator function yields surely are batches."""
+        yields = self.generators.yields.get(function, ())
+        return bool(yields) and all(isinstance(y.value, cst.BaseExpression) and self._are_rows(y.value) for y in yields)
 
     def _are_rows(self, node: cst.BaseExpression) -> bool:
         if isinstance(node, (cst.Tuple, cst.List)):

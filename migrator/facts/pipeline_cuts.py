@@ -28,7 +28,7 @@ from migrator.facts.syntax import argument, is_none
 from migrator.facts.tree import Binding, Scope, Statement, Tree
 from migrator.facts.values import External
 
-_FOR_EACH_BATCH = (api.ELEMENTWISE - {"map"}) | api.ORDERING | {"take", "skip", "enumerate"}
+_FOR_EACH_BATCH = (api.ELEMENTWISE - {"map"}) | api.ORDERING | {"take", "skip", "enumerate", "as_numpy_iterator"}
 _HARMLESS_CALLS = frozenset(
     {
         "builtins.len",

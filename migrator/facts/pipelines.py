@@ -240,10 +240,15 @@ class Pipelines:
                     pipeline.source, pipeline.source_path = call, callee.path
                     pipeline.is_sharded = any(self._ranks.is_share(arg.value) for arg in call.args)
                     pipeline.is_zip_of_batches = callee.path.endswith(".zip") and self._zips_batches(call)
+                    pipeline.hands_out_batches |= callee.path.endswith(".from_generator") and self._yields_batches(call)
                     return
             if isinstance(callee, Function) and isinstance(callee.node, cst.FunctionDef):
                 pipeline.calls.append(call)
                 self._follow_function(callee.node, path, pipeline, seen)
+                return
+            if isinstance(callee, Function) and isinstance(callee.node, cst.Lambda):
+                pipeline.calls.append(call)
+                self._follow(callee.node.body, path, pipeline, seen)
                 return
             if isinstance(callee, Member) and call.args and is_strategy(callee.owner):
                 self._follow_distributed(callee.name, call, path, pipeline, seen)
@@ -290,6 +295,14 @@ class Pipelines:
         if len(parts) == 1 and isinstance(parts[0], (cst.Tuple, cst.List)):
             parts = [e.value for e in parts[0].elements]
         return bool(parts) and all(self.history(p).is_batched for p in parts)
+
+    def _yields_batches(self, call: cst.Call) -> bool:
+        """Whether the generator function of `from_generator` surely yields batches."""
+        given = argument(call, "generator", 0)
+        functions = [v.node for v in self.resolver.values(given.value) if isinstance(v, Function)] if given else []
+        return bool(functions) and all(
+            isinstance(f, cst.FunctionDef) and self.sources.yields_rows(f) for f in functions
+        )
 
     def _is_by_rank(self, step: Step) -> bool:
         """`ds.shard(rank_size, rank_id)`, or a `map` that cuts each batch by the rank."""
@@ -359,6 +372,7 @@ class Pipelines:
         if not bindings:
             pipeline.unseen = f"`{name}` is not defined in this file"
             return
+        bindings = [b for b in bindings if b.path or not self._is_none(b)] or bindings
         if len(bindings) > 1 and not self._continues(bindings[0]):
             self._follow_each(bindings, name, path, pipeline, seen)
         else:

@@ -16,7 +16,7 @@ from migrator.facts.kinds import calls, origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument, is_none
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import External, Function, Literal, Member, Result
+from migrator.facts.values import External, Function, Literal, Member, Object, Result
 
 # They give an array of the rows that they are given.
 _KEEPING = frozenset({
@@ -66,6 +66,8 @@ class RowFinder:
             return self._bound(self.resolver.reaching(node), path)
         if isinstance(node, cst.Call):
             return self._called(node, path)
+        if isinstance(node, cst.Subscript) and (methods := self._item_methods(node)):
+            return _if_all(self.of(r, path) for method in methods for r in self.resolver.returned(method))
         if path:
             inside = isinstance(node, (cst.Tuple, cst.List)) and -len(node.elements) <= path[0] < len(node.elements)
             return self.of(cast(cst.Tuple, node).elements[path[0]].value, path[1:]) if inside else None
@@ -105,6 +107,13 @@ class RowFinder:
         if isinstance(index, cst.Ellipsis):
             return self.of(node.value)
         return Rows(self._text(node.value), self._text(index)) if self.are_indices(index) else None
+
+    def _item_methods(self, node: cst.Subscript) -> list[cst.FunctionDef]:
+        """The `__getitem__` of the script's that an index calls; empty where it may be anything else."""
+        values = self.resolver.values(node.value)
+        found = [self.resolver.method(v.of, "__getitem__") if isinstance(v, Object) else None for v in values]
+        methods = [method for method in found if method is not None]
+        return methods if len(methods) == len(found) else []
 
     def are_indices(self, node: cst.BaseExpression) -> bool:
         """Whether the expression is surely several indices, and no single one."""

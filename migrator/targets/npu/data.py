@@ -120,7 +120,7 @@ class Data:
         # In a line of its own: it is too long for one more argument.
         node, name = site.edit.node, setup.named_anew("local_batches")
         opening, closing = ("", "") if is_primary(node) else ("(", ")")
-        yield InsertBefore(self._facts.tree.statement_of(node), (f"{name} = {opening}", node, closing + after))
+        yield InsertBefore(node, (f"{name} = {opening}", node, closing + after))
         yield Replace(node, (name,))
 
     def _own_order(self, site: Site, pipeline: Pipeline) -> Refusal | None:
@@ -252,7 +252,7 @@ class Data:
         text = self._facts.source(node) if node is not None else site.arguments[0]
         plain = is_primary(node) if node is not None else is_primary(cst.parse_expression(text))
         text = text if plain else f"({text})"
-        yield InsertBefore(self._facts.tree.statement_of(site.node), (f"assert {text} % {size} == 0",))
+        yield InsertBefore(site.node, (f"assert {text} % {size} == 0",))
         if isinstance(site.edit, Wrap):
             yield site.around("" if plain else "(", f"{'' if plain else ')'} // {size}")
         else:
