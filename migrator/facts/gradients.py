@@ -150,10 +150,17 @@ class GradientFlow:
             return []
         # Together with other things they cannot be reduced, nor after they are changed: they are where they come from.
         holder = _holder(part)
-        held = part.path[: part.held] if holder is not None else ()
-        if self._is_pure(Part(call, held, part.way), set(), 0):
+        whole = Part(call, part.path[: part.held] if holder is not None else (), part.way)
+        if self._is_pure(whole, set(), 0) and self._has_same_tapes(inner, whole, functions, call):
             return [_handed_on(call, holder, inner)]
         return inner
+
+    def _has_same_tapes(
+        self, gradients: Sequence[Gradients], whole: Part, functions: Sequence[FunctionLike], call: cst.Call
+    ) -> bool:
+        """Whether the whole holds no gradients beside these: of other losses, they may need another reduction."""
+        every = self._inside(call, self._returned(functions, call, whole), whole)
+        return {c for g in every for c in g.tape_calls} == {c for g in gradients for c in g.tape_calls}
 
     def _inside(self, call: cst.Call, parts: list[Part], part: Part) -> list[Gradients]:
         """What is behind what a call takes or gives back; nothing more where it is on the way already."""
