@@ -16,8 +16,10 @@ after:
 
 Leaves alone: gradients that are only looked at (penalties, saliency maps); gradients that move an input instead of
 weights (style transfer); what is reduced already, or applied by a distributed optimizer.
-Refuses: an update whose gradients cannot be followed back to a tape; a loss of which it cannot be seen whether it is
-a mean or a sum over the batch, and one that is neither (a ratio of two sums of predictions, the root of a mean).
+Refuses: a model or layer whose forward pass works on several samples at a time (their mean, a softmax over them, a
+product of each with each), since each worker has only some of them; an update whose gradients cannot be followed back
+to a tape; a loss of which it cannot be seen whether it is a mean or a sum over the batch, and one that is neither (a
+ratio of two sums of predictions, the root of a mean).
 """
 
 from __future__ import annotations
@@ -37,6 +39,7 @@ def all_reduce_gradients(facts: Facts) -> Findings:
     for site in facts.unsupported.found:
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
     yield from _added_losses(facts)
+    yield from _coupled_samples(facts)
     done: set[Place] = set()
     for update in facts.training.updates:
         is_wrapped = facts.reduced.may_be_wrapped(update) or facts.optimizers.will_reduce(update)
@@ -68,6 +71,15 @@ def _added_losses(facts: Facts) -> Findings:
                 "this added loss is not seen to be a mean over the batch",
                 "reduce it with tf.reduce_mean in the call",
             )
+
+
+def _coupled_samples(facts: Facts) -> Findings:
+    for coupling in facts.forward_passes.couplings() if facts.trains else ():
+        yield _refuse(
+            coupling.node,
+            f"{coupling.reason} in this forward pass, but each worker has only its part of a batch",
+            "work along the other axes, or take the layer out",
+        )
 
 
 def _reduce(facts: Facts, gradients: Gradients, reduction: str) -> InsertAfter | Wrap:

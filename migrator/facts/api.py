@@ -15,7 +15,7 @@ _TENSORFLOW_KERAS_ALIASES = re.compile(r"^tensorflow\.(?=(?:optimizers|losses|me
 
 _ONLY_IN_V1 = re.compile(
     r"^tensorflow\.compat\.v1\.(?:train\.\w*Optimizer|Session|InteractiveSession|placeholder|disable_\w+|set_random_seed"
-    r"|global_variables_initializer|get_variable|variable_scope)$"
+    r"|global_variables_initializer|get_variable|variable_scope)$|^tensorflow\.compat\.v1\.losses(?:\.|$)"
 )
 
 
@@ -99,7 +99,7 @@ def is_loss_class(path: str) -> bool:
 
 def is_loss_function(path: str) -> bool:
     """Functions that give one loss for each sample."""
-    return bool(re.match(r"^keras\.(?:losses|metrics|backend|objectives)\.[a-z]\w*$", path)) and not path.endswith(
+    return bool(re.match(r"^keras\.(?:losses|metrics|objectives)\.[a-z]\w*$", path)) and not path.endswith(
         (".get", ".deserialize", ".serialize")
     )
 

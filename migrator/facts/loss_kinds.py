@@ -45,7 +45,7 @@ def product(*kinds: str) -> str:
         return UNSPLIT
     if reduced:
         return UNSPLIT if {COUNT, SAMPLES, PARTS} & set(present) else reduced[0]
-    if PARTS in present and COUNT in present:
+    if COUNT in present and len(set(present) - {PENALTY, COUNT}) > 0:
         return UNSPLIT
     return next((k for k in (PARTS, SAMPLES, DATA, COUNT) if k in present), present[0])
 

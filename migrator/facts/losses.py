@@ -16,7 +16,7 @@ import libcst.matchers as m
 from migrator.facts import api
 from migrator.facts.gradients import differentiated
 from migrator.facts.iteration import Iteration
-from migrator.facts.kinds import Kinds
+from migrator.facts.kinds import Kinds, calls
 from migrator.facts.loss_functions import LossFunctions, loss_object
 from migrator.facts.loss_kinds import (
     COUNT,
@@ -42,13 +42,17 @@ from migrator.facts.penalties import Penalties
 from migrator.facts.ranks import Ranks
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
+from migrator.facts.tensor_ranks import TensorRanks
 from migrator.facts.training import Minimization, Training, Update
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import External, Function, Literal, Member, Object, Result, Value, is_strategy
+from migrator.facts.values import Element, External, Function, Literal, Member, Object, Result, Value, is_strategy
 
 _MANY, _DEEPEST = 5_000, 80  # evaluations for an expression, steps away from it: then the text tells no more
-_PENALTIES = ("losses",)
-_WEIGHT_ATTRIBUTES = ("trainable_variables", "trainable_weights", "variables", "weights", "kernel", "bias")
+_WEIGHT_LISTS = ("trainable_variables", "trainable_weights")
+_OF_LAYERS = ("losses", "variables", "weights", "kernel", "bias")
+# What they give is as many rows, of the same samples.
+_TENSOR_METHODS = ("numpy", "astype", "copy", "get_shape", "set_shape", "to_tensor", "values", "items", "get", "pop")
+_REDUCED = (MEAN, SUM, MIXED, UNSPLIT, PARTS, COUNT)
 _MODEL_LOSSES = ("compiled_loss", "compute_loss", "compute_loss_and_updates")
 _SCALING = ("get_scaled_loss", "scale_loss")
 
@@ -80,7 +84,7 @@ class Losses:
         self._shared: set[cst.CSTNode] = set()
         self._collected: list[cst.BaseExpression] = []
         self._divisors: list[cst.BaseExpression] = []
-        self._functions = LossFunctions(self.kind)
+        self._functions = LossFunctions(self.kind, TensorRanks(resolver), self._is_in_step)
         self._iteration = Iteration(tree, resolver)
         self._penalties = Penalties(tree, resolver, self.kind)
         self._normalisers = Normalisers(tree, resolver, kinds, training, self._penalties)
@@ -111,6 +115,7 @@ class Losses:
     def _kind_within(self, losses: Sequence[cst.BaseExpression], bodies: Sequence[cst.CSTNode]) -> str:
         """What the losses are as this code computes them."""
         self._known.clear()
+        self._functions.coupling.clear()
         self._bodies = [reached for body in bodies for reached in self._training.reached_from(body)]
         try:
             kind = alternatives([self.kind(loss) for loss in losses]) if losses else DATA
@@ -132,6 +137,25 @@ class Losses:
             for call in gradients.tape_calls:
                 self.of_tape(call)
         return list(dict.fromkeys(self._divisors))
+
+    def coupling_in(self, result: cst.CSTNode) -> tuple[cst.CSTNode, str] | None:
+        """Where samples meet each other on the way to this result of a forward pass, and how; None if nowhere."""
+        self._known.clear()
+        self._functions.coupling.clear()
+        self._functions.reducing.clear()
+        try:
+            if self.kind(result) not in (MEAN, SUM, MIXED, UNSPLIT, PARTS, SHARED):
+                return None
+            found = {**self._functions.coupling, **self._functions.reducing}
+            where = min(found.items(), key=lambda item: self.tree.order.get(item[0], -1), default=None)
+            return where or (result, "this result depends on the batch as a whole")
+        finally:
+            self._known.clear()
+
+    @property
+    def unknown(self) -> str:
+        """The functions that the last loss was given to and that nobody knows."""
+        return "; ".join(why for why in self._functions.coupling.values() if why.endswith("not known"))
 
     def _kind_counted(self, losses: Sequence[cst.BaseExpression]) -> str:
         """The kind of the losses once the workers count together what they are divided by."""
@@ -262,6 +286,8 @@ class Losses:
     # -- names ---------------------------------------------------------------------------------------------------
 
     def _name(self, node: cst.Name, path: tuple[int, ...]) -> str:
+        if node.value in ("True", "False", "None"):
+            return FREE
         bindings = self.resolver.reaching(node)
         if not bindings:
             return DATA
@@ -315,7 +341,7 @@ class Losses:
 
     def _attribute(self, node: cst.Attribute) -> str:
         name = node.attr.value
-        if name in _PENALTIES or name in _WEIGHT_ATTRIBUTES:
+        if name in _WEIGHT_LISTS or (name in _OF_LAYERS and self._is_layer(node.value)):
             return PENALTY
         if name in ("shape", "size"):
             return COUNT
@@ -328,7 +354,54 @@ class Losses:
         rest = UNSPLIT if self.kind(node.value) == UNSPLIT else DATA  # `tf.math.top_k(losses, k=16).values`
         return alternatives(kinds) if kinds else rest
 
+    def _is_number(self, node: cst.CSTNode) -> bool:
+        """Whether an expression that is not seen through looks like a setting (`args.weight`), and no tensor."""
+        if isinstance(node, cst.Subscript):
+            return m.matches(node.slice[0].slice, m.Index(m.SimpleString()))
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+            return all(
+                (b.kind == "assign" and b.value is not None and self._is_number(b.value))
+                or (b.kind == "param" and not self.resolver.given(cast(cst.Param, b.node)))
+                for b in bindings
+            )
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_number(node.left) and self._is_number(node.right)
+        return isinstance(node, (cst.Attribute, cst.BaseNumber))
+
+    def _is_layer(self, node: cst.BaseExpression) -> bool:
+        """Whether the expression is a model, a layer or the like, or a layer that one of them gives out."""
+        if isinstance(node, cst.Name) and self._is_loop_over_layers(node):
+            return True
+        return any(self._is_of_layer(v) for v in self.resolver.values(node))
+
+    def _is_of_layer(self, value: Value) -> bool:
+        while not self.kinds.has_weights(value):
+            if isinstance(value, Member):
+                value = value.owner
+            elif isinstance(value, Element):
+                value = value.of
+            elif isinstance(value, Result) and isinstance(value.function, Member):
+                value = value.function  # model.get_layer("head")
+            else:
+                return isinstance(value, Object) and self.kinds.has_weights(value)
+        return True
+
+    def _is_loop_over_layers(self, node: cst.Name) -> bool:
+        bindings = self.resolver.reaching(node)
+        return bool(bindings) and all(
+            b.kind == "for" and b.value is not None and m.matches(b.value, m.Attribute(attr=m.Name("layers")))
+            for b in bindings
+        )
+
     # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _is_in_step(self, node: cst.CSTNode) -> bool:
+        if any(self.tree.contains(body, node) for body in self._bodies):
+            return True
+        if not self._bodies:
+            return self.tree.function_of(node) is not None or isinstance(node, cst.Lambda)
+        return next(iter(self.tree.loops_around(node)), None) is not None
 
     def _call(self, call: cst.Call, path: tuple[int, ...]) -> str:
         functions = self.resolver.values(call.func)
@@ -351,15 +424,53 @@ class Losses:
                 return self._functions.loss_of(SAMPLES, call)
         if isinstance(function, Object) and self.resolver.derives_from(function.of, api.is_loss_class):
             method = self.resolver.method(function.of, "call")
-            inner = alternatives([self.kind(r) for r in self.resolver.returned(method)]) if method else MEAN
-            return self._functions.loss_of(inner if inner in (SUM, MIXED, UNSPLIT) else MEAN, call)
+            inner = alternatives([self.kind(r) for r in self.resolver.returned(method)]) if method else SAMPLES
+            return self._functions.loss_of(as_reduced(inner, self._reduction_of(function)), call)
         if self.kinds.has_weights(function):
-            return UNSPLIT if UNSPLIT in [self.kind(a.value) for a in call.args] else DATA
+            return UNSPLIT if any(self.kind(a.value) in _REDUCED for a in call.args) else DATA
+        if isinstance(function, Object) and (method := self.resolver.method(function.of, "__call__")) is not None:
+            return alternatives([self.kind(r, path) for r in self.resolver.returned(method)])
+        if isinstance(function, Result) and isinstance(function.function, External):
+            return self._of_made(function.function.path, function.call, call)
         if isinstance(function, Member):
             if function.name == "loss" and self.kinds.is_model(function.owner):
                 return self._compiled(function.owner, call)
-            return self._method(function.name, call)
+            return self._method(function.name, call, function.owner)
         return DATA
+
+    def _of_made(self, path: str, made: cst.Call, call: cst.Call) -> str:
+        """What is called was made by an outside function: a partial one, a layer of some package, or anything else."""
+        if path == "functools.partial" and made.args:
+            functions = [v for v in self.resolver.values(made.args[0].value) if isinstance(v, (Function, External))]
+            partly = cst.Call(func=call.func, args=[*call.args, *made.args[1:]])
+            kinds = [
+                self._functions.of(f.path, partly) if isinstance(f, External) else self._call_of(f, call, ())
+                for f in functions
+            ]
+            return alternatives(kinds) if kinds else DATA
+        name = path.rpartition(".")[2]
+        is_layer = name[:1].isupper() and "loss" not in path.lower() and not path.startswith(("tensorflow.", "numpy."))
+        return (
+            DATA if is_layer and self.kind(call.args[0].value) not in _REDUCED else self._functions.unknown(path, call)
+        )
+
+    def _reduction_of(self, loss: Object) -> str:
+        """What the constructed loss does with what its `call` returns: "mean", "sum", "none", or "" where not seen."""
+        init = self.resolver.method(loss.of, "__init__")
+        if init is None or loss.call is None:
+            return _reduction_named(argument(loss.call, "reduction")) if loss.call is not None else "mean"
+        is_super = m.Attribute(m.Call(m.Name("super")), m.Name("__init__"))
+        supers = [c for c in self.tree.calls if self.tree.contains(init, c) and m.matches(c.func, is_super)]
+        given = argument(supers[0], "reduction") if supers else None
+        if given is None:
+            return _reduction_named(argument(loss.call, "reduction"))
+        if not isinstance(given.value, cst.Name):
+            return _reduction_named(given)
+        passed = argument(loss.call, given.value.value)
+        defaults = [
+            p.default for p in init.params.params if p.name.value == given.value.value and p.default is not None
+        ]
+        return _reduction_named(passed or (cst.Arg(defaults[0]) if defaults else None))
 
     def _compiled(self, model: Value, call: cst.Call) -> str:
         """What `self.loss(y, y_pred)` is, by the loss objects that the model is compiled with."""
@@ -368,11 +479,58 @@ class Losses:
         kinds = [self._call_of(v, call, ()) for each in values for v in each]
         return alternatives(kinds) if kinds and all(values) else DATA
 
-    def _method(self, name: str, call: cst.Call) -> str:
+    def _compiled_total(self, model: Value) -> str:
+        """What `self.compute_loss(...)` is: the losses that the model is compiled with, reduced as Keras does."""
+        compiles = self._training.compiles_of([model])
+        given = [argument(c.call, "loss", 1) for c in compiles]
+        if not compiles or None in given:
+            return DATA
+        kinds = [self.compiled_kind(g.value) for g in given if g is not None]
+        return alternatives(kinds)
+
+    def compiled_kind(self, loss: cst.BaseExpression) -> str:
+        """What Keras makes of what `compile(loss=...)` is given, once it has reduced it: MEAN, SUM or UNSPLIT."""
+        if isinstance(loss, (cst.List, cst.Tuple)):
+            return sum_of(self.compiled_kind(e.value) for e in loss.elements)
+        if isinstance(loss, cst.Dict):
+            return sum_of(self.compiled_kind(e.value) for e in loss.elements)
+        values = self.resolver.values(loss)
+        return alternatives([self._compiled_one(v) for v in values]) if values else UNSPLIT
+
+    def _compiled_one(self, value: Value) -> str:
+        if isinstance(value, Literal):
+            if isinstance(value.node, cst.SimpleString):
+                return MEAN if api.is_split_loss(str(value.node.evaluated_value)) else UNSPLIT
+            is_display = isinstance(value.node, (cst.List, cst.Tuple, cst.Dict))
+            return self.compiled_kind(value.node) if is_display else UNSPLIT
+        if isinstance(value, Object) and self.resolver.derives_from(value.of, api.is_loss_class):
+            method = self.resolver.method(value.of, "call")
+            inner = alternatives([self.kind(r) for r in self.resolver.returned(method)]) if method else SAMPLES
+            return as_reduced(inner, self._reduction_of(value))
+        if isinstance(value, Function):
+            node = value.node
+            returned = [node.body] if isinstance(node, cst.Lambda) else self.resolver.returned(node)
+            return as_reduced(alternatives([self.kind(r) for r in returned]), "mean") if returned else UNSPLIT
+        if isinstance(value, External):
+            if value.path == "builtins.None":
+                return FREE
+            return MEAN if api.is_loss_function(value.path) and api.is_split_loss(value.path) else UNSPLIT
+        path = calls(value)
+        if api.is_loss_class(path) and isinstance(value, Result):
+            kind = loss_object(path, value.call)
+            return kind if kind in (MEAN, SUM) else UNSPLIT
+        return MEAN if path == "keras.losses.get" else UNSPLIT
+
+    def _method(self, name: str, call: cst.Call, owner: Value | None = None) -> str:
         if name in _MODEL_LOSSES:
-            return MEAN
+            return self._compiled_total(owner) if owner is not None else DATA
         if name in _SCALING and call.args:
             return self.kind(call.args[0].value)
+        if name in _TENSOR_METHODS and isinstance(call.func, cst.Attribute):
+            kind = self.kind(call.func.value)
+            return kind if kind in (UNSPLIT, PENALTY) else DATA
+        if any(self.kind(a.value) == UNSPLIT for a in call.args):
+            return UNSPLIT
         return DATA
 
     def _operation(self, node: cst.BinaryOperation) -> str:
@@ -380,6 +538,9 @@ class Losses:
         if isinstance(node.operator, (cst.Add, cst.Subtract)):
             return sum_of([left, right])
         if isinstance(node.operator, cst.Multiply):
+            for kind, other, factor in ((left, right, node.right), (right, left, node.left)):
+                if kind in (MEAN, SUM, MIXED) and other == DATA and not self._is_number(factor):
+                    return UNSPLIT  # each sample times what all of them give
             return product(left, right)
         if isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
             if left == PENALTY and self._ranks.depends_on_size(node.right):
@@ -392,6 +553,26 @@ class Losses:
         if {left, right} <= {FREE, PENALTY}:
             return PENALTY if PENALTY in (left, right) else FREE
         return SAMPLES if SAMPLES in (left, right) else DATA
+
+
+def as_reduced(inner: str, reduction: str) -> str:
+    """What a loss whose `call` gives `inner` is, once its reduction is done: "mean", "sum", "none", or "" if unseen."""
+    if inner in (SAMPLES, DATA):
+        return {"mean": MEAN, "sum": SUM, "none": inner}.get(reduction, UNSPLIT)
+    if inner == MIXED:
+        return MEAN if reduction == "mean" else UNSPLIT
+    return inner if reduction else UNSPLIT
+
+
+def _reduction_named(given: cst.Arg | None) -> str:
+    if given is None:
+        return "mean"
+    node = given.value
+    name = node.attr.value if isinstance(node, cst.Attribute) else ""
+    if isinstance(node, cst.SimpleString):
+        name = str(node.evaluated_value)
+    known = {"none": "none", "sum": "sum", "auto": "mean", "sum_over_batch_size": "mean", "mean": "mean"}
+    return known.get(name.lower(), "")
 
 
 def _is_replica_count(value: Value) -> bool:

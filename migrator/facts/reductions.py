@@ -54,6 +54,12 @@ class Reductions:
                 "whether this loss is a mean or a sum over the batch cannot be seen",
                 "reduce it with tf.reduce_mean or a Keras loss in this file",
             )
+        if kind not in (MEAN, FREE, PENALTY) and self.losses.unknown:
+            return _refuse(
+                call,
+                f"whether this loss is a mean or a sum over the batch cannot be seen: {self.losses.unknown}",
+                "write it with functions of TensorFlow, Keras or this file",
+            )
         if kind not in (MEAN, FREE, PENALTY):
             return _refuse(
                 call,

@@ -14,6 +14,7 @@ from migrator.facts.built import Built
 from migrator.facts.chance import Chance
 from migrator.facts.decisions import Decisions
 from migrator.facts.files import Files
+from migrator.facts.forward_passes import ForwardPasses
 from migrator.facts.joining import Joining
 from migrator.facts.keywords import Keywords
 from migrator.facts.kinds import Kinds
@@ -93,6 +94,10 @@ class Facts:
     @cached_property
     def losses(self) -> Losses:
         return Losses(self.tree, self.resolver, self.kinds, self.training, self.ranks, self.minibatches)
+
+    @cached_property
+    def forward_passes(self) -> ForwardPasses:
+        return ForwardPasses(self.tree, self.resolver, self.kinds, self.losses)
 
     @cached_property
     def minibatches(self) -> MinibatchFinder:

@@ -14,7 +14,8 @@ from . import truth
 from .case import Case
 from .runs import Ran, alone, together
 
-SAME, REFUSED, DOCUMENTED, WRONG, INVALID = "same", "refused", "documented", "WRONG", "INVALID"
+SAME, REFUSED, DOCUMENTED, OPEN = "same", "refused", "documented", "open"
+WRONG, INVALID = "WRONG", "INVALID"
 SIZES = (2, 3)
 # Float rounding of a few steps; what is wrong by a mean that should be a sum, or by one term, is off by much more.
 _RELATIVE, _ABSOLUTE = 2e-4, 2e-6
@@ -49,7 +50,7 @@ def judge(case: Case) -> Judgement:
     for size in SIZES:
         difference = _difference(original, together(outcome.text, size))
         if difference:
-            verdict = DOCUMENTED if case.documented and "weights" in difference else WRONG
+            verdict = OPEN if case.open else DOCUMENTED if case.documented and "weights" in difference else WRONG
             return Judgement(case, verdict, f"{size} ranks: {difference}", _truth(case), outcome.text)
     return Judgement(case, SAME, migrated=outcome.text)
 

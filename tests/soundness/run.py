@@ -18,9 +18,9 @@ from pathlib import Path
 from . import runs
 from .case import Case
 from .groups import CASES
-from .judge import DOCUMENTED, INVALID, REFUSED, SAME, WRONG, Judgement, judge
+from .judge import DOCUMENTED, INVALID, OPEN, REFUSED, SAME, WRONG, Judgement, judge
 
-_COLUMNS = (SAME, REFUSED, DOCUMENTED, WRONG, INVALID)
+_COLUMNS = (SAME, REFUSED, DOCUMENTED, OPEN, WRONG, INVALID)
 
 
 def judge_all(cases: Sequence[Case], jobs: int) -> Iterator[Judgement]:

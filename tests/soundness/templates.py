@@ -11,7 +11,7 @@ The words choose the template and the data: `loop` (the default), where the snip
 `y` (and `w`, a weight for each sample, with the word `weights`) and the model's predictions `p`; `step`, the same in a
 tf.function; `train_step`, the same in a Keras model's own; `fit`, where it is the arguments of `compile`; `model`,
 where it is a whole model, by the name `model`, that a loop trains with a mean of squares, and `fit-model`, which `fit`
-trains. A snippet of another form is a whole loop of its own (`bare`).
+trains. A snippet of another form is the whole loop (`body`), and has models of its own, too (`bare`).
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _case(group: str, name: str, words: tuple[str, ...], text: str) -> Case:
     scripts = [_script(words, text), _script(words, text, rows=ROWS, rate=0.0)]
     scripts += [_script(words, text, rows=part) for part in PARTS]
     whole, *parts = (script.replace("COUNT", "72") for script in scripts)
-    return Case(group, name, whole, tuple(parts), documented="documented" in words)
+    return Case(group, name, whole, tuple(parts), documented="documented" in words, open="open" in words)
 
 
 def _script(words: tuple[str, ...], text: str, rows: tuple[int, ...] | None = None, rate: float = 0.05) -> str:
@@ -166,7 +166,7 @@ def _script(words: tuple[str, ...], text: str, rows: tuple[int, ...] | None = No
     if not separator and text.startswith("--\n"):
         snippet = text[3:]
     data = next((DATA[word] for word in words if word in DATA), DATA["wide" if _is_model(words) else "regression"])
-    form = next((w for w in words if w in ("step", "train_step", "fit", "model", "fit-model", "bare")), "loop")
+    form = next((w for w in words if w in ("step", "train_step", "fit", "model", "fit-model", "body", "bare")), "loop")
     columns = ["features", "targets"] + ["weights"] * ("weights" in words)
     chosen = f"{', '.join(columns)} = {', '.join(f'{c}[{list(rows)}]' for c in columns)}\n" if rows is not None else ""
     values = {
@@ -193,8 +193,9 @@ def _script(words: tuple[str, ...], text: str, rows: tuple[int, ...] | None = No
         compiled = [w[len("compile=") :] for w in words if w.startswith("compile=")]
         values["compile"] = "".join(f", {w}" for w in compiled)
         return head + definitions + _TRAIN_STEP.format(**values, snippet=textwrap.indent(snippet, " " * 12))
-    if form == "bare":
-        return head + model + optimizer + definitions + "\n" + snippet.replace("RATE", str(rate)) + "\n"
+    if form in ("body", "bare"):
+        given = model + optimizer if form == "body" else ""
+        return head + given + (definitions + "\n" + snippet + "\n").replace("RATE", str(rate))
     template = _STEP if form == "step" else _LOOP
     return head + model + optimizer + definitions + template.format(**values, snippet=textwrap.indent(snippet, " " * 8))
 
