@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -51,18 +51,18 @@ class ForwardPasses:
     def _of_function(self, function: cst.FunctionDef | cst.Lambda) -> Iterator[Coupling]:
         returned = [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
         for result in returned:
-            yield from self._of_result(result)
+            yield from self._of_result(result, function.params.params)
 
-    def _of_result(self, node: cst.CSTNode) -> Iterator[Coupling]:
+    def _of_result(self, node: cst.CSTNode, inputs: Sequence[cst.Param] = ()) -> Iterator[Coupling]:
         if isinstance(node, (cst.Tuple, cst.List)):
             for element in node.elements:
-                yield from self._of_result(element.value)
+                yield from self._of_result(element.value, inputs)
             return
         if isinstance(node, cst.Dict):
             for pair in node.elements:
-                yield from self._of_result(pair.value)
+                yield from self._of_result(pair.value, inputs)
             return
-        coupling = self.losses.coupling_in(node)
+        coupling = self.losses.coupling_in(node, inputs)
         if coupling is not None:
             yield Coupling(*coupling)
 

@@ -138,6 +138,10 @@ class LossFunctions:
             return self.loss_of(SAMPLES if by_sample else UNSPLIT, call)
         if _PRODUCTS.match(path):
             return self._product(path, call)
+        if path == "tensorflow.linalg.matvec" and len(args) == 2:
+            kinds = [self.kind(a) for a in args]
+            alone = kinds[0] in (FREE, PENALTY) or kinds[1] in (FREE, PENALTY) or self.ranks.of(args[0]) >= 3
+            return alternatives([k for k in kinds if k not in (FREE, PENALTY)] or kinds) if alone else UNSPLIT
         if path in ("tensorflow.transpose", "tensorflow.einsum", "keras.ops.transpose", "keras.ops.einsum",
                     "tensorflow.linalg.einsum", "numpy.transpose", "numpy.einsum"):  # fmt: skip
             return self._rearranged(call, args)

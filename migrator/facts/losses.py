@@ -80,6 +80,7 @@ class Losses:
         self._cycles = 0
         self._evaluations = 0
         self._bodies: list[cst.CSTNode] = []
+        self._inputs: frozenset[cst.CSTNode] = frozenset()
         # Penalties that are counted by parts, beside what the script itself divides by the number of workers.
         self._shared: set[cst.CSTNode] = set()
         self._collected: list[cst.BaseExpression] = []
@@ -138,9 +139,11 @@ class Losses:
                 self.of_tape(call)
         return list(dict.fromkeys(self._divisors))
 
-    def coupling_in(self, result: cst.CSTNode) -> tuple[cst.CSTNode, str] | None:
-        """Where samples meet each other on the way to this result of a forward pass, and how; None if nowhere."""
+    def coupling_in(self, result: cst.CSTNode, inputs: Sequence[cst.Param] = ()) -> tuple[cst.CSTNode, str] | None:
+        """Where samples meet each other on the way from the inputs, which are batches, to this result of a forward
+        pass, and how; None if nowhere."""
         self._known.clear()
+        self._inputs = frozenset(inputs)
         self._functions.coupling.clear()
         self._functions.reducing.clear()
         try:
@@ -151,6 +154,7 @@ class Losses:
             return where or (result, "this result depends on the batch as a whole")
         finally:
             self._known.clear()
+            self._inputs = frozenset()
 
     @property
     def unknown(self) -> str:
@@ -334,6 +338,8 @@ class Losses:
         return alternatives(kinds) if kinds else DATA
 
     def _parameter(self, param: cst.Param, path: tuple[int, ...]) -> str:
+        if param in self._inputs:
+            return DATA
         given = self.resolver.given(param)
         # A function that both training and testing call is here what training makes of it.
         arguments = [a for a in given if any(self.tree.contains(b, a) for b in self._bodies)] or given
