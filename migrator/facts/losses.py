@@ -274,7 +274,7 @@ class Losses:
         index = first.value if isinstance(first, cst.Index) else None
         if isinstance(index, cst.Ellipsis):
             return inner
-        if isinstance(index, cst.Integer):
+        if m.matches(index or node, m.Integer() | m.UnaryOperation(m.Minus(), m.Integer())):
             return DATA if inner == DATA else UNSPLIT  # a part of a tuple of tensors, or one sample of many
         if m.matches(index or node, m.Name("None") | m.Attribute(attr=m.Name("newaxis"))):
             return UNSPLIT  # the samples are no longer the first axis: each may meet each
