@@ -410,7 +410,9 @@ class Losses:
         return next(iter(self.tree.loops_around(node)), None) is not None
 
     def _call(self, call: cst.Call, path: tuple[int, ...]) -> str:
-        functions = self.resolver.values(call.func)
+        functions = [
+            v for v in self.resolver.values(call.func) if v != External("builtins.None")
+        ]  # that cannot be called
         kinds = [self._call_of(function, call, path) for function in functions]
         if not kinds and isinstance(call.func, cst.Attribute):
             return self._method(call.func.attr.value, call)
