@@ -6,4 +6,4 @@ from pathlib import Path
 
 from .templates import cases
 
-CASES = cases("forward-passes", Path(__file__).with_name("forward_passes.txt"))
+CASES = cases("forward_passes", Path(__file__).with_name("forward_passes.txt"))
