@@ -11,6 +11,7 @@ class Case:
 
     `parts` are the script on parts of its first batch: with them it is measured what the loss really is, see truth.py.
     `documented`: another result is right by an exception of the contract, as statistics of a worker's batch are.
+    `untrained`: it has weights that nothing trains or sends; the common seed makes them equal on all ranks.
     `open`: known to come out wrong, since nothing in the text tells.
     """
 
@@ -19,6 +20,7 @@ class Case:
     script: str
     parts: tuple[str, ...] = ()
     documented: bool = False
+    untrained: bool = False
     open: bool = False
 
     @property

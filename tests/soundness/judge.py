@@ -48,7 +48,7 @@ def judge(case: Case) -> Judgement:
         why = "; ".join(dict.fromkeys(f"{f.line}: {f.rule}: {f.message}" for f in outcome.refusals))
         return Judgement(case, REFUSED, why, _truth(case), outcome.text)
     for size in SIZES:
-        difference = _difference(original, together(outcome.text, size))
+        difference = _difference(original, together(outcome.text, size, moved_apart=not case.untrained))
         if difference:
             verdict = OPEN if case.open else DOCUMENTED if case.documented and "weights" in difference else WRONG
             return Judgement(case, verdict, f"{size} ranks: {difference}", _truth(case), outcome.text)

@@ -61,8 +61,8 @@ def alone(script: str, *eagerly: str) -> list[Ran]:
     return ran if ran is not None else [Ran(error=trouble or "the process ended")] * (1 + len(eagerly))
 
 
-def together(script: str, size: int) -> list[Ran]:
-    """The script on so many ranks, which start from different weights; what each trained."""
+def together(script: str, size: int, moved_apart: bool = True) -> list[Ran]:
+    """The script on so many ranks, which start from different weights if they are moved apart; what each trained."""
     pairs = [socket.socketpair() for _ in range(size)]
 
     def as_rank(rank: int) -> Callable[[], list[Ran]]:
@@ -72,7 +72,7 @@ def together(script: str, size: int) -> list[Ran]:
                 if other != rank:
                     end.close()
             _join(rank, size, pairs[rank][1])
-            return [_run(script, rank)]
+            return [_run(script, rank, moved_apart=moved_apart)]
 
         return run
 
@@ -98,7 +98,7 @@ def _join(rank: int, size: int, connection: socket.socket) -> None:
 # -- in the fork -----------------------------------------------------------------------------------------------------
 
 
-def _run(script: str, rank: int, eagerly: bool = False) -> Ran:
+def _run(script: str, rank: int, eagerly: bool = False, moved_apart: bool = True) -> Ran:
     """Run the script as `__main__` in a folder of its own."""
     import tensorflow as tf
 
@@ -115,7 +115,11 @@ def _run(script: str, rank: int, eagerly: bool = False) -> Ran:
     np.random.seed(SEED + rank)
     output = io.StringIO()
     try:
-        with redirect_stdout(output), redirect_stderr(io.StringIO()), watched(tf, rank) as variables:
+        with (
+            redirect_stdout(output),
+            redirect_stderr(io.StringIO()),
+            watched(tf, rank if moved_apart else 0) as variables,
+        ):
             exec(compile(script, str(path), "exec"), main.__dict__)
     except SystemExit as ended:
         if ended.code:

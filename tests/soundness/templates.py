@@ -158,7 +158,8 @@ def _case(group: str, name: str, words: tuple[str, ...], text: str) -> Case:
     scripts = [_script(words, text), _script(words, text, rows=ROWS, rate=0.0)]
     scripts += [_script(words, text, rows=part) for part in PARTS]
     whole, *parts = (script.replace("COUNT", "72") for script in scripts)
-    return Case(group, name, whole, tuple(parts), documented="documented" in words, open="open" in words)
+    known = {word: word in words for word in ("documented", "untrained", "open")}
+    return Case(group, name, whole, tuple(parts), **known)
 
 
 def _script(words: tuple[str, ...], text: str, rows: tuple[int, ...] | None = None, rate: float = 0.05) -> str:
