@@ -16,19 +16,17 @@ after:
 
 Leaves alone: gradients that are only looked at (penalties, saliency maps); gradients that move an input instead of
 weights (style transfer); what is reduced already, or applied by a distributed optimizer.
-Refuses: a model or layer whose forward pass works on several samples at a time (their mean, a softmax over them, a
-product of each with each), since each worker has only some of them; an update whose gradients cannot be followed back
-to a tape; a loss of which it cannot be seen whether it is a mean or a sum over the batch, and one that is neither (a
-ratio of two sums of predictions, the root of a mean).
+Refuses: an update whose gradients cannot be followed back to a tape; a loss of which it cannot be seen how it adds up
+over the workers' parts of a batch, where what it needs whole cannot be put together either.
 """
 
 from __future__ import annotations
 
 import libcst as cst
 
+from migrator.analysis.losses import MEAN
 from migrator.edits import InsertAfter, Refusal, Wrap
 from migrator.facts.gradients import Gradients, Place
-from migrator.facts.loss_kinds import FREE, MEAN, PENALTY
 from migrator.facts.script import Facts
 from migrator.facts.training import Minimization
 from migrator.rule import Findings, rule
@@ -39,7 +37,6 @@ def all_reduce_gradients(facts: Facts) -> Findings:
     for site in facts.unsupported.found:
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
     yield from _added_losses(facts)
-    yield from _coupled_samples(facts)
     done: set[Place] = set()
     for update in facts.training.updates:
         is_wrapped = facts.reduced.may_be_wrapped(update) or facts.optimizers.will_reduce(update)
@@ -65,21 +62,12 @@ def _added_losses(facts: Facts) -> Findings:
         return
     for call in facts.tree.calls:
         is_added = isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_loss" and call.args
-        if is_added and facts.losses.kind(call.args[0].value) not in (MEAN, PENALTY, FREE):
+        if is_added and facts.losses.of_added(call).reduction != MEAN:
             yield _refuse(
                 call,
                 "this added loss is not seen to be a mean over the batch",
                 "reduce it with tf.reduce_mean in the call",
             )
-
-
-def _coupled_samples(facts: Facts) -> Findings:
-    for coupling in facts.forward_passes.couplings() if facts.trains else ():
-        yield _refuse(
-            coupling.node,
-            f"{coupling.reason} in this forward pass, but each worker has only its part of a batch",
-            "work along the other axes, or take the layer out",
-        )
 
 
 def _reduce(facts: Facts, gradients: Gradients, reduction: str) -> InsertAfter | Wrap:

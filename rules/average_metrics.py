@@ -32,9 +32,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from migrator.analysis.losses import SUM
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
-from migrator.facts.loss_kinds import SUM
 from migrator.facts.script import Facts
 from migrator.rule import Findings, rule
 
@@ -68,12 +68,18 @@ def average_metrics(facts: Facts) -> Findings:
         elif number.reduction == "chief":
             yield _combined(facts, number, "broadcast")
         else:
-            yield _reduce(facts, number)
+            reduction = _reduce(facts, number)
+            if reduction is not None:
+                yield reduction
 
 
-def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | Refusal:
-    kinds = [facts.losses.of_number(node) for node in _made_of(facts, number)]
-    sums = SUM in kinds or number.reduction == SUM
+def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:
+    if number.metric is None:
+        own = facts.losses.of_number(number.expression)
+        if own.is_agreed and own.repairs:
+            return None  # what it is made of is put together already
+    kinds = [facts.losses.of_number(node).reduction for node in _made_of(facts, number)]
+    sums = SUM in (*kinds, number.reduction)
     return _combined(facts, number, "all_reduce", *(('reduction="sum"',) if sums else ()))
 
 

@@ -38,8 +38,10 @@ import libcst as cst
 
 from migrator.edits import AddArgument, InsertBefore, Refusal, Replace, Wrap
 from migrator.facts.batch_shapes import DoubtfulSize
+from migrator.facts.compiled_losses import cut_for_fit
 from migrator.facts.order import AnyOrder, UnseededFiles
 from migrator.facts.pipeline_cuts import CutPipeline
+from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
 from migrator.facts.sharding import CutBatches
 from migrator.rule import Findings, rule
@@ -64,7 +66,7 @@ def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     size = facts.source(plan.batch.value)
     local = size if plan.keeps_batch_name else facts.fresh_name("local_batch_size", plan.statement)
     name = _name(facts, plan)
-    arguments = [name, size, *_drops(facts, plan)]
+    arguments = [name, size, *_drops(facts, plan), *_loss(facts, plan)]
     # Where its line is the block of a header, the statement is all of that: the cut stands inside.
     in_suite = any(isinstance(o, cst.SimpleStatementSuite) for o in _within(facts, plan))
     place = plan.prefix if in_suite else plan.statement
@@ -117,20 +119,23 @@ def _stands_alone(expression: str) -> bool:
 
 
 def _cut_batches(facts: Facts, plan: CutBatches) -> InsertBefore | Wrap:
-    options = ('loss="sum"',) if _is_summed(facts, plan) else ()
+    options = _loss(facts, plan)
     if plan.before is not None:
         name = facts.source(plan.dataset)
         return InsertBefore(plan.before, (f"{name} = {facts.call('shard_batches', name, *options)}",))
     return Wrap(plan.dataset, f"{facts.runtime}.shard_batches(", "".join(f", {option}" for option in options) + ")")
 
 
-def _is_summed(facts: Facts, plan: CutBatches) -> bool:
-    """Whether a loss over these batches is a sum: then no row may be given to two workers."""
-    return any(
-        facts.reductions.counts_each_row(update)
-        for update in facts.training.updates
-        if any(c.dataset is plan.dataset for c in facts.reading.consumptions(update))
-    )
+def _loss(facts: Facts, plan: CutBatches | CutPipeline) -> list[str]:
+    """How the losses over these batches put their rows together, where it is not by a mean."""
+    kinds: set[str] = set()
+    for consumption in facts.sharding.feeding(plan):
+        fits = [f for f in (*facts.training.fits, *facts.training.batch_fits) if f.call is consumption.reader]
+        kinds.update(cut_for_fit(facts, fit) for fit in fits)
+        for update in facts.training.updates:
+            if any(c.dataset is consumption.dataset for c in facts.reading.consumptions(update)):
+                kinds.add(facts.reductions.cut_for(update))
+    return cut_option(kinds)
 
 
 def _tie_up(facts: Facts, end: AnyOrder | UnseededFiles) -> Replace | AddArgument:

@@ -26,6 +26,7 @@ import libcst as cst
 
 from migrator.edits import InsertBefore, Refusal, Wrap
 from migrator.facts.minibatches import Cut, CutArguments, CutNames
+from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
 from migrator.rule import Findings, rule
 
@@ -71,5 +72,5 @@ def _call_around(facts: Facts, plan: Cut) -> tuple[str, str]:
 
 
 def _options(facts: Facts, plan: Cut) -> list[str]:
-    """A loss that is a sum over the batch must see each row once; one that is a mean may see some twice."""
-    return ['loss="sum"'] if facts.reductions.counts_each_row(plan.update) else []
+    """A loss that is a mean may see some rows twice, others must see each once."""
+    return cut_option({facts.reductions.cut_for(plan.update)})

@@ -14,7 +14,7 @@ Leaves alone: models that are compiled but never trained here; models whose own 
 (they are reduced there); an optimizer that is distributed already.
 Refuses: `compile(**config)`, where the optimizer cannot be seen; `jit_compile=True`, which cannot hold the
 collectives; a fitted model whose `compile` is not in this file; an optimizer that minimises and is made elsewhere;
-a loss that is no mean over the batch.
+a model whose layers tie the samples of a batch together where nothing can be written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import libcst as cst
 
 from migrator.edits import AddArgument, InsertAfter, Refusal, Wrap
 from migrator.facts import api
-from migrator.facts.compiled_losses import bad_loss
+from migrator.facts.compiled_losses import compiled_loss
 from migrator.facts.holders import Holder
 from migrator.facts.kinds import calls
 from migrator.facts.optimizers import Compiled, Made
@@ -78,10 +78,11 @@ def _wrap_compiled(facts: Facts, compile_: Fit) -> Findings:
     if isinstance(jit, cst.Name) and jit.value == "True":
         yield Refusal(jit, "a step compiled by XLA cannot hold the collectives", "set jit_compile=False", True)
         return
-    bad = bad_loss(facts, compile_)
-    if bad is not None:
-        yield bad
-    elif optimizer is None:
+    loss = compiled_loss(facts, compile_)
+    if loss is not None:
+        yield loss
+        return
+    if optimizer is None:
         yield AddArgument(call, (f"optimizer={facts.call('distributed_optimizer', _quoted(facts, call, 'rmsprop'))}",))
     elif not any(facts.kinds.is_distributed_optimizer(v) for v in facts.resolver.values(optimizer)):
         yield Wrap(optimizer, f"{facts.runtime}.distributed_optimizer(", ")")

@@ -1,48 +1,42 @@
-"""Whether the loss that a model is compiled with is a mean over the batch, as averaging its gradients needs."""
+"""The loss that a model is compiled with: a mean over the batch, or one that is given the whole batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
+from migrator.analysis.losses import MEAN, Verdict
 from migrator.edits import Refusal
-from migrator.facts.loss_kinds import FREE, MEAN, PENALTY
+from migrator.facts.reductions import GATHER, puts_together
 from migrator.facts.script import Facts
 from migrator.facts.training import Fit
 from migrator.facts.values import Object
 
 
-def bad_loss(facts: Facts, compile_: Fit) -> Refusal | None:
-    """A refusal where a loss given to `compile`, or computed by the model itself, is not seen to be a mean."""
-    loss = facts.keywords.given(compile_.call, "loss", 1)
-    for expression in _each(loss) if loss is not None else ():
-        if facts.losses.compiled_kind(expression) not in (MEAN, PENALTY, FREE):
-            return _refuse_loss(expression)
-    for value in compile_.values:
-        method = facts.resolver.method(value.of, "compute_loss") if isinstance(value, Object) else None
-        for returned in facts.resolver.returned(method) if method is not None else ():
-            if facts.losses.kind(returned) not in (MEAN, PENALTY, FREE):
-                return _refuse_loss(returned)
+def compiled_loss(facts: Facts, compile_: Fit) -> Refusal | None:
+    """A refusal where the loss of `fit` does not add up over the workers' parts, also given the whole batch."""
+    for fit in (*facts.training.fits, *facts.training.batch_fits):
+        if compile_ not in facts.training.compiles_of(fit.values):
+            continue
+        if any(isinstance(v, Object) and facts.resolver.method(v.of, "train_step") is not None for v in fit.values):
+            continue
+        for verdict in (facts.losses.of_forward(fit.call), facts.losses.of_fit(fit.call)):
+            if verdict.reduction != MEAN:
+                return _refuse(verdict.node or fit.call, verdict)
     return None
 
 
-def _refuse_loss(node: cst.CSTNode) -> Refusal:
+def cut_for_fit(facts: Facts, fit: Fit) -> str:
+    """How the rows of a batch are put together in the loss of the fit: see Reductions.cut_for."""
+    compiles = [compile_.call for compile_ in facts.training.compiles_of(fit.values)]
+    repairs = facts.losses.of_forward(fit.call).repairs | facts.losses.of_fit(fit.call).repairs
+    is_whole = any(call in facts.losses.whole_compiles for call in compiles)
+    return GATHER if is_whole or puts_together(repairs) else MEAN
+
+
+def _refuse(node: cst.CSTNode, verdict: Verdict) -> Refusal:
     return Refusal(
         node,
-        "this loss is not seen to be a mean over the batch, so averaging the workers' gradients may train another "
-        "model",
-        "use a loss of Keras's with its default reduction, or one written in this file that returns a value per sample",
+        f"how the loss of this model adds up over the workers' parts of the batch cannot be seen: {verdict.why}",
+        "use a loss of Keras's, or one written in this file, and layers that take each sample by itself",
         breaks_training=True,
     )
-
-
-def _each(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(node, (cst.List, cst.Tuple)):
-        for element in node.elements:
-            yield from _each(element.value)
-    elif isinstance(node, cst.Dict):
-        for pair in node.elements:
-            yield from _each(pair.value)
-    else:
-        yield node

@@ -16,12 +16,12 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.analysis.losses import Losses
 from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Key, Way
 from migrator.facts.files import Files
 from migrator.facts.kinds import calls
 from migrator.facts.locality import Locality, Mark
-from migrator.facts.losses import Losses
 from migrator.facts.means import Means
 from migrator.facts.metrics import MetricResult, Metrics
 from migrator.facts.regions import Regions

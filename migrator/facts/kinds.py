@@ -76,6 +76,10 @@ class Kinds:
         return vocabulary.has_role(calls(value), Role.OPTIMIZER)
 
     @staticmethod
+    def is_whole_batch_loss(value: Value) -> bool:
+        return is_call_of(value, f"{api.RUNTIME}.whole_batch")
+
+    @staticmethod
     def is_tape(value: Value) -> bool:
         return is_call_of(value, "tensorflow.GradientTape") or Kinds.is_distributed_tape(value)
 

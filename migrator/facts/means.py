@@ -11,11 +11,10 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.analysis.losses import MEAN, SUM, Losses
 from migrator.facts.dependence import COLLECTING
 from migrator.facts.kinds import calls
 from migrator.facts.locality import Locality, Mark
-from migrator.facts.loss_kinds import MEAN, SUM
-from migrator.facts.losses import Losses
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import part_at
 from migrator.facts.tree import Binding, Tree
@@ -82,8 +81,7 @@ class Means:
     def _loss(self, node: cst.CSTNode) -> str:
         if not isinstance(node, cst.BaseExpression) or _is_truth(node) or self._rounds(node):
             return _NEITHER
-        kind = self.losses.of_number(node)
-        return kind if kind in (MEAN, SUM) else _NEITHER
+        return self.losses.of_number(node).reduction or _NEITHER
 
     def _rounds(self, node: cst.CSTNode) -> bool:
         values = self.resolver.values(node.func) if isinstance(node, cst.Call) else ()

@@ -15,7 +15,6 @@ from migrator.facts.batch_shapes import BatchShapes, DoubtfulSize, Made, Size
 from migrator.facts.batch_sources import BatchSources
 from migrator.facts.entropy import Entropy
 from migrator.facts.first_axis import FirstAxis
-from migrator.facts.inputs import Inputs
 from migrator.facts.pipelines import Pipeline, Step, batch_argument
 from migrator.facts.reading import Consumption
 from migrator.facts.resolve import Resolver
@@ -86,7 +85,6 @@ class Obstacles:
         self._batch_shapes = BatchShapes(tree, resolver)
         self._rowwise = Rowwise(tree, resolver)
         self._first_axis = FirstAxis(resolver)
-        self._inputs = Inputs(tree, resolver, self.kinds)
 
     @cached_property
     def own_randomness(self) -> Refusal | None:
@@ -154,7 +152,6 @@ class Obstacles:
             or self._layout(pipeline, consumption)
             or built_in_size(self.tree)
             or self._step(pipeline, consumption)
-            or self._statistic([*self._step_bodies(consumption), *self._train_steps(consumption)])
         )
 
     @staticmethod
@@ -290,14 +287,7 @@ class Obstacles:
                         "take the size from the batch itself, for instance tf.shape(x)[0]",
                         breaks_training=True,
                     )
-        return self.own_randomness or built_in_size(self.tree) or self._statistic(steps)
-
-    def _statistic(self, bodies: list[cst.CSTNode]) -> Refusal | None:
-        found = self._inputs.statistic(bodies)
-        if found is None:
-            return None
-        why = "what the model is given here is worked out of all rows of the batch, but each worker has only its part"
-        return Refusal(found, why, "do that in the dataset, behind its .batch(...), where batches are whole")
+        return self.own_randomness or built_in_size(self.tree)
 
     def _is_size(self, use: cst.BaseExpression) -> bool:
         values = self.resolver.values(use)
@@ -327,18 +317,6 @@ class Obstacles:
             loop = next(iter(self.tree.loops_around(reader)), None)
             return self.training.reached_from(loop.body) if loop is not None else []
         return self.training.reached_from(reader.body if isinstance(reader, cst.For) else self.tree.parent[reader])
-
-    def _train_steps(self, consumption: Consumption) -> list[cst.CSTNode]:
-        """What a `train_step` of the script's runs, where `fit` reads the dataset."""
-        lineages = [
-            self.resolver.lineage(value.of)
-            for fit in self.training.fits
-            if fit.call is consumption.reader
-            for value in fit.values
-            if isinstance(value, Object)
-        ]
-        functions = (self.resolver.method(cls, "train_step") for lineage in lineages for cls in lineage[:1])
-        return [body for f in functions if f is not None for body in self.training.reached_from(f)]
 
     def _trains_in_loop(self, consumption: Consumption) -> bool:
         """Whether the code that runs for each batch makes its updates in a loop of its own."""

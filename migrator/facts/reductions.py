@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
+from migrator.analysis.losses import MEAN, SUM, Losses, Verdict
+from migrator.analysis.values import Repair
 from migrator.edits import Refusal
 from migrator.facts.gradients import Gradients
-from migrator.facts.loss_kinds import DATA, FREE, MEAN, PENALTY, SAMPLES, SUM
-from migrator.facts.losses import Losses
 from migrator.facts.sharding import Sharding
 from migrator.facts.training import Minimization, Training, Update
+
+GATHER = "gather"
+
+
+def puts_together(repairs: Iterable[Repair]) -> bool:
+    """Whether more is exchanged in the forward pass than what a sum is divided by."""
+    return any(
+        r.form in ("whole", "call") or any(o.how == "sum" for o in r.operands if r.form == "term") for r in repairs
+    )
+
+
+def cut_option(kinds: set[str]) -> list[str]:
+    """The argument of a cut that says how the losses over it put its rows together; none for means."""
+    kind = MEAN if not kinds else next(iter(kinds)) if len(kinds) == 1 else GATHER
+    return [] if kind == MEAN else [f'loss="{kind}"']
 
 
 class Reductions:
@@ -21,25 +38,34 @@ class Reductions:
     def of(self, update: Update, gradients: Gradients | None = None) -> str | Refusal:
         """ "mean" or "sum", for all gradients of the update or those given; a refusal where neither is right."""
         chosen = {
-            self._of_loss(update, call, kind)
-            for call, kind in self._losses(update, (gradients,) if gradients is not None else update.gradients)
+            self._of_loss(update, call, verdict)
+            for call, verdict in self._losses(update, (gradients,) if gradients is not None else update.gradients)
         }
         refusal = next((c for c in chosen if isinstance(c, Refusal)), None)
         if refusal is None and len(chosen) > 1:
             return _refuse(update.call, "the losses behind this update are of several kinds", "apply them one by one")
         return refusal or (chosen.pop() if chosen else "mean")
 
-    def counts_each_row(self, update: Update) -> bool:
-        """Whether a loss of the update is a sum over the batch: then no row may be given to two workers."""
-        return any(kind in (SUM, SAMPLES) for _, kind in self._losses(update, update.gradients))
+    def cut_for(self, update: Update) -> str:
+        """How the rows of a batch are put together in the losses of the update: MEAN, SUM, or GATHER, where some of
+        them are before the loss is computed."""
+        verdicts = [verdict for _, verdict in self._losses(update, update.gradients)]
+        if any(puts_together(verdict.repairs) for verdict in verdicts):
+            return GATHER
+        kinds = {verdict.reduction for verdict in verdicts} & {MEAN, SUM}
+        return kinds.pop() if len(kinds) == 1 else GATHER if kinds else MEAN
 
-    def _losses(self, update: Update, gradients: tuple[Gradients, ...]) -> list[tuple[cst.Call, str]]:
+    def repairs(self, update: Update) -> set[Repair]:
+        """What has to be put together in the losses of the update."""
+        return {repair for _, verdict in self._losses(update, update.gradients) for repair in verdict.repairs}
+
+    def _losses(self, update: Update, gradients: tuple[Gradients, ...]) -> list[tuple[cst.Call, Verdict]]:
         if isinstance(update, Minimization):
-            return [(update.call, self.losses.of_minimization(update))]
-        return [(call, self.losses.of_tape(call)) for g in gradients for call in g.tape_calls]
+            return [(update.call, self.losses.of(update.call))]
+        return [(call, self.losses.of(call)) for g in gradients for call in g.tape_calls]
 
-    def _of_loss(self, update: Update, call: cst.Call, kind: str) -> str | Refusal:
-        if kind in (SUM, SAMPLES):
+    def _of_loss(self, update: Update, call: cst.Call, verdict: Verdict) -> str | Refusal:
+        if verdict.reduction == SUM:
             splits = self.sharding.splits(update)
             if splits is None:
                 return _refuse(
@@ -48,26 +74,19 @@ class Reductions:
                     "make it a mean",
                 )
             return "sum" if splits else "mean"
-        if kind == DATA:
+        if verdict.is_agreed and not verdict.repairs and self.sharding.may_split(update):
             return _refuse(
                 call,
-                "whether this loss is a mean or a sum over the batch cannot be seen",
-                "reduce it with tf.reduce_mean or a Keras loss in this file",
+                "how the batches of this update come into its loss cannot be seen",
+                "hand them to the step as arguments, or iterate over the dataset beside it",
             )
-        if kind not in (MEAN, FREE, PENALTY) and self.losses.unknown:
-            return _refuse(
-                call,
-                f"whether this loss is a mean or a sum over the batch cannot be seen: {self.losses.unknown}",
-                "write it with functions of TensorFlow, Keras or this file",
-            )
-        if kind not in (MEAN, FREE, PENALTY):
-            return _refuse(
-                call,
-                "this loss is neither a mean nor a sum over the batch, so the workers' gradients "
-                "do not add up to those of the whole batch",
-                "write it as a mean over the samples (penalties on weights may be added to that)",
-            )
-        return "mean"
+        if verdict.reduction == MEAN:
+            return "mean"
+        return _refuse(
+            verdict.node or call,
+            f"how this loss adds up over the workers' parts of the batch cannot be seen: {verdict.why}",
+            "write it as a mean over the samples (penalties on weights may be added to that)",
+        )
 
 
 def _refuse(node: cst.CSTNode, reason: str, advice: str) -> Refusal:

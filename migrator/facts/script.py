@@ -7,18 +7,19 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.analysis.losses import Losses
+from migrator.analysis.values import Repair
 from migrator.facts import api
+from migrator.facts.batch_shapes import Made, Size
 from migrator.facts.batch_sources import BatchSources
 from migrator.facts.broadcasts import Broadcasts
 from migrator.facts.built import Built
 from migrator.facts.chance import Chance
 from migrator.facts.decisions import Decisions
 from migrator.facts.files import Files
-from migrator.facts.forward_passes import ForwardPasses
 from migrator.facts.joining import Joining
 from migrator.facts.keywords import Keywords
 from migrator.facts.kinds import Kinds
-from migrator.facts.losses import Losses
 from migrator.facts.minibatches import MinibatchFinder
 from migrator.facts.modules import Modules, Script
 from migrator.facts.optimizers import Optimizers
@@ -93,11 +94,22 @@ class Facts:
 
     @cached_property
     def losses(self) -> Losses:
-        return Losses(self.tree, self.resolver, self.kinds, self.training, self.ranks, self.minibatches)
+        calls = [*(c for c in self.tree.calls if self.training.flow.is_tape_call(c)), *self.training.sites]
+        around = [f for f in map(self.tree.function_of, calls) if f is not None]
+        made = self.sharding.made
+        rows = {*self.sharding.cut_rows, *(m.node for m in made if isinstance(m, Made))}
+        sizes = {m.node for m in made if isinstance(m, Size)}
+        return Losses(self.tree, tuple(self.scripts.values()), self.sharding.cut_readers, rows, sizes, around)
 
     @cached_property
-    def forward_passes(self) -> ForwardPasses:
-        return ForwardPasses(self.tree, self.resolver, self.kinds, self.losses)
+    def repairs(self) -> list[Repair]:
+        """What has to be put together in the losses that are trained on, in source order."""
+        found = {repair for update in self.training.updates for repair in self.reductions.repairs(update)}
+        for fit in (*self.training.fits, *self.training.batch_fits):
+            found |= self.losses.of_forward(fit.call).repairs
+        for call in self.tree.calls:
+            found |= self.losses.of_added(call).repairs
+        return sorted(found, key=lambda repair: self.tree.order[repair.node])
 
     @cached_property
     def minibatches(self) -> MinibatchFinder:

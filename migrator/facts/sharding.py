@@ -97,6 +97,30 @@ class Sharding:
         found = {cut.place: self._obstacle(cut) or cut for cut in self.minibatches.all}
         return list(found.values())
 
+    def feeding(self, plan: CutPipeline | CutBatches) -> list[Consumption]:
+        """The places where training reads what the plan cuts."""
+        found = []
+        for consumption in self.consumptions:
+            other = self._plan(consumption)
+            if isinstance(plan, CutPipeline) and isinstance(other, CutPipeline):
+                same = other.prefix is plan.prefix
+            else:
+                same = isinstance(plan, CutBatches) and consumption.dataset is plan.dataset
+            if same:
+                found.append(consumption)
+        return found
+
+    @cached_property
+    def cut_readers(self) -> set[cst.CSTNode]:
+        """The loops and calls that read each worker's part of the batches."""
+        return {c.reader for c in self.consumptions if not isinstance(self._plan(c), Refusal)}
+
+    @cached_property
+    def cut_rows(self) -> set[cst.CSTNode]:
+        """The expressions that are a worker's rows of batches which loops make by themselves."""
+        refused = {cut for cut in self.minibatches.all if self._obstacle(cut) is not None}
+        return self.minibatches.nodes if not refused else set()
+
     @property
     def loose_ends(self) -> list[AnyOrder | UnseededFiles]:
         """What must be tied up for the split datasets to come in one order on all workers."""
@@ -126,6 +150,13 @@ class Sharding:
     def is_whole(self, consumption: Consumption) -> bool:
         """Whether every worker gets all of these batches, since they cannot be split."""
         return isinstance(self._plan(consumption), Refusal)
+
+    def may_split(self, update: Update) -> bool:
+        """Whether some of the batches that the update sees are split."""
+        cuts = self.minibatches.of(update)
+        if cuts is not None:
+            return any(self._obstacle(cut) is None for cut in cuts)
+        return any(not isinstance(self._plan(c), Refusal) for c in self._feeding(update))
 
     def _feeding(self, update: Update) -> list[Consumption]:
         """The datasets whose batches reach the update, also through `fit` and a `train_step` of the script's."""

@@ -30,6 +30,7 @@ class Arg:
     `constant` is the Python literal that it is: a number, string, None, Ellipsis, tuple or list of those; a slice,
     whose bounds may be NOT_CONSTANT; a dtype as its name ("float32"), a function as its canonical path.
     `items` are those of a list or tuple of known length, whatever they are: `placement` then matters no more.
+    `deep`: there are axes behind the first, however many.
     `many`: a list of unknown length, whose items all stand as `placement` and `rank` say. `dtype` is None where it is
     not known; "bool" tells a mask from positions. `masked`: Keras carries a mask along, by which losses and metrics
     leave values out.
@@ -40,6 +41,7 @@ class Arg:
     rank: int | None = None
     items: tuple[Arg, ...] | None = None
     many: bool = False
+    deep: bool = False
     dtype: str | None = None
     masked: bool = False
 

@@ -29,6 +29,9 @@ class Gradients:
 
     def all_reduce(self, site: Site) -> Iterator[Edit | Refusal]:
         """`all_reduce(values, reduction="mean")`, of gradients or of a number."""
+        if any(o.node is site.node for r in self._facts.repairs if r.form != "divisor" for o in r.operands):
+            yield refuse(site.node, "gradients do not flow back through the collectives of npu_device")
+            return
         refusal = None if self._is_number(site) else self._sparse(site) or self._nested(site)
         if refusal is not None:
             yield refusal

@@ -29,7 +29,7 @@ _CUTTING = frozenset({
 _UNDERSTOOD = {
     "all_reduce": {"reduction"},
     "distributed_optimizer": {"reduction"},
-    "shard_and_rebatch_dataset": {"drop_remainder"},
+    "shard_and_rebatch_dataset": {"drop_remainder", "loss"},
     "shard_batches": {"loss"},
     "shard_batch": {"loss"},
     "shard_arrays": {"validation_split", "batch_size"},

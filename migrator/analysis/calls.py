@@ -1,0 +1,313 @@
+"""Calls: how arguments meet parameters, and what functions, classes and objects of the program give back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.frames import Frame
+from migrator.analysis.values import (
+    NONE,
+    NOTHING,
+    Bound,
+    Class,
+    Container,
+    Curried,
+    External,
+    Function,
+    Instance,
+    Made,
+    Method,
+    Site,
+    Super,
+    Tuple,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+# Objects that are made on ways of calls which differ in the last so many are kept apart.
+_CALL_STRING = 3
+_DEEPEST_CALLS = 40
+_MOST_ROUNDS = 3  # until a function that calls itself has given all that it gives
+
+
+@dataclass
+class Arguments:
+    """The arguments of a call. `rest` is what `*args` and `**kwargs` of unknown length hold; `nodes` say where the
+    script writes which argument, by position or keyword."""
+
+    positional: list[Value] = field(default_factory=list)
+    keywords: dict[str, Value] = field(default_factory=dict)
+    rest: Value = NOTHING
+    nodes: dict[int | str, cst.BaseExpression] = field(default_factory=dict)
+
+    def get(self, name: str, position: int | None = None) -> Value | None:
+        """The argument of that keyword, or at that position."""
+        if name in self.keywords:
+            return self.keywords[name]
+        if position is not None and position < len(self.positional):
+            return self.positional[position]
+        return self.rest if self.rest is not NOTHING else None
+
+    def node(self, name: str, position: int | None = None) -> cst.BaseExpression | None:
+        found = self.nodes.get(name)
+        return found if found is not None or position is None else self.nodes.get(position)
+
+    def all(self) -> Iterator[tuple[cst.BaseExpression | None, Value]]:
+        for i, value in enumerate(self.positional):
+            yield self.nodes.get(i), value
+        for name, value in self.keywords.items():
+            yield self.nodes.get(name), value
+        if self.rest is not NOTHING:
+            yield None, self.rest
+
+    def behind(self, first: Value) -> Arguments:
+        """These arguments after another one, as a method has them behind its object."""
+        nodes: dict[int | str, cst.BaseExpression] = {
+            (k + 1 if isinstance(k, int) else k): n for k, n in self.nodes.items()
+        }
+        return Arguments([first, *self.positional], self.keywords, self.rest, nodes)
+
+    def key(self) -> tuple[object, ...]:
+        return (tuple(self.positional), tuple(sorted(self.keywords.items(), key=lambda kv: kv[0])), self.rest)
+
+
+@dataclass
+class _Summary:
+    """What a call gave, and what it has read to get there: it holds as long as that has not changed."""
+
+    result: Value
+    version: int
+    reads: dict[tuple[Frame, str], Value | None]
+
+
+class Calls:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._summaries: dict[object, _Summary] = {}
+        self._running: dict[object, Value] = {}  # calls that run, and what they have given so far
+        self._met: set[object] = set()  # of these, the ones that were called again inside
+        self._reads: list[dict[tuple[Frame, str], Value | None]] = []
+        self.stack: list[cst.CSTNode] = []
+
+    def forget(self) -> None:
+        """Forgets what calls gave."""
+        self._summaries.clear()
+
+    # -- evaluating ----------------------------------------------------------------------------------------------
+
+    def evaluate(self, node: cst.Call, frame: Frame) -> Value:
+        if isinstance(node.func, cst.Name) and node.func.value == "super" and frame.owner is not None:
+            receiver = frame.receiver
+            owner = self.run.class_at(frame.owner)
+            if owner is not None:
+                return v.of(Super(owner, receiver))
+        function = self.run.expressions.eval(node.func, frame)
+        return self.call(function, self.arguments(node, frame), node, frame)
+
+    def arguments(self, node: cst.Call, frame: Frame) -> Arguments:
+        found = Arguments()
+        for arg in node.args:
+            value = self.run.expressions.eval(arg.value, frame)
+            if arg.star == "*":
+                items = self.run.sequence_items(value)
+                if items is None:
+                    found.rest = v.join(found.rest, self.run.elements(value, node, arg.value))
+                else:
+                    found.positional.extend(items)
+            elif arg.star == "**":
+                self._unpack_keywords(value, found)
+            elif arg.keyword is not None:
+                found.keywords[arg.keyword.value] = value
+                found.nodes[arg.keyword.value] = arg.value
+            else:
+                found.nodes[len(found.positional)] = arg.value
+                found.positional.append(value)
+        return found
+
+    def _unpack_keywords(self, value: Value, found: Arguments) -> None:
+        for atom in value:
+            if isinstance(atom, Container) and atom.kind == "dict":
+                for name in self.run.heap.fields(atom):
+                    if isinstance(name, str):
+                        found.keywords[name] = self.run.heap.load(atom, name)
+                    else:
+                        found.rest = v.join(found.rest, self.run.heap.load(atom, name))
+                return
+        found.rest = v.join(found.rest, self.run.parts(value))
+
+    # -- calling -------------------------------------------------------------------------------------------------
+
+    def call(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """What the call gives, whichever of the functions it calls."""
+        found = NOTHING
+        for atom in function:
+            found = v.join(found, self._call(atom, args, node, frame))
+        if function.data is not None and function.data.constant is not None:
+            found = v.join(found, self.run.unknown_call(function, args, node))
+        return found
+
+    def _call(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if isinstance(atom, Function):
+            return self.function(atom, args, node, frame)
+        if isinstance(atom, Bound):
+            return self.function(atom.function, args.behind(atom.receiver), node, frame, atom.receiver)
+        if isinstance(atom, Class):
+            return self.construct(atom, args, node, frame)
+        if isinstance(atom, Instance):
+            return self.instance(atom, args, node, frame)
+        if isinstance(atom, Curried):
+            nodes = {(k + len(atom.args) if isinstance(k, int) else k): n for k, n in args.nodes.items()}
+            keywords = {**dict(atom.keywords), **args.keywords}
+            joined = Arguments([*atom.args, *args.positional], keywords, args.rest, nodes)
+            return self.call(atom.function, joined, node, frame)
+        if isinstance(atom, External):
+            return self.run.libraries.call(atom.path, args, node, frame)
+        if isinstance(atom, Made):
+            return self.run.libraries.call_made(atom, args, node, frame)
+        if isinstance(atom, Method):
+            return self.run.libraries.call_method(atom.owner, atom.name, args, node, frame)
+        return self.run.unknown_call(v.of(atom), args, node)
+
+    def instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`obj(…)`: its `__call__`, or that which a base class of Keras's makes of its `call`."""
+        own = self.run.method(atom, "__call__")
+        if own is not None:
+            return self.call(own, args, node, frame)
+        return self.run.libraries.call_instance(atom, args, node, frame)
+
+    def construct(self, cls: Class, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        made = Instance(cls, Site(node, frame.context))
+        self.run.libraries.prepare(made, args)
+        init = self.run.method(made, "__init__")
+        if init is not None:
+            self.call(init, args, node, frame)
+        else:
+            self.run.fill_fields(made, args)
+        return v.of(made)
+
+    def function(
+        self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING
+    ) -> Value:
+        args = self.run.lifted(function, args, node)
+        key = (function, args.key(), receiver, self._context(node, frame) if self.run.is_sensitive(function) else ())
+        if key in self._running:
+            self._met.add(key)
+            return self._running[key]
+        known = self._summaries.get(key)
+        if known is not None and known.version == self.run.heap.version and self._still_reads(known):
+            self._note_reads(known.reads)
+            return known.result
+        if len(self.stack) >= _DEEPEST_CALLS:
+            return v.unseen("the calls are nested too deeply")
+        result = NOTHING
+        self.stack.append(function.node)
+        try:
+            for _ in range(_MOST_ROUNDS):
+                before = result
+                self._running[key] = result
+                self._reads.append({})
+                try:
+                    result = v.join(result, self._body(function, args, node, frame, receiver))
+                finally:
+                    reads = self._reads.pop()
+                    self._note_reads(reads)
+                if key not in self._met or result == before:
+                    break
+        finally:
+            self.stack.pop()
+            self._running.pop(key, None)
+            self._met.discard(key)
+        if not self._met:
+            self._summaries[key] = _Summary(result, self.run.heap.version, reads)
+        return result
+
+    @staticmethod
+    def _context(node: cst.CSTNode, frame: Frame) -> tuple[int, ...]:
+        return (*frame.context[1 - _CALL_STRING :], id(node))
+
+    def _still_reads(self, summary: _Summary) -> bool:
+        return all(
+            (owner.names or {}).get(name) == value if value is not None else name not in (owner.names or {})
+            for (owner, name), value in summary.reads.items()
+        )
+
+    def note_read(self, owner: Frame, name: str, value: Value | None) -> None:
+        """Tells the calls that run of a name that they read from outside."""
+        if self._reads:
+            self._reads[-1][owner, name] = value
+
+    def _note_reads(self, reads: dict[tuple[Frame, str], Value | None]) -> None:
+        if self._reads:
+            self._reads[-1].update(reads)
+
+    def _body(self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value) -> Value:
+        owner = self.run.owner_of(function)
+        inner = Frame(
+            self.run.tree.scopes[function.node],
+            function.frame,
+            self._context(node, frame),
+            receiver=receiver if receiver is not NOTHING else function.frame.receiver,
+            owner=owner if owner is not None else function.frame.owner,
+        )
+        self._bind(function, args, inner)
+        if isinstance(function.node, cst.Lambda):
+            return self.run.expressions.eval(function.node.body, inner)
+        self.run.statements.body(function.node.body, inner)
+        if inner.names is not None:
+            inner.returned = v.join(inner.returned, NONE)
+        if self.run.is_generator(function.node):
+            made = Container("iterator", Site(function.node, inner.context))
+            self.run.heap.store(made, None, inner.yielded)
+            return v.of(made)
+        return inner.returned
+
+    def _bind(self, function: Function, args: Arguments, inner: Frame) -> None:
+        params = function.node.params
+        names = inner.names if inner.names is not None else {}
+        positional = [*params.posonly_params, *params.params]
+        for i, param in enumerate(positional):
+            name = param.name.value
+            if i < len(args.positional):
+                names[name] = args.positional[i]
+            elif name in args.keywords:
+                names[name] = args.keywords[name]
+            else:
+                names[name] = self._default(function, param, args)
+        for param in params.kwonly_params:
+            name = param.name.value
+            names[name] = args.keywords[name] if name in args.keywords else self._default(function, param, args)
+        if isinstance(params.star_arg, cst.Param):
+            names[params.star_arg.name.value] = self._starred(args, len(positional), inner)
+        if params.star_kwarg is not None:
+            taken = {p.name.value for p in (*positional, *params.kwonly_params)}
+            made = Container("dict", Site(params.star_kwarg, inner.context))
+            for name, value in args.keywords.items():
+                if name not in taken:
+                    self.run.heap.store(made, name, value)
+            if args.rest is not NOTHING:
+                self.run.heap.store(made, None, args.rest)
+            names[params.star_kwarg.name.value] = v.of(made)
+
+    def _starred(self, args: Arguments, first: int, inner: Frame) -> Value:
+        if args.rest is NOTHING:
+            return v.of(Tuple(tuple(args.positional[first:])))
+        made = Container("list", Site(inner.scope.node, inner.context))
+        self.run.heap.store(made, None, v.join_all([args.rest, *args.positional[first:]]))
+        return v.of(made)
+
+    def _default(self, function: Function, param: cst.Param, args: Arguments) -> Value:
+        if args.rest is not NOTHING:
+            return v.join(args.rest, self.run.default(function, param) or NOTHING)
+        found = self.run.default(function, param)
+        return found if found is not None else v.unseen(f"nothing is given for {param.name.value}")
+
+    def entry(self, function: Function, values: list[Value], frame: Frame) -> Value:
+        """Runs a function that nobody in the program calls."""
+        return self.call(v.of(function), Arguments(values), function.node, frame)

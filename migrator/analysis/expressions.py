@@ -1,0 +1,327 @@
+"""What each form of expression gives."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Callable
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries import runtime
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import Partial
+from migrator.analysis.values import NOTHING, NUMBER, Container, Function, Site, Tuple, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_OPERATORS: dict[str, str] = {
+    "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "truediv", "FloorDivide": "floordiv",
+    "Modulo": "mod", "Power": "pow", "MatrixMultiply": "matmul", "BitAnd": "and_", "BitOr": "or_", "BitXor": "xor",
+    "LeftShift": "lshift", "RightShift": "rshift", "Minus": "neg", "Plus": "pos", "BitInvert": "invert",
+    "LessThan": "lt", "LessThanEqual": "le", "GreaterThan": "gt", "GreaterThanEqual": "ge", "Equal": "eq",
+    "NotEqual": "ne",
+}  # fmt: skip
+_LITERAL_NAMES = {"True": True, "False": False, "None": None}
+
+
+class Expressions:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def eval(self, node: cst.CSTNode, frame: Frame) -> Value:
+        self.run.spend()
+        value = _EVALUATE.get(type(node), Expressions._unhandled)(self, node, frame)
+        value = self.run.cut(node, value)
+        self.run.record(node, value)
+        return value
+
+    def _unhandled(self, node: cst.CSTNode, frame: Frame) -> Value:
+        return v.unseen("this form of expression is not understood")
+
+    # -- names and literals --------------------------------------------------------------------------------------
+
+    def _name(self, node: cst.Name, frame: Frame) -> Value:
+        if node.value in _LITERAL_NAMES:
+            return v.constant(_LITERAL_NAMES[node.value])
+        return self.run.load(node.value, frame)
+
+    def _number(self, node: cst.Integer | cst.Float | cst.Imaginary, frame: Frame) -> Value:
+        return v.constant(ast.literal_eval(node.value))
+
+    def _text(self, node: cst.SimpleString | cst.ConcatenatedString, frame: Frame) -> Value:
+        with warnings.catch_warnings():  # of the script's own escapes
+            warnings.simplefilter("ignore")
+            text = node.evaluated_value
+        return v.constant(text) if text is not None else NUMBER
+
+    def _formatted(self, node: cst.FormattedString, frame: Frame) -> Value:
+        parts = [
+            self.eval(part.expression, frame) for part in node.parts if isinstance(part, cst.FormattedStringExpression)
+        ]
+        return self.run.opaque(parts, "text is made of this")
+
+    def _ellipsis(self, node: cst.Ellipsis, frame: Frame) -> Value:
+        return v.constant(Ellipsis)
+
+    # -- operators -----------------------------------------------------------------------------------------------
+
+    def _binary(self, node: cst.BinaryOperation, frame: Frame) -> Value:
+        left, right = self.eval(node.left, frame), self.eval(node.right, frame)
+        return self.operate(node, type(node.operator).__name__, (left, right), (node.left, node.right), frame)
+
+    def operate(
+        self,
+        node: cst.CSTNode,
+        operator: str,
+        operands: Sequence[Value],
+        nodes: Sequence[cst.CSTNode | None],
+        frame: Frame,
+    ) -> Value:
+        sequences = [self.run.sequence_items(o) for o in operands]
+        if operator == "Add" and all(s is not None for s in sequences):
+            return self.run.concatenated(operands, Site(node, frame.context))
+        constants = [o.constant for o in operands]
+        if operator in ("Add", "Subtract") and isinstance(constants[1], (int, float)) and constants[1] == 0:
+            return operands[0]
+        if operator == "Add" and isinstance(constants[0], (int, float)) and constants[0] == 0:
+            return operands[1]
+        if operator == "Divide" and constants[1] == runtime.SIZE:
+            return v.mapped(operands[0], lambda d: replace(d, placement=Partial("sum")) if d.is_replicated else d)
+        if NOT_CONSTANT not in constants and all(isinstance(c, (int, float)) for c in constants):
+            folded = _folded(operator, constants)
+            if folded is not NOT_CONSTANT:
+                return v.constant(folded)
+        return self.run.operator(f"operator.{_OPERATORS.get(operator, 'unknown')}", operands, nodes, node)
+
+    def augmented(self, node: cst.AugAssign, operator: str, before: Value, frame: Frame) -> Value:
+        added = self.eval(node.value, frame)
+        if operator == "Add" and self.run.extend(before, added):
+            return before
+        return self.operate(node, operator, (before, added), (None, node.value), frame)
+
+    def _unary(self, node: cst.UnaryOperation, frame: Frame) -> Value:
+        value = self.eval(node.expression, frame)
+        operator = type(node.operator).__name__
+        if operator == "Not":
+            truth = self.run.truth(value)
+            return v.constant(not truth) if truth is not None else self.run.compared([value], [node.expression], node)
+        constant = value.constant
+        if isinstance(constant, (int, float)) and operator in ("Minus", "Plus"):
+            return v.constant(-constant if operator == "Minus" else constant)
+        return self.run.operator(f"operator.{_OPERATORS[operator]}", (value,), (node.expression,), node)
+
+    def _boolean(self, node: cst.BooleanOperation, frame: Frame) -> Value:
+        left = self.eval(node.left, frame)
+        self.run.decide(node.left, left)
+        truth = self.run.truth(left)
+        is_and = isinstance(node.operator, cst.And)
+        if truth is not None and truth is not is_and:
+            return left
+        right = self.eval(node.right, frame)
+        return right if truth is not None else v.join(left, right)
+
+    def _comparison(self, node: cst.Comparison, frame: Frame) -> Value:
+        left = self.eval(node.left, frame)
+        rights = [self.eval(c.comparator, frame) for c in node.comparisons]
+        if len(rights) == 1:
+            operator = type(node.comparisons[0].operator).__name__
+            known = self.run.compared_statically(operator, left, rights[0])
+            if known is not None:
+                return v.constant(known)
+            if operator in _OPERATORS:
+                nodes = (node.left, node.comparisons[0].comparator)
+                return self.run.operator(f"operator.{_OPERATORS[operator]}", (left, rights[0]), nodes, node)
+        all_nodes = [node.left, *(c.comparator for c in node.comparisons)]
+        return self.run.compared([left, *rights], all_nodes, node)
+
+    def _conditional(self, node: cst.IfExp, frame: Frame) -> Value:
+        condition = self.eval(node.test, frame)
+        self.run.decide(node.test, condition)
+        truth = self.run.truth(condition)
+        if truth is not None:
+            return self.eval(node.body if truth else node.orelse, frame)
+        return v.join(self.eval(node.body, frame), self.eval(node.orelse, frame))
+
+    def assume(self, test: cst.BaseExpression, outcome: bool, frame: Frame) -> None:
+        """Takes `None` out of a name that a test has shown not to be it."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            self.assume(test.expression, not outcome, frame)
+        elif isinstance(test, cst.Name):
+            if outcome:
+                self._assume_something(test, frame)
+        elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
+            comparison = test.comparisons[0]
+            is_none = isinstance(comparison.comparator, cst.Name) and comparison.comparator.value == "None"
+            excludes = cst.IsNot if outcome else cst.Is
+            if is_none and isinstance(comparison.operator, excludes):
+                self._assume_something(test.left, frame)
+        elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and outcome:
+            self.assume(test.left, True, frame)
+            self.assume(test.right, True, frame)
+
+    def _assume_something(self, name: cst.Name, frame: Frame) -> None:
+        value = (frame.names or {}).get(name.value)
+        if value is not None and value.objects and value.data is not None and value.data.constant is None:
+            (frame.names or {})[name.value] = value.without_data()
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def _attribute(self, node: cst.Attribute, frame: Frame) -> Value:
+        return self.run.attribute(self.eval(node.value, frame), node.attr.value, node)
+
+    def _subscript(self, node: cst.Subscript, frame: Frame) -> Value:
+        owner = self.eval(node.value, frame)
+        return self.run.item(owner, self.index(node.slice, frame), node)
+
+    def index(self, slices: Sequence[cst.SubscriptElement], frame: Frame) -> Value:
+        """The index of a subscript; several are a tuple."""
+        parts = [self._slice(s.slice, frame) for s in slices]
+        has_comma = len(slices) == 1 and isinstance(slices[0].comma, cst.Comma)
+        return parts[0] if len(parts) == 1 and not has_comma else v.of(Tuple(tuple(parts)))
+
+    def _slice(self, node: cst.BaseSlice, frame: Frame) -> Value:
+        if isinstance(node, cst.Index):
+            return self.eval(node.value, frame)
+        assert isinstance(node, cst.Slice)
+        bounds = [self.eval(b, frame) if b is not None else v.NONE for b in (node.lower, node.upper, node.step)]
+        return self.run.slice(bounds)
+
+    # -- displays ------------------------------------------------------------------------------------------------
+
+    def _tuple(self, node: cst.Tuple, frame: Frame) -> Value:
+        items: list[Value] = []
+        for element in node.elements:
+            value = self.eval(element.value, frame)
+            if not isinstance(element, cst.StarredElement):
+                items.append(value)
+                continue
+            inner = self.run.sequence_items(value)
+            if inner is None:
+                return self._list(node, frame)
+            items.extend(inner)
+        return v.of(Tuple(tuple(items)))
+
+    def _list(self, node: cst.List | cst.Tuple | cst.Set, frame: Frame) -> Value:
+        made = Container("set" if isinstance(node, cst.Set) else "list", Site(node, frame.context))
+        position = 0
+        for element in node.elements:
+            value = self.eval(element.value, frame)
+            if isinstance(element, cst.StarredElement):
+                self.run.heap.store(made, None, self.run.elements(value, node, element.value))
+            else:
+                self.run.heap.store(made, position, value)
+                position += 1
+        return v.of(made)
+
+    def _dict(self, node: cst.Dict, frame: Frame) -> Value:
+        made = Container("dict", Site(node, frame.context))
+        for element in node.elements:
+            value = self.eval(element.value, frame)
+            if isinstance(element, cst.StarredDictElement):
+                self.run.update(v.of(made), value)
+            elif isinstance(element, cst.DictElement):
+                self.run.store_item(v.of(made), self.eval(element.key, frame), value, node)
+        return v.of(made)
+
+    def _comprehension(self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp, frame: Frame) -> Value:
+        inner = Frame(self.run.tree.scopes[node], frame, frame.context, receiver=frame.receiver, owner=frame.owner)
+        kind = "dict" if isinstance(node, cst.DictComp) else "set" if isinstance(node, cst.SetComp) else "list"
+        made = Container(kind, Site(node, frame.context))
+        if self._clauses(node.for_in, inner):
+            if isinstance(node, cst.DictComp):
+                self.run.store_item(v.of(made), self.eval(node.key, inner), self.eval(node.value, inner), node)
+            else:
+                self.run.heap.store(made, None, self.eval(node.elt, inner))
+        return v.of(made)
+
+    def _clauses(self, clause: cst.CompFor, frame: Frame) -> bool:
+        iterated = self.eval(clause.iter, frame)
+        element = self.run.elements(iterated, clause, clause.iter)
+        if element is NOTHING:
+            return False
+        self.run.statements.bind(clause.target, element, frame)
+        for condition in clause.ifs:
+            self.run.decide(condition.test, self.eval(condition.test, frame))
+        return clause.inner_for_in is None or self._clauses(clause.inner_for_in, frame)
+
+    # -- functions -----------------------------------------------------------------------------------------------
+
+    def _lambda(self, node: cst.Lambda, frame: Frame) -> Value:
+        function = Function(node, frame)
+        self.run.define(function, node.params)
+        return v.of(function)
+
+    def _call(self, node: cst.Call, frame: Frame) -> Value:
+        return self.run.calls.evaluate(node, frame)
+
+    def _walrus(self, node: cst.NamedExpr, frame: Frame) -> Value:
+        value = self.eval(node.value, frame)
+        self.run.statements.bind(node.target, value, frame)
+        return value
+
+    def _await(self, node: cst.Await, frame: Frame) -> Value:
+        return self.eval(node.expression, frame)
+
+    def _yield(self, node: cst.Yield, frame: Frame) -> Value:
+        if isinstance(node.value, cst.From):
+            value = self.run.elements(self.eval(node.value.item, frame), node, node.value.item)
+        else:
+            value = self.eval(node.value, frame) if node.value is not None else v.NONE
+        frame.yielded = v.join(frame.yielded, value)
+        return NUMBER
+
+
+def _folded(operator: str, constants: Sequence[Any]) -> Any:
+    try:
+        left, right = constants
+        if operator == "Add":
+            return left + right
+        if operator == "Subtract":
+            return left - right
+        if operator == "Multiply":
+            return left * right
+        if operator == "Divide":
+            return left / right
+        if operator == "FloorDivide":
+            return left // right
+    except (ArithmeticError, ValueError):
+        pass
+    return NOT_CONSTANT
+
+
+_EVALUATE: dict[type, Callable[..., Value]] = {
+    cst.Name: Expressions._name,
+    cst.Integer: Expressions._number,
+    cst.Float: Expressions._number,
+    cst.Imaginary: Expressions._number,
+    cst.SimpleString: Expressions._text,
+    cst.ConcatenatedString: Expressions._text,
+    cst.FormattedString: Expressions._formatted,
+    cst.Ellipsis: Expressions._ellipsis,
+    cst.BinaryOperation: Expressions._binary,
+    cst.UnaryOperation: Expressions._unary,
+    cst.BooleanOperation: Expressions._boolean,
+    cst.Comparison: Expressions._comparison,
+    cst.IfExp: Expressions._conditional,
+    cst.Attribute: Expressions._attribute,
+    cst.Subscript: Expressions._subscript,
+    cst.Tuple: Expressions._tuple,
+    cst.List: Expressions._list,
+    cst.Set: Expressions._list,
+    cst.Dict: Expressions._dict,
+    cst.ListComp: Expressions._comprehension,
+    cst.SetComp: Expressions._comprehension,
+    cst.GeneratorExp: Expressions._comprehension,
+    cst.DictComp: Expressions._comprehension,
+    cst.Lambda: Expressions._lambda,
+    cst.Call: Expressions._call,
+    cst.NamedExpr: Expressions._walrus,
+    cst.Await: Expressions._await,
+    cst.Yield: Expressions._yield,
+}

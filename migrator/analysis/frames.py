@@ -1,0 +1,90 @@
+"""The names of a running function, class body or module, and what the objects of the program hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from migrator.analysis.values import NOTHING, Atom, Value, join
+from migrator.facts.tree import Scope
+
+Names = dict[str, Value]
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop that is running: the names where it is left, and where a turn ends early."""
+
+    breaks: list[Names] = field(default_factory=list)
+    continues: list[Names] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Frame:
+    """A function, class body or module that runs. `names` is None behind a `return`, where nothing runs.
+
+    `context` tells on which way of calls it runs, as far as objects made on different ways are kept apart.
+    """
+
+    scope: Scope
+    parent: Frame | None
+    context: tuple[int, ...] = ()
+    names: Names | None = field(default_factory=dict)
+    receiver: Value = NOTHING
+    owner: cst.ClassDef | None = None
+    returned: Value = NOTHING
+    yielded: Value = NOTHING
+    loops: list[Loop] = field(default_factory=list)
+
+
+def join_names(states: Iterable[Names | None]) -> Names | None:
+    """The names where several ways meet; a name that one of them does not have is as on the others."""
+    found: Names | None = None
+    for names in states:
+        if names is None or names is found:
+            continue
+        if found is None:
+            found = names
+            continue
+        merged = dict(found)
+        for name, value in names.items():
+            known = merged.get(name)
+            if known is None:
+                merged[name] = value
+            elif known is not value:
+                merged[name] = join(known, value)
+        found = merged
+    return found
+
+
+class Heap:
+    """What objects hold, at each of their fields: all that is ever stored there, whenever that is."""
+
+    def __init__(self) -> None:
+        self._cells: dict[tuple[Atom, object], Value] = {}
+        self._fields: dict[Atom, dict[object, None]] = {}
+        self._read: set[tuple[Atom, object]] = set()
+        self.version = 0
+        self.is_stale = False  # something was read before all of it was stored
+
+    def load(self, owner: Atom, key: object) -> Value:
+        self._read.add((owner, key))
+        return self._cells.get((owner, key), NOTHING)
+
+    def store(self, owner: Atom, key: object, value: Value) -> None:
+        cell = (owner, key)
+        before = self._cells.get(cell, NOTHING)
+        after = join(before, value)
+        if after != before:
+            self._cells[cell] = after
+            self._fields.setdefault(owner, {})[key] = None
+            self.version += 1
+            self.is_stale = self.is_stale or cell in self._read
+
+    def forget_reads(self) -> None:
+        self._read.clear()
+
+    def fields(self, owner: Atom) -> list[object]:
+        return list(self._fields.get(owner, ()))

@@ -1,0 +1,79 @@
+"""What an import statement binds: files of the program, or names of other libraries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.values import External, File, Value
+from migrator.facts import api
+from migrator.facts.modules import Modules, module_name
+from migrator.facts.syntax import dotted
+from migrator.facts.tree import Tree
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_LENDS_NAMES = ("tensorflow", "keras", "tf_keras", "math", "numpy")
+
+
+class Imports:
+    def __init__(self, tree: Tree, modules: Modules, run: Run) -> None:
+        self.tree = tree
+        self.modules = modules
+        self.run = run
+
+    def bound_by(self, node: cst.Import | cst.ImportFrom, importer: cst.Module) -> Iterator[tuple[str, Value]]:
+        if isinstance(node.names, cst.ImportStar):
+            return
+        for alias in node.names:
+            full = dotted(alias.name)
+            name = (
+                alias.asname.name.value if alias.asname is not None and isinstance(alias.asname.name, cst.Name) else ""
+            )
+            if isinstance(node, cst.ImportFrom):
+                yield name or full, self._from(node, full, importer)
+            else:
+                wanted = full if name else full.split(".")[0]
+                module = self.modules.named(importer, wanted)
+                yield name or wanted, v.of(File(module) if module is not None else External(api.canonical(wanted)))
+
+    def _from(self, node: cst.ImportFrom, name: str, importer: cst.Module) -> Value:
+        source = module_name(node)
+        module = self.modules.named(importer, source)
+        if module is not None:
+            return self.member(module, name)
+        inside = self.modules.named(importer, source + name if source.endswith(".") else f"{source}.{name}")
+        return v.of(File(inside) if inside is not None else External(api.canonical(f"{source}.{name}")))
+
+    def member(self, module: cst.Module, name: str) -> Value:
+        """What the name is in another file of the program, once that has run."""
+        frame = self.run.frames.get(module)
+        if frame is not None and frame.names is not None and name in frame.names:
+            value = frame.names[name]
+            self.run.calls.note_read(frame, name, value)
+            return value
+        inside = self.modules.submodule(module, name)
+        if inside is not None:
+            return v.of(File(inside))
+        starred = self.starred(name, module)
+        return starred if starred is not None else v.unseen(f"{name} is not seen in that file")
+
+    def starred(self, name: str, importer: cst.Module) -> Value | None:
+        """What the name may be by the file's `from … import *`."""
+        for node in self.tree.imports:
+            if not isinstance(node, cst.ImportFrom) or not isinstance(node.names, cst.ImportStar):
+                continue
+            if self.tree.module_of(node) is not importer:
+                continue
+            module = self.modules.named(importer, module_name(node))
+            if module is not None and module is not importer:
+                frame = self.run.frames.get(module)
+                if frame is not None and name in (frame.names or {}):
+                    return (frame.names or {})[name]
+            elif module_name(node).split(".")[0] in _LENDS_NAMES:
+                return v.of(External(api.canonical(f"{module_name(node)}.{name}")))
+        return None

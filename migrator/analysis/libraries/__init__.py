@@ -1,0 +1,143 @@
+"""What calls into other libraries mean: one module a library, each with its handlers by dotted name.
+
+What no handler knows goes to the op tables, and what they do not know is a function that nobody knows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import ops
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries import builtin, datasets, keras, runtime, tensorflow
+from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_FUNCTIONS = {
+    "os.environ.get": runtime.environment,
+    "os.getenv": runtime.environment,
+    **builtin.FUNCTIONS,
+    **tensorflow.FUNCTIONS,
+    **keras.FUNCTIONS,
+    **datasets.FUNCTIONS,
+}
+
+
+class Libraries:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.keras = keras.Keras(run)
+        self.datasets = datasets.Datasets(run)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def call(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """The call of another library's function or class."""
+        handler = _FUNCTIONS.get(path)
+        if handler is not None:
+            return handler(self.run, args, node, frame)
+        meaning = runtime.call(self.run, path, args, node)
+        if meaning is not None:
+            return meaning
+        if datasets.is_source(path):
+            return self.datasets.source(path, args, node, frame)
+        if keras.is_made(path):
+            return self.keras.make(path, args, node, frame)
+        row = ops.lookup(keras.full_name(path))
+        if row is not None:
+            return self.run.placing.place(row, path, args, node)
+        return self._unknown(path, args, node)
+
+    def _unknown(self, path: str, args: Arguments, node: cst.CSTNode) -> Value:
+        result = self.run.placing.unknown(args, node)
+        data = result.data
+        if data is not None and data.is_replicated and not data.needs:
+            # It may be an object, whose methods and items are asked for.
+            return Value(data)
+        return result
+
+    def call_made(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """The call of what another library's class has made: a layer, a model, a loss."""
+        return self.keras.call(atom, args, node, frame)
+
+    def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """The call of an object of the program whose class says nothing of calls itself."""
+        return self.keras.call_instance(atom, args, node, frame)
+
+    def call_method(self, owner: Value, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        found = NOTHING
+        for atom in owner:
+            found = v.join(found, self._call_method(atom, name, args, node, frame))
+        if owner.data is not None:
+            found = v.join(found, self._data_method(owner.data, name, args, node, frame))
+        return found
+
+    def _call_method(self, atom: Atom, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if isinstance(atom, Container):
+            return builtin.container_method(self.run, atom, name, args, node, frame)
+        if isinstance(atom, v.Tuple):
+            return NUMBER
+        if isinstance(atom, Made) and atom.path.startswith(datasets.PREFIX):
+            return self.datasets.method(atom, name, args, node, frame)
+        if isinstance(atom, (Made, Instance)):
+            return self.keras.method(atom, name, args, node, frame)
+        if isinstance(atom, Class):
+            return NUMBER
+        if name in ("get_concrete_function", "__wrapped__", "python_function"):
+            return v.of(atom)
+        return self.run.placing.unknown(args, node)
+
+    def _data_method(self, data: Data, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        receiver = Value(data)
+        given = args.behind(receiver)
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            given.nodes[0] = node.func.value
+        for path in (f"tensorflow.Tensor.{name}", f"numpy.ndarray.{name}"):
+            row = ops.lookup(path)
+            if row is not None:
+                return self.run.placing.place(row, path, given, node)
+        if name == "get_next" or name == "__next__":
+            return self.read(self.run.placing.elements(data, node), node)
+        if data.nested and name in ("items", "values", "keys", "get", "pop"):
+            return builtin.nested_method(data, name)
+        return self.run.placing.unknown(given, node)
+
+    # -- parts ---------------------------------------------------------------------------------------------------
+
+    def attribute(self, atom: Atom, name: str) -> Value:
+        """An attribute that the program does not store itself."""
+        if isinstance(atom, Made) and atom.path.startswith(datasets.PREFIX):
+            return self.datasets.attribute(atom, name)
+        return self.keras.attribute(atom, name)
+
+    def item(self, atom: Atom, index: Value, node: cst.Subscript) -> Value:
+        content = self.run.heap.load(atom, "content") if isinstance(atom, Made) else NOTHING
+        if content is not NOTHING:
+            return self.run.objects.item(content, index, node)
+        return NUMBER if isinstance(atom, Made) else v.unseen("what this holds is not seen")
+
+    def elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
+        if isinstance(atom, Made):
+            lazy = builtin.lazy_elements(self.run, atom, reader, node)
+            if lazy is not None:
+                return lazy
+            if atom.path.startswith(datasets.PREFIX):
+                return self.datasets.elements(atom, reader)
+            if reader in self.run.readers:
+                return self.run.batch()
+            return NUMBER
+        return v.unseen("what this holds is not seen")
+
+    def read(self, value: Value, reader: cst.CSTNode) -> Value:
+        """A batch as it is read there: a worker's part of it, or all of it."""
+        return self.run.share(value) if reader in self.run.readers else value
+
+    def prepare(self, instance: Instance, args: Arguments) -> None:
+        """Notes what an object of a class of the program is made with."""
+        self.keras.prepare(instance, args)

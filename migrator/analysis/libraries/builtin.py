@@ -1,0 +1,375 @@
+"""Python's own functions, and the methods of its containers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Callable
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Sharded
+from migrator.analysis.values import (
+    NONE,
+    NOTHING,
+    NUMBER,
+    Container,
+    Curried,
+    Data,
+    External,
+    Made,
+    Site,
+    Tuple,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+Handler = Callable[["Run", Arguments, cst.CSTNode, Frame], Value]
+
+# They are read one element after the other, where somebody loops over them.
+_LAZY = "python."
+_SAME = frozenset({
+    "builtins.iter", "builtins.reversed", "builtins.sorted", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
+    "tqdm.tqdm_notebook", "itertools.islice", "itertools.cycle", "itertools.chain", "rich.progress.track",
+    "tqdm.rich.tqdm", "tensorflow.nest.flatten", "tree.flatten",
+})  # fmt: skip
+# Each worker has its own.
+_LOCAL = frozenset({
+    "time.time", "time.monotonic", "time.perf_counter", "time.process_time", "timeit.default_timer", "os.getpid",
+    "uuid.uuid4", "uuid.uuid1", "os.urandom", "secrets.token_hex", "socket.gethostname", "platform.node",
+    "tempfile.mkdtemp", "tempfile.mkstemp", "tempfile.mktemp", "datetime.datetime.now", "datetime.datetime.utcnow",
+    "datetime.datetime.today", "time.strftime", "builtins.id", "builtins.input", "tensorflow.timestamp",
+})  # fmt: skip
+
+
+def _lazy(kind: str) -> Handler:
+    def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        made = Made(f"{_LAZY}{kind}", Site(node, frame.context))
+        for i, value in enumerate(args.positional):
+            run.heap.store(made, i, value)
+        if args.rest is not NOTHING:
+            run.heap.store(made, "rest", args.rest)
+        return v.of(made)
+
+    return handler
+
+
+def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) -> Value | None:
+    """The elements of `zip(…)`, `enumerate(…)` and the like; None for other objects."""
+    if not atom.path.startswith(_LAZY):
+        return None
+    kind = atom.path[len(_LAZY) :]
+    given = [run.heap.load(atom, i) for i in run.heap.fields(atom) if isinstance(i, int)]
+    rest = run.heap.load(atom, "rest")
+    if kind == "zip":
+        elements = [run.elements(x, reader, node) for x in given]
+        if rest is not NOTHING:
+            return v.join_all([run.elements(rest, reader, node), *elements])
+        return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
+    if kind == "enumerate":
+        element = run.elements(given[0], reader, node) if given else NUMBER
+        return NOTHING if element is NOTHING else v.of(Tuple((NUMBER, element)))
+    if kind in ("map", "filter"):
+        items = [run.elements(x, reader, node) for x in given[1:]]
+        if NOTHING in items:
+            return NOTHING
+        frame = run.frames[run.tree.module_of(reader)]
+        result = run.calls.call(given[0], Arguments(items), reader, frame) if given else NUMBER
+        return result if kind == "map" else v.join_all(items)
+    return v.join_all(run.elements(x, reader, node) for x in given)
+
+
+def _next(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return run.elements(args.positional[0], node, node) if args.positional else NUMBER
+
+
+def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    value = args.positional[0] if args.positional else NUMBER
+    items = run.sequence_items(value)
+    if items is not None:
+        return v.constant(len(items))
+    data = value.data
+    if data is not None and not value.objects:
+        if data.placement == Sharded(0) or (isinstance(data.placement, Sharded) and data.placement.axis == 0):
+            return Value(Data(ROWS, rank=0, needs=data.needs))
+        return Value(Data(data.placement if not data.is_replicated else REPLICATED, rank=0, needs=data.needs))
+    return NUMBER
+
+
+def _range(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    apart = next((d for x in args.positional for d in v.contents(x) if not d.is_replicated), None)
+    if apart is not None and isinstance(node, cst.Call):
+        run.decide(node, Value(apart))
+    made = Container("iterator", Site(node, frame.context))
+    run.heap.store(made, None, Value(Data(rank=0)))
+    return v.of(made)
+
+
+def _sequence(kind: str) -> Handler:
+    def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        made = Container(kind, Site(node, frame.context))
+        value = args.positional[0] if args.positional else NOTHING
+        if value is NOTHING:
+            return v.of(made)
+        items = run.sequence_items(value)
+        if items is not None and kind == "tuple":
+            return v.of(Tuple(tuple(items)))
+        if items is not None:
+            for i, item in enumerate(items):
+                run.heap.store(made, i, item)
+            return v.of(made)
+        if value.data is not None and not value.objects:
+            return value
+        run.heap.store(made, None, run.elements(value, node, node))
+        return v.of(Container("list", made.site)) if kind == "tuple" else v.of(made)
+
+    def as_list(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        result = handler(run, args, node, frame)
+        atom = result.only
+        if isinstance(atom, Container) and atom.kind == "list" and kind == "tuple":
+            for key in run.heap.fields(Container(kind, atom.site)):
+                run.heap.store(atom, key, run.heap.load(Container(kind, atom.site), key))
+        return result
+
+    return as_list
+
+
+def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = v.of(Container("dict", Site(node, frame.context)))
+    for value in args.positional:
+        run.update(made, value)
+        if not any(isinstance(a, Container) and a.kind == "dict" for a in value):
+            pair = run.elements(value, node, node)
+            key, item = run.unpacked(pair, 2, None, node) if pair is not NOTHING else (NUMBER, NOTHING)
+            run.store_item(made, key, item, node)
+    for name, value in args.keywords.items():
+        run.store_item(made, v.constant(name), value, node)
+    if args.rest is not NOTHING:
+        run.store_item(made, NUMBER, args.rest, node)
+    return made
+
+
+def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    if not args.positional:
+        return NUMBER
+    return v.of(Curried(args.positional[0], tuple(args.positional[1:]), tuple(args.keywords.items())))
+
+
+def _same(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return args.positional[0] if args.positional else _first_keyword(args)
+
+
+def _first_keyword(args: Arguments) -> Value:
+    return next(iter(args.keywords.values()), NUMBER)
+
+
+def _get_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    if len(args.positional) < 2:
+        return v.unseen("what getattr gives is not seen")
+    owner, name = args.positional[0], args.positional[1].constant
+    if not isinstance(name, str):
+        return v.unseen("which attribute this is cannot be seen")
+    found = run.attribute(owner, name, node)
+    return v.join(found, args.positional[2]) if len(args.positional) > 2 else found
+
+
+def _set_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    if len(args.positional) == 3 and isinstance(args.positional[1].constant, str):
+        run.store_attribute(args.positional[0], args.positional[1].constant, args.positional[2], node)
+    return NONE
+
+
+def _sum(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`sum(…)` of a list is that of its terms; of an array, what the table says."""
+    value = args.positional[0] if args.positional else NUMBER
+    items = run.sequence_items(value)
+    if items:
+        total = items[0]
+        nodes = _element_nodes(node, len(items))
+        for i, item in enumerate(items[1:], 1):
+            total = run.operator("operator.add", (total, item), (nodes[0] if i == 1 else None, nodes[i]), node)
+        return total
+    if any(isinstance(a, (Container, Made)) for a in value):
+        element = run.elements(value, node, node)
+        if element is NOTHING:
+            return v.constant(0)
+        data = element.data
+        # As many terms as there are, each of one kind.
+        return (
+            Value(replace(data, constant=NOT_CONSTANT)) if data is not None else run.opaque([element], "a sum of this")
+        )
+    return run.placing.op("builtins.sum", args, node)
+
+
+def _element_nodes(node: cst.CSTNode, count: int) -> Sequence[cst.CSTNode | None]:
+    first = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+    if isinstance(first, (cst.List, cst.Tuple)) and len(first.elements) == count:
+        return [e.value for e in first.elements]
+    return [None] * count
+
+
+def _scalar(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`float(x)`, `int(x)`, `str(x)`: as x is."""
+    value = args.positional[0] if args.positional else NUMBER
+    data = value.data
+    if data is None:
+        return NUMBER
+    return Value(replace(data, constant=NOT_CONSTANT, rank=0)) if data.constant is NOT_CONSTANT else value
+
+
+def _text(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return run.opaque([x for _, x in args.all()], "text is made of this")
+
+
+def _replicated(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return NUMBER
+
+
+def _nothing(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return NONE
+
+
+def _local(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return Value(Data(LOCAL))
+
+
+def _main(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`app.run(main)`: what a program starts with."""
+    for _, value in args.all():
+        if value.objects:
+            run.calls.call(value, Arguments(rest=NUMBER), node, frame)
+    return NONE
+
+
+def _record(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`namedtuple("Batch", "x y")`"""
+    made = Made("collections.namedtuple", Site(node, frame.context))
+    names = args.get("field_names", 1)
+    fields = names.constant if names is not None else NOT_CONSTANT
+    items = run.sequence_items(names) if names is not None else None
+    if isinstance(fields, str):
+        run.heap.store(made, "fields", v.constant(fields.replace(",", " ")))
+    elif items is not None:
+        run.heap.store(made, "fields", v.constant(" ".join(str(i.constant) for i in items)))
+    return v.of(made)
+
+
+def make_record(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Container("record", Site(node, frame.context))
+    names = run.heap.load(atom, "fields").constant
+    for name, value in zip(names.split() if isinstance(names, str) else (), args.positional):
+        run.heap.store(made, name, value)
+    for name, value in args.keywords.items():
+        run.heap.store(made, name, value)
+    return v.of(made)
+
+
+FUNCTIONS: dict[str, Handler] = {
+    "builtins.zip": _lazy("zip"),
+    "builtins.enumerate": _lazy("enumerate"),
+    "builtins.map": _lazy("map"),
+    "builtins.filter": _lazy("filter"),
+    "builtins.next": _next,
+    "builtins.len": _length,
+    "builtins.range": _range,
+    "tqdm.trange": _range,
+    "builtins.list": _sequence("list"),
+    "builtins.tuple": _sequence("tuple"),
+    "builtins.set": _sequence("set"),
+    "builtins.dict": _dictionary,
+    "collections.OrderedDict": _dictionary,
+    "collections.defaultdict": lambda run, args, node, frame: v.of(Container("dict", Site(node, frame.context))),
+    "collections.deque": _sequence("list"),
+    "collections.namedtuple": _record,
+    "functools.partial": _curried,
+    "functools.wraps": lambda run, args, node, frame: v.of(External("python.identity")),
+    "python.identity": _same,
+    "builtins.getattr": _get_attribute,
+    "builtins.setattr": _set_attribute,
+    "builtins.sum": _sum,
+    "builtins.float": _scalar,
+    "builtins.int": _scalar,
+    "builtins.bool": _scalar,
+    "builtins.round": _scalar,
+    "builtins.str": _text,
+    "builtins.repr": _text,
+    "builtins.format": _text,
+    "builtins.print": _nothing,
+    "builtins.isinstance": _replicated,
+    "builtins.hasattr": _replicated,
+    "builtins.callable": _replicated,
+    "builtins.type": _replicated,
+    "builtins.issubclass": _replicated,
+    "builtins.open": _replicated,
+    "contextlib.contextmanager": _same,
+    "absl.app.run": _main,
+    "tensorflow.compat.v1.app.run": _main,
+    "tensorflow.app.run": _main,
+    "fire.Fire": _main,
+    **{path: _lazy("same") for path in _SAME},
+    **dict.fromkeys(_LOCAL, _local),
+}
+
+
+# -- containers ------------------------------------------------------------------------------------------------------
+
+
+def container_method(run: Run, atom: Container, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    given = args.positional[0] if args.positional else NOTHING
+    if name in ("append", "add", "appendleft"):
+        run.heap.store(atom, None, given)
+        return NONE
+    if name == "insert" and len(args.positional) > 1:
+        run.heap.store(atom, None, args.positional[1])
+        return NONE
+    if name in ("extend", "extendleft"):
+        run.heap.store(atom, None, run.elements(given, node, node))
+        return NONE
+    if name == "update":
+        run.update(v.of(atom), given)
+        for key, value in args.keywords.items():
+            run.store_item(v.of(atom), v.constant(key), value, node)
+        return NONE
+    everything = run.parts(v.of(atom))
+    if name == "setdefault" and len(args.positional) > 1:
+        run.store_item(v.of(atom), given, args.positional[1], node)
+        return run.objects._container_item(atom, given.constant)
+    if name in ("get", "pop", "__getitem__") and atom.kind == "dict":
+        found = run.objects._container_item(atom, given.constant)
+        default = args.positional[1] if len(args.positional) > 1 else NONE
+        return v.join(found, default)
+    if name in ("pop", "popleft", "__next__", "send", "popitem"):
+        return everything
+    if name == "values":
+        return _listed(run, everything, node, frame)
+    if name == "keys":
+        return _listed(run, run.elements(v.of(atom), node, node), node, frame)
+    if name == "items":
+        keys = run.elements(v.of(atom), node, node)
+        return _listed(run, v.of(Tuple((keys, everything))) if everything is not NOTHING else NOTHING, node, frame)
+    if name in ("copy", "__iter__", "union", "reverse", "sort", "__enter__"):
+        return v.of(atom)
+    if name == "_asdict":
+        return v.of(atom)
+    if name in ("index", "count", "__len__", "clear", "remove", "discard", "close"):
+        return NUMBER
+    return run.opaque([everything, *args.positional], "what this method gives is not known")
+
+
+def _listed(run: Run, element: Value, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Container("iterator", Site(node, (*frame.context, -1)))
+    if element is not NOTHING:
+        run.heap.store(made, None, element)
+    return v.of(made)
+
+
+def nested_method(data: Data, name: str) -> Value:
+    """The parts of a dictionary of tensors of which nothing is known."""
+    part = Value(replace(data, constant=NOT_CONSTANT))
+    return v.of(Tuple((v.of(Tuple((NUMBER, part))),))) if name == "items" else NUMBER if name == "keys" else part

@@ -1,0 +1,172 @@
+"""tf.data: what the elements of a dataset are made of. Where they are cut is not told here, but where they are read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Callable
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import REPLICATED
+from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Tuple, Value
+from migrator.facts import api
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+PREFIX = "tensorflow.data."
+_DATASET = f"{PREFIX}Dataset"
+_CUT = f"{PREFIX}Dataset.cut"  # each worker has its part already
+
+_ELEMENT = "element"
+# Methods whose elements are those of the dataset, as far as it is told here.
+_KEEPING = frozenset({
+    "shuffle", "repeat", "batch", "padded_batch", "ragged_batch", "cache", "prefetch", "take", "skip", "with_options",
+    "shard", "filter", "take_while", "unbatch", "snapshot", "as_numpy_iterator", "make_one_shot_iterator",
+    "make_initializable_iterator", "rebatch", "ignore_errors", "apply", "concatenate", "unique",
+    "dense_to_ragged_batch", "bucket_by_sequence_length", "sparse_batch", "prefetch_to_device",
+})  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., Value]] = {}
+_ANY = Site(cst.Pass(), ())
+
+
+def is_source(path: str) -> bool:
+    return api.is_dataset_source(path) or path == "tensorflow_datasets.load"
+
+
+class Datasets:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def source(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        name = path.rpartition(".")[2]
+        given = args.positional[0] if args.positional else args.get("tensors") or args.get("datasets")
+        element = Value(Data(nested=True))
+        if name in ("from_tensor_slices", "from_tensors") and given is not None:
+            element = self._slice_of(given)
+        elif name == "range":
+            element = NUMBER
+        elif name == "zip" and given is not None:
+            element = self._zipped(args)
+        elif name == "from_generator" and given is not None:
+            made = self.run.calls.call(given, Arguments(), node, frame)
+            element = self.run.elements(made, node, node)
+        elif name in ("TextLineDataset", "TFRecordDataset", "list_files"):
+            element = NUMBER
+        elif path == "tensorflow_datasets.load":
+            return self._downloaded(args, node, frame)
+        return self._dataset(element if element is not NOTHING else Value(Data(nested=True)), node, frame)
+
+    def _downloaded(self, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        supervised = args.get("as_supervised")
+        pair = v.of(Tuple((Value(Data()), Value(Data()))))
+        element = pair if supervised is not None and supervised.constant is True else Value(Data(nested=True))
+        made = self._dataset(element, node, frame)
+        split = args.get("split", 1)
+        items = self.run.sequence_items(split) if split is not None else None
+        found = v.of(Tuple(tuple(made for _ in items))) if items is not None else made
+        info = args.get("with_info")
+        return v.of(Tuple((found, NUMBER))) if info is not None and info.constant is True else found
+
+    def _slice_of(self, value: Value) -> Value:
+        if isinstance(value.only, Tuple):
+            return v.of(Tuple(tuple(self._slice_of(item) for item in value.only.items)))
+        items = self.run.sequence_items(value)
+        if items:  # rows that are written out
+            inner = self._slice_of(items[0])
+            return Value(Data(rank=inner.data.rank)) if inner.data is not None else Value(Data())
+        if value.data is not None:
+            return Value(replace(value.data, constant=NOT_CONSTANT, rank=None))
+        return Value(Data(nested=True))
+
+    def _zipped(self, args: Arguments) -> Value:
+        given = list(args.positional) or list(args.keywords.values())
+        if len(given) == 1:
+            given = self.run.sequence_items(given[0]) or given
+        return v.of(Tuple(tuple(self._element(x) for x in given)))
+
+    def _dataset(self, element: Value, node: cst.CSTNode, frame: Frame, path: str = _DATASET) -> Value:
+        made = Made(path, Site(node, frame.context))
+        self.run.heap.store(made, _ELEMENT, element)
+        return v.of(made)
+
+    def _element(self, value: Value) -> Value:
+        found = NOTHING
+        for atom in value:
+            if isinstance(atom, Made) and atom.path.startswith(PREFIX):
+                found = v.join(found, self.run.heap.load(atom, _ELEMENT))
+        return found if found is not NOTHING else Value(Data(nested=True))
+
+    def cut(self, value: Value) -> Value:
+        """The dataset of a worker's parts of what the dataset has."""
+        found = set()
+        for atom in value:
+            if isinstance(atom, Made) and atom.path.startswith(PREFIX):
+                made = Made(_CUT, atom.site)
+                self.run.heap.store(made, _ELEMENT, self.run.heap.load(atom, _ELEMENT))
+                found.add(made)
+        if not found:
+            made = Made(_CUT, _ANY)
+            self.run.heap.store(made, _ELEMENT, Value(Data(nested=True)))
+            found.add(made)
+        return Value(None, frozenset(found))
+
+    def method(self, atom: Made, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        element = self.run.heap.load(atom, _ELEMENT)
+        path = atom.path
+        if name in ("get_next", "__next__"):
+            return self.elements(atom, node)
+        if name in _KEEPING:
+            if name == "filter" and args.positional:
+                self._applied(args.positional[0], element, node, frame)
+            return v.of(atom) if name != "concatenate" else self._dataset(element, node, frame, path)
+        if name == "map" and args.positional:
+            return self._dataset(self._applied(args.positional[0], element, node, frame), node, frame, path)
+        if name in ("flat_map", "interleave") and args.positional:
+            inner = self._applied(args.positional[0], element, node, frame)
+            return self._dataset(self._element(inner), node, frame, path)
+        if name == "enumerate":
+            return self._dataset(v.of(Tuple((NUMBER, element))), node, frame, path)
+        if name in ("cardinality", "element_spec", "__len__", "save"):
+            return NUMBER
+        if name == "reduce":
+            return v.unseen("what the dataset is reduced to is not known")
+        return self._dataset(Value(Data(nested=True)), node, frame, path)
+
+    def _applied(self, function: Value, element: Value, node: cst.CSTNode, frame: Frame) -> Value:
+        """What a function makes of an element, which it gets in parts if it is a tuple."""
+        items = self.run.sequence_items(element)
+        blocked = self.run.placing.blocked
+        self.run.placing.blocked = blocked or "it stands in a function that prepares the data"
+        try:
+            result = self.run.calls.call(function, Arguments(items if items is not None else [element]), node, frame)
+        finally:
+            self.run.placing.blocked = blocked
+        data = result.data
+        if (
+            data is not None
+            and not result.objects
+            and items is None
+            and data.nested is False
+            and element.data is not None
+        ):
+            return Value(replace(data, nested=element.data.nested, constant=NOT_CONSTANT))
+        return result if result is not NOTHING else Value(Data(nested=True))
+
+    def elements(self, atom: Made, reader: cst.CSTNode) -> Value:
+        element = v.mapped(self.run.heap.load(atom, _ELEMENT), _batched)
+        if reader in self.run.readers or atom.path == _CUT:
+            return self.run.share(element)
+        return self.run.whole(element)
+
+    @staticmethod
+    def attribute(atom: Made, name: str) -> Value:
+        return v.of(v.Method(v.of(atom), name)) if name != "element_spec" else NUMBER
+
+
+def _batched(data: Data) -> Data:
+    return replace(data, placement=REPLICATED, constant=NOT_CONSTANT, rank=None)

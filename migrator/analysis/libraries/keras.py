@@ -1,0 +1,776 @@
+"""Keras of both generations: layers and models that are called, losses, metrics, optimizers, and `fit`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Callable
+
+import libcst as cst
+
+from migrator.analysis import ops
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries import builtin, runtime, tensorflow
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Sharded, Unknown
+from migrator.analysis.values import (
+    NONE,
+    NOTHING,
+    NUMBER,
+    Bound,
+    Curried,
+    Data,
+    External,
+    Function,
+    Instance,
+    Made,
+    Site,
+    Tuple,
+    Value,
+)
+from migrator.facts import api
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+Handler = Callable[["Run", Arguments, cst.CSTNode, Frame], Value]
+
+_WEIGHTS = frozenset({
+    "trainable_variables", "trainable_weights", "variables", "weights", "non_trainable_variables",
+    "non_trainable_weights", "kernel", "bias", "gamma", "beta", "embeddings", "recurrent_kernel",
+})  # fmt: skip
+_LAYER = re.compile(r"^keras\.layers\.(?:experimental\.(?:preprocessing\.)?)?[A-Z]\w*$|^keras\.Layer$")
+_MADE = re.compile(
+    r"^keras\.(?:losses|metrics|optimizers|regularizers|initializers|constraints|callbacks|applications|utils)"
+    r"\.(?:\w+\.)*[A-Z]\w*$|^tensorflow_addons\.\w+\.[A-Z]\w*$|^tensorflow_hub\.KerasLayer$|^tensorflow\.Module$"
+)
+_LOSS = re.compile(r"^keras\.losses\.[A-Z]\w*$")
+_METRIC = re.compile(r"^keras\.metrics\.[A-Z]\w*$")
+_SYMBOLIC = frozenset({"keras.Input", "keras.layers.Input"})
+# What makes a layer give several tensors.
+_SEVERAL = ("return_state", "return_attention_scores")
+_SCALING = frozenset({"get_scaled_loss", "scale_loss", "get_unscaled_gradients"})
+_MERGING = ("Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multiply", "Subtract")
+_WRAPPERS = frozenset({"Bidirectional", "TimeDistributed", "RNN", "Wrapper"})
+_BASES = ("keras.", "tensorflow.Module", "tensorflow.keras")
+_SHORT = {
+    "mse": "mean_squared_error", "mae": "mean_absolute_error", "mape": "mean_absolute_percentage_error",
+    "msle": "mean_squared_logarithmic_error", "kld": "kl_divergence", "kullback_leibler_divergence": "kl_divergence",
+    "bce": "binary_crossentropy", "logcosh": "log_cosh", "cosine_proximity": "cosine_similarity",
+}  # fmt: skip
+_REDUCTIONS = {"none": "none", "sum": "sum", "auto": "mean", "sum_over_batch_size": "mean", "mean": "mean"}
+
+
+def _merge(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame, *, path: str) -> Value:
+    """`keras.layers.concatenate([a, b], axis=1)`, a layer that is made and called at once."""
+    made = Made(path, Site(node, frame.context))
+    for name, value in args.keywords.items():
+        run.heap.store(made, ("argument", name), value)
+    return run.libraries.keras.call(made, Arguments(args.positional[:1], {}, args.rest, args.nodes), node, frame)
+
+
+def full_name(path: str) -> str:
+    """`keras.losses.mean_squared_error` for `keras.losses.mse`."""
+    start, _, name = path.rpartition(".")
+    return f"{start}.{_SHORT.get(name.lower(), name)}" if start in ("keras.losses", "keras.metrics") else path
+
+
+def is_made(path: str) -> bool:
+    return bool(api.makes_model(path) or api.is_optimizer_class(path) or _LAYER.match(path) or _MADE.match(path))
+
+
+class Keras:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._compiles: dict[int, cst.CSTNode] = {}
+
+    # -- making --------------------------------------------------------------------------------------------------
+
+    def make(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if path in _SYMBOLIC:
+            return Value(Data(Sharded(0), symbolic=True))
+        made = Made(path, Site(node, frame.context))
+        self._store_arguments(made, args)
+        if path in api.SEQUENTIAL:
+            layers = args.get("layers", 0)
+            if layers is not None:
+                self._add_layers(made, layers)
+        elif path in api.MODEL_CLASSES:
+            outputs = args.get("outputs", 1)
+            if outputs is not None:
+                self.run.heap.store(made, "outputs", outputs)
+        return v.of(made)
+
+    def _store_arguments(self, atom: v.Atom, args: Arguments) -> None:
+        for i, value in enumerate(args.positional):
+            self.run.heap.store(atom, ("argument", i), value)
+        for name, value in args.keywords.items():
+            self.run.heap.store(atom, ("argument", name), value)
+
+    def _arguments(self, atom: v.Atom) -> Arguments:
+        found = Arguments()
+        keys = [k for k in self.run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "argument"]
+        for key in sorted((k for k in keys if isinstance(k[1], int)), key=lambda k: k[1]):
+            found.positional.append(self.run.heap.load(atom, key))
+        for key in keys:
+            if isinstance(key[1], str):
+                found.keywords[key[1]] = self.run.heap.load(atom, key)
+        return found
+
+    def prepare(self, instance: Instance, args: Arguments) -> None:
+        self._store_arguments(instance, args)
+
+    def _add_layers(self, atom: v.Atom, layers: Value) -> None:
+        items = self.run.sequence_items(layers)
+        if items is None:
+            self.run.heap.store(atom, ("layer", None), self.run.parts(layers))
+        for i, item in enumerate(items or ()):
+            self.run.heap.store(atom, ("layer", i), item)
+
+    def _bases(self, atom: v.Atom) -> list[str]:
+        if isinstance(atom, Made):
+            return [atom.path]
+        return self.run.objects.external_bases(atom.cls) if isinstance(atom, Instance) else []
+
+    def _is(self, atom: v.Atom, test: Callable[[str], object]) -> bool:
+        return any(test(path) for path in self._bases(atom))
+
+    # -- calling -------------------------------------------------------------------------------------------------
+
+    def call(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        path = atom.path
+        if path == "collections.namedtuple":
+            return builtin.make_record(self.run, atom, args, node, frame)
+        if path == runtime.WHOLE_BATCH:
+            result = self.run.calls.call(self.run.heap.load(atom, "loss"), args, node, frame)
+            done = frozenset((v.Repair(atom.site.node, frozenset(), "", form="done"),))
+            return v.mapped(result, lambda d: Data(REPLICATED, needs=done))
+        if not _LOSS.match(path) and not _METRIC.match(path):
+            self.run.note_forward()
+        if path in api.SEQUENTIAL:
+            return self._sequential(atom, args, node, frame)
+        if api.makes_model(path):
+            outputs = self.run.heap.load(atom, "outputs")
+            if outputs is not NOTHING:
+                return self._functional(outputs, args)
+            return self._sample_by_sample(args)
+        if path == "keras.layers.Lambda":
+            function = self._arguments(atom).get("function", 0)
+            if function is None:
+                return NUMBER
+            self.run.note_hidden(function)
+            return self._traced(args, self._caller(function, node, frame))
+        if path.rpartition(".")[2] in _WRAPPERS:
+            return self._wrapped(atom, args, node, frame)
+        if path == "tensorflow_hub.KerasLayer" or path.startswith("tensorflow_addons.layers."):
+            return self._sample_by_sample(args)
+        if _LOSS.match(path):
+            return self._loss_object(atom, args, node)
+        if _METRIC.match(path):
+            self._update_metric(atom, args)
+            return self._metric_result(atom)
+        row = ops.lookup(path)
+        if row is None and _LAYER.match(path):
+            return self._sample_by_sample(args)
+        made = self._arguments(atom)
+        self._note_activity_penalty(made.keywords.get("activity_regularizer"))
+        made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
+        result = self.run.placing.place(row, path, args, node, made)
+        for function in self._activations(path, made):
+            self.run.note_hidden(function)
+            result = self._traced(Arguments([result]), self._caller(function, node, frame))
+        if any(made.keywords.get(name, NONE).constant is True for name in _SEVERAL):
+            result = v.mapped(result, lambda d: replace(d, nested=True))
+        return v.mapped(result, lambda d: replace(d, deep=True))
+
+    @staticmethod
+    def _activations(path: str, made: Arguments) -> Iterator[Value]:
+        """The functions that a layer is told to put its outputs through; those by name take each value by itself."""
+        position = 1 if path == "keras.layers.Dense" else 0 if path == "keras.layers.Activation" else None
+        for name in ("activation", "recurrent_activation"):
+            given = made.get(name, position if name == "activation" else None)
+            if given is not None and given.objects:
+                yield given
+                made.keywords.pop(name, None)
+                if position is not None and position < len(made.positional) and name == "activation":
+                    made.positional[position] = v.constant("linear")
+
+    def _note_activity_penalty(self, regularizer: Value | None) -> None:
+        """Keras divides what its regularisers give for the outputs of a layer by the rows: a mean. Of others nothing is
+        known."""
+        if regularizer is None or regularizer.is_none:
+            return
+        atom = regularizer.only
+        own = isinstance(regularizer.constant, str) or (
+            isinstance(atom, (Made, External)) and atom.path.startswith("keras.regularizers.")
+        )
+        penalty = Partial("mean") if own else Unknown("what this activity regulariser makes of a batch is not known")
+        self.run.heap.store(_EVERY_MODEL, "added losses", Value(Data(penalty)))
+
+    def _loss_object(self, atom: Made, args: Arguments, node: cst.CSTNode) -> Value:
+        return self.run.placing.op(atom.path, args, node, self._arguments(atom))
+
+    def _wrapped(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """A layer around another one: that one runs, on what has one axis less or more."""
+        inner = self._arguments(atom).get("layer", 0) or self._arguments(atom).get("cell", 0)
+        if inner is not None and any(isinstance(a, Instance) for a in inner):
+            result = self.run.calls.call(inner, Arguments(args.positional[:1], rest=NUMBER), node, frame)
+            lost = next((d for d in v.contents(result) if isinstance(d.placement, Unknown) or d.needs), None)
+            if lost is not None:
+                return Value(Data(Unknown("the layer inside works on the batch as a whole"), needs=lost.needs))
+        return self._sample_by_sample(args)
+
+    def _sample_by_sample(self, args: Arguments) -> Value:
+        """A layer that Keras's convention holds for: it takes samples along the first axis, each by itself."""
+        leaves = [d for x in args.positional[:1] for d in self.run.objects.leaves(x)]
+        leaves += [d for x in args.keywords.values() for d in self.run.objects.leaves(x)]
+        return Value(self._as_the_input(leaves))
+
+    @staticmethod
+    def _as_the_input(leaves: list[Data]) -> Data:
+        needs = frozenset(r for d in leaves for r in d.needs)
+        symbolic = any(d.symbolic for d in leaves)
+        rows = [d for d in leaves if not d.is_replicated]
+        for data in rows:
+            if isinstance(data.placement, (Unknown, type(LOCAL))):
+                return Data(data.placement, nested=True, needs=needs)
+            if data.placement != Sharded(0) and not (isinstance(data.placement, Sharded) and data.placement.axis == 0):
+                if isinstance(data.placement, Sharded):
+                    return Data(Unknown("the samples do not lie along the first axis"), needs=needs)
+                return Data(Unknown("a layer is given what is no batch"), needs=needs)
+        if rows:
+            return Data(rows[0].placement, nested=True, deep=True, symbolic=symbolic, needs=needs)
+        return Data(
+            REPLICATED, nested=True, deep=True, whole=any(d.whole for d in leaves), symbolic=symbolic, needs=needs
+        )
+
+    def _functional(self, outputs: Value, args: Arguments) -> Value:
+        """A model of Keras tensors: its outputs stand as they did when they were built."""
+        leaves = [d for x in args.positional[:1] for d in self.run.objects.leaves(x)]
+        given = self._as_the_input(leaves)
+
+        def output(data: Data) -> Data:
+            if isinstance(given.placement, Unknown) or isinstance(data.placement, Unknown):
+                lost = given if isinstance(given.placement, Unknown) else data
+                return Data(lost.placement, needs=given.needs | data.needs)
+            if given.is_replicated:
+                return Data(REPLICATED, whole=given.whole, deep=True, symbolic=given.symbolic, needs=given.needs)
+            return replace(data, deep=True, symbolic=given.symbolic, nested=False, needs=data.needs | given.needs)
+
+        if outputs.data is None and not any(isinstance(a, Tuple) for a in outputs):
+            items = self.run.sequence_items(outputs)
+            if items is not None:
+                outputs = v.of(Tuple(tuple(items)))
+            else:
+                return v.mapped(Value(v.join_all([self.run.parts(outputs)]).data), output)
+        return v.mapped(outputs, output)
+
+    def _sequential(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        value = args.positional[0] if args.positional else args.get("inputs") or NUMBER
+        keys = [k for k in self.run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "layer"]
+        ordered = sorted((k for k in keys if isinstance(k[1], int)), key=lambda k: k[1])
+        loose = self.run.heap.load(atom, ("layer", None))
+        self.run.heap.load(atom, ("layer", 0))
+        if not ordered and loose is NOTHING:
+            return self._sample_by_sample(Arguments([value]))
+        for key in ordered:
+            value = self._through(self.run.heap.load(atom, key), value, node, frame)
+        for layer in loose.objects:
+            value = self._through(v.of(layer), value, node, frame)
+        return value
+
+    def _caller(self, function: Value, node: cst.CSTNode, frame: Frame) -> Callable[[Arguments], Value]:
+        return lambda given: self.run.calls.call(function, given, node, frame)
+
+    def _traced(self, args: Arguments, run: Callable[[Arguments], Value]) -> Value:
+        """Code of the program's own inside of a model: it runs on tensors, also where Keras's own stand for them."""
+        if not any(d.symbolic for _, x in args.all() for d in self.run.objects.leaves(x)):
+            return run(args)
+        plain = [v.mapped(x, lambda d: replace(d, symbolic=False)) for x in args.positional]
+        keywords = {k: v.mapped(x, lambda d: replace(d, symbolic=False)) for k, x in args.keywords.items()}
+        result = run(Arguments(plain, keywords, args.rest, args.nodes))
+        return v.mapped(result, lambda d: replace(d, symbolic=True))
+
+    def _through(self, layer: Value, value: Value, node: cst.CSTNode, frame: Frame) -> Value:
+        if any(isinstance(a, Made) and a.path in (*_SYMBOLIC, "keras.layers.InputLayer") for a in layer):
+            return value
+        if layer.data is not None:
+            return value  # `keras.Input(…)`
+        return self.run.calls.call(layer, Arguments([value]), node, frame)
+
+    def _with_block(self, why: str, action: Callable[[], Value]) -> Value:
+        before = self.run.placing.blocked
+        self.run.placing.blocked = why
+        try:
+            return action()
+        finally:
+            self.run.placing.blocked = before
+
+    def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if self._is(atom, _LOSS.match) or self._is(atom, lambda p: p == "keras.losses.Loss"):
+            return self._own_loss(atom, args, node, frame)
+        if self._is(atom, lambda p: bool(_METRIC.match(p))):
+            self.method(atom, "update_state", args, node, frame)
+            return self._metric_result(atom)
+        self.run.note_forward()
+        build = self.run.method(atom, "build")
+        if build is not None and args.positional:
+            self.run.calls.call(build, Arguments([NUMBER]), node, frame)
+        call = self.run.method(atom, "call")
+        if call is not None:
+            self.run.note_hidden(call)
+            accepted = self._accepted(call, args)
+            return self._traced(accepted, lambda given: self.run.calls.call(call, given, node, frame))
+        if self._is(atom, lambda p: p in api.SEQUENTIAL):
+            return self._sequential(atom, args, node, frame)
+        outputs = self.run.heap.load(atom, "outputs")
+        if outputs is not NOTHING:
+            return self._functional(outputs, args)
+        if self._is(atom, lambda p: bool(_LAYER.match(p) or api.makes_model(p))):
+            return self._sample_by_sample(args)
+        return self.run.placing.unknown(args, node)
+
+    @staticmethod
+    def _accepted(call: Value, args: Arguments) -> Arguments:
+        """The arguments without `training` and `mask` where `call` does not take them: Keras keeps those to itself."""
+        taken: set[str] = set()
+        for atom in call:
+            function = atom.function.node if isinstance(atom, Bound) else None
+            if function is not None:
+                params = function.params
+                if params.star_kwarg is not None:
+                    return args
+                taken.update(p.name.value for p in (*params.params, *params.kwonly_params))
+        keywords = {k: x for k, x in args.keywords.items() if k in taken or k not in ("training", "mask")}
+        return Arguments(args.positional, keywords, args.rest, args.nodes)
+
+    # -- losses --------------------------------------------------------------------------------------------------
+
+    def _own_loss(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """A loss class of the program: what `call` gives, reduced as the object was told to."""
+        call = self.run.method(atom, "call")
+        if call is None:
+            return self.run.placing.unknown(args, node)
+        given = Arguments(
+            args.positional[:2], {k: x for k, x in args.keywords.items() if k != "sample_weight"}, args.rest, args.nodes
+        )
+        result = self.run.calls.call(call, given, node, frame)
+        weights = args.get("sample_weight", 2)
+        if weights is not None and not weights.is_none:
+            result = self.run.operator("operator.mul", (result, weights), (None, None), node)
+        return self.reduced(result, self._reduction(atom), node)
+
+    def _inherited_loss(self, atom: Instance, args: Arguments, node: cst.CSTNode) -> Value:
+        """`super().call(y_true, y_pred)`: the values of the samples."""
+        path = next(p for p in self._bases(atom) if _LOSS.match(p))
+        unreduced = Arguments([], {"reduction": v.constant("none")})
+        return self.run.placing.op(path, args, node, unreduced)
+
+    def _reduction(self, atom: v.Atom) -> str:
+        """ "none", "sum", "mean", or empty where it is not seen."""
+        given = [self._arguments(atom).get("reduction"), self._arguments(atom).get("super reduction")]
+        for value in given:
+            if value is None:
+                continue
+            constant = value.constant
+            only = value.only
+            text = (
+                constant
+                if isinstance(constant, str)
+                else only.path.rpartition(".")[2]
+                if isinstance(only, External)
+                else ""
+            )
+            return _REDUCTIONS.get(text.lower(), "")
+        return "mean"
+
+    def reduced(self, value: Value, reduction: str, node: cst.CSTNode) -> Value:
+        """What Keras makes of the values of the samples."""
+        data = value.data
+        if data is None or reduction == "":
+            return v.unseen("how this loss is reduced is not seen")
+        if reduction == "none":
+            return value
+        path = "tensorflow.reduce_mean" if reduction == "mean" else "tensorflow.reduce_sum"
+        return self.run.placing.op(path, Arguments([Value(replace(data, nested=False))]), node)
+
+    def of_compiled(self, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """What the loss given to `compile` is, as `fit` applies it to targets and predictions."""
+        found: list[Value] = []
+        parts = [loss]
+        if (
+            not any(isinstance(a, (Function, Bound, Made, Instance, External, Curried)) for a in loss)
+            and loss.data is None
+        ):
+            parts = (
+                [self.run.parts(loss)] if self.run.sequence_items(loss) is None else self.run.sequence_items(loss) or []
+            )
+            args = Arguments([self._any_part(x) for x in args.positional], args.keywords, args.rest)
+        for part in parts:
+            for atom in part:
+                found.append(self._compiled_part(atom, args, node, frame))
+            if part.data is not None and not part.is_none:
+                found.append(self._named_loss(part.data, args, node))
+        return v.join_all(found) if found else NUMBER
+
+    def _applied(self, atom: v.Atom, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """The loss that the model is compiled with, applied; notes where it has to be given the whole batch."""
+        for function in loss:
+            self.run.note_hidden(v.of(function))
+            if isinstance(function, Instance):
+                self.run.note_hidden(self.run.method(function, "call") or NOTHING)
+        result = self._with_block("Keras applies it", lambda: self.of_compiled(loss, args, node, frame))
+        given = frozenset(r for x in args.positional for d in self.run.objects.leaves(x) for r in d.needs)
+        for data in self.run.objects.leaves(result):
+            is_mean = data.is_replicated or data.placement == Partial("mean")
+            if not is_mean or data.needs - given:
+                keys = [k for k in self.run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "compiled by"]
+                self.run.wanting.update(self._compiles[k[1]] for k in keys)
+        return result
+
+    def _any_part(self, value: Value) -> Value:
+        return value if value.data is not None else self.run.parts(value)
+
+    def _compiled_part(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        result = self.run.calls.call(v.of(atom), args, node, frame)
+        is_function = isinstance(atom, (Function, Bound, Curried)) or (
+            isinstance(atom, External) and not atom.path.rpartition(".")[2][:1].isupper()
+        )
+        if isinstance(atom, Instance) and not self._is(atom, lambda p: p.startswith("keras.losses.")):
+            is_function = True  # a plain object that is called
+        return self.reduced(result, "mean", node) if is_function else result
+
+    def _named_loss(self, data: Data, args: Arguments, node: cst.CSTNode) -> Value:
+        if isinstance(data.constant, str):
+            for path in (f"keras.losses.{data.constant}", f"keras.losses.{_snake(data.constant)}"):
+                path = full_name(path)
+                row = ops.lookup(path)
+                if row is not None:
+                    return self.reduced(self.run.placing.place(row, path, args, node), "mean", node)
+        return v.unseen("which loss this is cannot be seen")
+
+    def _added(self, atom: v.Atom) -> Value:
+        """What layers add to the loss: penalties of weights, and what `add_loss` is given."""
+        return v.join(NUMBER, self.run.heap.load(_EVERY_MODEL, "added losses"))
+
+    # -- methods -------------------------------------------------------------------------------------------------
+
+    def method(self, atom: Made | Instance, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if isinstance(atom, Made):
+            found = tensorflow.method(self.run, atom, name, args, node)
+            if found is not None:
+                return found
+        handler = _METHODS.get(name)
+        if handler is not None:
+            return handler(self, atom, args, node, frame)
+        if name == "call" and isinstance(atom, Instance) and self._is(atom, _LOSS.match):
+            return self._inherited_loss(atom, args, node)
+        if name == "call" or name == "__call__":
+            return (
+                self.call(atom, args, node, frame)
+                if isinstance(atom, Made)
+                else self.call_instance(atom, args, node, frame)
+            )
+        if isinstance(atom, Made) and atom.path == tensorflow.VARIABLE:
+            content = self.run.heap.load(atom, "content")
+            return self.run.libraries.call_method(content, name, args, node, frame)
+        return self._unknown_method(atom, name, args, node)
+
+    def _unknown_method(self, atom: Made | Instance, name: str, args: Arguments, node: cst.CSTNode) -> Value:
+        if self._is(atom, lambda p: p.startswith(_BASES)) and all(
+            d.is_replicated for _, x in args.all() for d in self.run.objects.leaves(x)
+        ):
+            return NUMBER
+        return self.run.placing.unknown(args, node)
+
+    def _init(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`super().__init__(…)` of a class of the program."""
+        reduction = args.get("reduction")
+        if reduction is not None:
+            self.run.heap.store(atom, ("argument", "super reduction"), reduction)
+        outputs = args.get("outputs", 1)
+        if outputs is not None and self._is(atom, lambda p: p in api.MODEL_CLASSES):
+            self.run.heap.store(atom, "outputs", outputs)
+        layers = args.get("layers", 0)
+        if layers is not None and self._is(atom, lambda p: p in api.SEQUENTIAL):
+            self._add_layers(atom, layers)
+        return NONE
+
+    def _add(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if self._is(atom, lambda p: p in api.SEQUENTIAL) and args.positional:
+            layers = [k for k in self.run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "layer"]
+            # Which layer stands where is known by the place in the text.
+            known = {
+                id(node): k for k in layers for _ in (0,) if self.run.heap.load(atom, ("added", k)).constant == id(node)
+            }
+            key = known.get(id(node), ("layer", len(layers)))
+            self.run.heap.store(atom, ("added", key), v.constant(id(node)))
+            self.run.heap.store(atom, key, args.positional[0])
+            return NONE
+        return self._unknown_method(atom, "add", args, node)
+
+    def _add_loss(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        value = args.get("losses", 0) or args.get("loss") or NUMBER
+        if any(isinstance(a, (Function, Bound)) for a in value):
+            value = self.run.calls.call(value, Arguments(), node, frame)
+        value = self.run.placing.as_mean(value, args.node("losses", 0), node)
+        self.run.heap.store(_EVERY_MODEL, "added losses", v.join_all(Value(d) for d in self.run.objects.leaves(value)))
+        self.run.added_losses[node] = v.join(self.run.added_losses.get(node, NOTHING), value)
+        return NONE
+
+    def _add_weight(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        made = Made(tensorflow.VARIABLE, Site(node, frame.context))
+        self.run.heap.store(made, "content", NUMBER)
+        return v.of(made)
+
+    def _compile(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        loss = args.get("loss", 1) or NONE
+        if node in self.run.plan.losses:
+            made = Made(runtime.WHOLE_BATCH, Site(node, ()))
+            self.run.heap.store(made, "loss", loss)
+            loss = v.of(made)
+        self.run.heap.store(atom, ("compiled", "loss"), loss)
+        self.run.heap.store(atom, ("compiled by", id(node)), loss)
+        self._compiles[id(node)] = node
+        optimizer = args.get("optimizer", 0)
+        if optimizer is not None:
+            self.run.heap.store(atom, ("compiled", "optimizer"), optimizer)
+        self.run.compiled[node] = v.join(self.run.compiled.get(node, NOTHING), v.of(atom))
+        return NONE
+
+    def _losses(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`self.compiled_loss(y, p, …)`"""
+        loss = self.run.heap.load(atom, ("compiled", "loss"))
+        if loss is NOTHING:
+            return v.unseen("which loss the model is compiled with is not seen")
+        given = Arguments([args.get("y_true", 0) or NUMBER, args.get("y_pred", 1) or NUMBER], nodes=args.nodes)
+        return self._total(atom, loss, given, node, frame)
+
+    def _compute_loss(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`self.compute_loss(x, y, y_pred, sample_weight)`"""
+        loss = self.run.heap.load(atom, ("compiled", "loss"))
+        if loss is NOTHING:
+            return v.unseen("which loss the model is compiled with is not seen")
+        given = Arguments([args.get("y", 1) or NUMBER, args.get("y_pred", 2) or NUMBER])
+        return self._total(atom, loss, given, node, frame)
+
+    def _total(self, atom: v.Atom, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        result = self._applied(atom, loss, args, node, frame)
+        return self.run.operator("operator.add", (result, self._added(atom)), (None, None), node)
+
+    def _fit(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        x, y = args.get("x", 0) or NUMBER, args.get("y", 1)
+        batch = self._batch(x, y, node)
+        self._train(atom, batch, node, frame)
+        validation = args.get("validation_data")
+        if validation is not None and not validation.is_none:
+            self._infer(atom, self.run.whole(self._pair(validation, node)), node, frame)
+        for callback in self._callbacks(args):
+            self._call_back(callback, node, frame)
+        return NUMBER
+
+    def _callbacks(self, args: Arguments) -> Iterator[Instance]:
+        given = args.get("callbacks")
+        for value in (given, self.run.parts(given)) if given is not None else ():
+            yield from (a for a in value if isinstance(a, Instance))
+
+    def _call_back(self, callback: Instance, node: cst.CSTNode, frame: Frame) -> None:
+        for name in (
+            "on_train_begin",
+            "on_epoch_begin",
+            "on_train_batch_end",
+            "on_batch_end",
+            "on_epoch_end",
+            "on_train_end",
+        ):
+            own = self.run.method(callback, name)
+            if own is not None:
+                self.run.calls.call(
+                    own,
+                    Arguments([NUMBER, NUMBER][: 1 if name.startswith("on_train_b") and "batch" not in name else 2]),
+                    node,
+                    frame,
+                )
+
+    def _batch(self, x: Value, y: Value | None, node: cst.CSTNode) -> Value:
+        """What a step of `fit` gets."""
+        if y is not None and not y.is_none:
+            return v.of(Tuple((self._rows(x), self._rows(y))))
+        element = self.run.elements(x, node, node)
+        return self.run.share(element) if element is not NOTHING else self.run.batch()
+
+    def _rows(self, value: Value) -> Value:
+        if value.data is not None and not value.objects:
+            return self.run.share(value)
+        items = self.run.sequence_items(value)
+        if items is not None:
+            return v.of(Tuple(tuple(self._rows(i) for i in items)))
+        return self.run.batch()
+
+    def _pair(self, value: Value, node: cst.CSTNode) -> Value:
+        return value if self.run.sequence_items(value) is not None else Value(Data(nested=True))
+
+    def _train(self, atom: Made | Instance, batch: Value, node: cst.CSTNode, frame: Frame) -> None:
+        step = self.run.method(atom, "train_step") if isinstance(atom, Instance) else None
+        if step is not None:
+            self.run.calls.call(step, Arguments([batch]), node, frame)
+            return
+        x, y = self._inputs(batch)
+        predicted = self.run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
+        self.run.note_forward()
+        loss = self.run.heap.load(atom, ("compiled", "loss"))
+        own = self.run.method(atom, "compute_loss") if isinstance(atom, Instance) else None
+        if own is not None:
+            given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
+            result = self.run.calls.call(own, Arguments([], given), node, frame)
+        elif loss is NOTHING:
+            return
+        else:
+            given_loss = Arguments([y, predicted])
+            result = self._applied(atom, loss, given_loss, node, frame)
+        forward = frozenset(r for d in v.contents(predicted) for r in d.needs)
+        self.run.fit(atom, node, predicted, result, forward)
+
+    def _inputs(self, batch: Value) -> tuple[Value, Value]:
+        items = self.run.sequence_items(batch)
+        if items is not None and len(items) >= 2:
+            return items[0], items[1]
+        part = self.run.parts(batch) if items is None else items[0]
+        return part, part
+
+    def _train_on_batch(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        x, y = args.get("x", 0) or NUMBER, args.get("y", 1) or NUMBER
+        self._train(atom, v.of(Tuple((self._rows(x), self._rows(y)))), node, frame)
+        return Value(Data(Partial("mean"), nested=True))
+
+    def _infer(self, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: Frame) -> Value:
+        items = self.run.sequence_items(x)
+        given = items[0] if items else x
+        return self.run.calls.call(v.of(atom), Arguments([given], {"training": v.constant(False)}), node, frame)
+
+    def _predict(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        x = args.get("x", 0) or NUMBER
+        leaves = list(self.run.objects.leaves(x))
+        if any(not d.is_replicated for d in leaves):
+            return self._infer(atom, x, node, frame)
+        self._infer(atom, self.run.whole(Value(Data(nested=True))), node, frame)
+        return Value(Data(REPLICATED, nested=True))
+
+    def _evaluate(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        self._infer(atom, self.run.whole(Value(Data(nested=True))), node, frame)
+        return Value(Data(REPLICATED, nested=True))
+
+    def _minimize(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        loss = args.get("loss", 0) or NUMBER
+        if any(isinstance(a, (Function, Bound, Curried)) for a in loss):
+            loss = self.run.calls.call(loss, Arguments(), node, frame)
+        self.run.differentiate(node, loss)
+        return NUMBER
+
+    def _scaled(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        return args.positional[0] if args.positional else NUMBER
+
+    def _own_gradients(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        tape = tensorflow.method(self.run, Made(tensorflow.TAPE, Site(node, ())), "gradient", args, node)
+        return tape if tape is not None else NUMBER
+
+    def _train_step(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`super().train_step(data)`"""
+        if isinstance(atom, Instance) and args.positional:
+            x, y = self._inputs(args.positional[0])
+            predicted = self.call_instance(atom, Arguments([x], {"training": v.constant(True)}), node, frame)
+            loss = self.run.heap.load(atom, ("compiled", "loss"))
+            given = Arguments([y, predicted])
+            result = self._applied(atom, loss, given, node, frame) if loss is not NOTHING else NUMBER
+            self.run.fit(atom, node, predicted, result, frozenset())
+        return Value(Data(Partial("mean"), nested=True))
+
+    # -- metrics -------------------------------------------------------------------------------------------------
+
+    def _update_metric(self, atom: Made | Instance, args: Arguments) -> None:
+        for data in (d for x in args.positional for d in self.run.objects.leaves(x)):
+            self.run.heap.store(atom, "fed", Value(replace(data, constant=NOT_CONSTANT)))
+
+    def _update_state(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        self._update_metric(atom, args)
+        return NUMBER
+
+    def _metric_result(self, atom: Made | Instance) -> Value:
+        fed = self.run.heap.load(atom, "fed")
+        apart = next((d for d in self.run.objects.leaves(fed) if not d.is_replicated), None)
+        if apart is None:
+            return NUMBER
+        lost = isinstance(apart.placement, (Unknown, type(LOCAL)))
+        return Value(Data(apart.placement if lost else Partial("mean"), rank=0, nested=True, needs=apart.needs))
+
+    def _result(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        return self._metric_result(atom)
+
+    # -- attributes ----------------------------------------------------------------------------------------------
+
+    def attribute(self, atom: v.Atom, name: str) -> Value:
+        if isinstance(atom, Made) and atom.path == tensorflow.VARIABLE and name in ("shape", "dtype", "name", "value"):
+            return NUMBER if name != "value" else v.of(v.Method(v.of(atom), name))
+        if name in _WEIGHTS and self._is(atom, lambda p: p.startswith(_BASES) or p.startswith("tensorflow_")):
+            return Value(Data(nested=True))
+        if name == "losses" and self._is(atom, lambda p: p.startswith(_BASES)):
+            return v.mapped(self._added(atom), lambda d: replace(d, nested=True))
+        if name == "optimizer":
+            known = self.run.heap.load(atom, ("compiled", "optimizer"))
+            return known if known.objects else v.of(Made("keras.optimizers.Optimizer", _ANY))
+        if name == "num_replicas_in_sync":
+            return v.constant(1)
+        if name in ("metrics_names", "name", "dtype", "input_shape", "output_shape", "units", "iterations"):
+            return NUMBER
+        if name in ("layers", "metrics"):
+            return NUMBER
+        if name in ("output", "input", "outputs", "inputs"):
+            known = self.run.heap.load(atom, "outputs")
+            return known if known is not NOTHING and name.startswith("out") else Value(Data(Sharded(0), symbolic=True))
+        if name == "loss":
+            return self.run.heap.load(atom, ("compiled", "loss"))
+        return v.of(v.Method(v.of(atom), name))
+
+
+_EVERY_MODEL = Made("keras.Model", Site(cst.Pass(), ()))
+_ANY = Site(cst.Pass(), ())
+_METHODS: dict[str, Callable[[Keras, Made | Instance, Arguments, cst.CSTNode, Frame], Value]] = {
+    "__init__": Keras._init,
+    "add": Keras._add,
+    "add_loss": Keras._add_loss,
+    "add_weight": Keras._add_weight,
+    "add_variable": Keras._add_weight,
+    "compile": Keras._compile,
+    "compiled_loss": Keras._losses,
+    "compute_loss": Keras._compute_loss,
+    "fit": Keras._fit,
+    "train_on_batch": Keras._train_on_batch,
+    "train_step": Keras._train_step,
+    "predict": Keras._predict,
+    "predict_on_batch": Keras._predict,
+    "evaluate": Keras._evaluate,
+    "test_on_batch": Keras._evaluate,
+    "minimize": Keras._minimize,
+    "get_gradients": Keras._own_gradients,
+    "update_state": Keras._update_state,
+    "result": Keras._result,
+    **dict.fromkeys(_SCALING, Keras._scaled),
+}
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _input(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return Value(Data(Sharded(0), symbolic=True))
+
+
+FUNCTIONS: dict[str, Handler] = {
+    **dict.fromkeys(_SYMBOLIC, _input),
+    **{f"keras.layers.{name.lower()}": partial(_merge, path=f"keras.layers.{name}") for name in _MERGING},
+}

@@ -1,0 +1,86 @@
+"""The calls of lockstep, Horovod and the like: scripts that are ported already, or in parts, are read too."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Sharded
+from migrator.analysis.values import NUMBER, Data, Made, Repair, Site, Value
+from migrator.facts import vocabulary
+from migrator.facts.vocabulary import Role
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+# What `lockstep.size()` is known by.
+SIZE = "the number of workers"
+WHOLE_BATCH = "lockstep.whole_batch"
+
+
+def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | None:
+    """What a call of a library for many processes gives; None for other calls."""
+    first = args.positional[0] if args.positional else NUMBER
+    if path == WHOLE_BATCH:
+        made = Made(WHOLE_BATCH, Site(node, ()))
+        run.heap.store(made, "loss", first)
+        return v.of(made)
+    if path.endswith(".all_gather") and vocabulary.toolkit_of(path) is not None:
+        return _put_together(first, node, whole=True)
+    found = vocabulary.meaning(path)
+    if found is None:
+        return None
+    role = found[1]
+    if role is Role.REDUCE:
+        return _put_together(first, node, whole=False)
+    if role is Role.SHARD:
+        return _shares(run, path, args)
+    if role is Role.RANK:
+        return Value(Data(LOCAL))
+    if role is Role.SIZE:
+        return v.constant(SIZE)
+    if role is Role.LOCAL_BATCH:
+        return Value(Data(ROWS, rank=0))
+    if role in (Role.OPTIMIZER, Role.TAPE, Role.BROADCAST, Role.CALLBACKS):
+        return first
+    return NUMBER
+
+
+def named(variable: object) -> Value:
+    """What launchers tell by a variable of the environment: which worker this is, or how many there are."""
+    role = vocabulary.named_role(variable) if isinstance(variable, str) else None
+    return v.constant(SIZE) if role is Role.SIZE else Value(Data(LOCAL)) if role is Role.RANK else NUMBER
+
+
+def environment(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`os.environ.get(…)`"""
+    return named(args.positional[0].constant) if args.positional else NUMBER
+
+
+def _put_together(value: Value, node: cst.CSTNode, *, whole: bool) -> Value:
+    """What the script puts together by itself; with it goes a repair of which nothing is left to do."""
+    done = frozenset((Repair(node, frozenset(), "", form="done"),))
+
+    def put(data: Data) -> Data:
+        return replace(data, placement=REPLICATED, whole=whole, constant=NOT_CONSTANT, needs=data.needs | done)
+
+    return v.mapped(value, put)
+
+
+def _shares(run: Run, path: str, args: Arguments) -> Value:
+    first = args.positional[0] if args.positional else NUMBER
+    if path.endswith("shard_and_rebatch_dataset"):
+        return v.of(v.Tuple((run.libraries.datasets.cut(first), NUMBER)))
+    if path.endswith("shard_batches"):
+        return run.libraries.datasets.cut(first)
+    parts = [
+        v.mapped(x, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False))
+        for x in args.positional
+    ]
+    return parts[0] if len(parts) == 1 else v.of(v.Tuple(tuple(parts)))

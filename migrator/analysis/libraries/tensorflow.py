@@ -1,0 +1,261 @@
+"""TensorFlow's tapes, variables, and the functions that call functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Callable
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import REPLICATED, Either, Partial, Placement, Scaled, Sharded, Unknown
+from migrator.analysis.values import NUMBER, Container, Data, Made, Site, Tuple, Value
+from migrator.facts import api
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+Handler = Callable[["Run", Arguments, cst.CSTNode, Frame], Value]
+
+TAPE = "tensorflow.GradientTape"
+VARIABLE = "tensorflow.Variable"
+STRATEGY = "tensorflow.distribute.Strategy"
+GRADIENT_METHODS = frozenset({"gradient", "get_gradients", "compute_gradients"})
+_ASSIGNMENTS = frozenset({"assign", "assign_add", "assign_sub", "scatter_update", "scatter_nd_update", "scatter_add",
+                          "scatter_sub"})  # fmt: skip
+
+
+def _function(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.function(f)`, and `tf.function(jit_compile=…)` that is given it later."""
+    return args.positional[0] if args.positional else args.get("func") or v.of(v.External("python.identity"))
+
+
+def _made(path: str) -> Handler:
+    def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        made = Made(path, Site(node, frame.context))
+        return v.of(made)
+
+    return handler
+
+
+def _variable(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Made(VARIABLE, Site(node, frame.context))
+    value = args.get("initial_value", 0)
+    content = NUMBER
+    if value is not None and not any(isinstance(a, (v.Function, v.Bound)) for a in value):
+        # A weight starts alike on all workers; what the script puts there later may not be.
+        content = v.mapped(Value(value.data), lambda d: replace(d, constant=NOT_CONSTANT)) if value.data else NUMBER
+    run.heap.store(made, "content", content)
+    return v.of(made)
+
+
+def _cond(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    condition, yes, no = args.get("pred", 0), args.get("true_fn", 1), args.get("false_fn", 2)
+    if condition is not None:
+        run.decide(args.node("pred", 0) or node, condition)
+    results = [run.calls.call(f, Arguments(), node, frame) for f in (yes, no) if f is not None]
+    return v.join_all(results)
+
+
+def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    condition, body, state = args.get("cond", 0), args.get("body", 1), args.get("loop_vars", 2)
+    if condition is None or body is None or state is None:
+        return v.unseen("what this loop does is not seen")
+    with _Blocked(run, "it stands in a tf.while_loop"):
+        for _ in range(4):
+            items = run.sequence_items(state) or [state]
+            run.decide(node, run.calls.call(condition, Arguments(items), node, frame))
+            after = run.calls.call(body, Arguments(items), node, frame)
+            joined = (
+                v.join(state, _as_tuple(run, after)) if run.sequence_items(state) is not None else v.join(state, after)
+            )
+            if joined == state:
+                break
+            state = joined
+    return state
+
+
+def _as_tuple(run: Run, value: Value) -> Value:
+    items = run.sequence_items(value)
+    return v.of(Tuple(tuple(items))) if items is not None else value
+
+
+def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.map_fn(f, x)`: f of each row, if f makes nothing else of it."""
+    function, elements = args.get("fn", 0), args.get("elems", 1)
+    if function is None or elements is None:
+        return v.unseen("what is mapped here is not seen")
+    one = v.mapped(elements, lambda d: replace(d, placement=REPLICATED, constant=NOT_CONSTANT, rank=None))
+    with _Blocked(run, "it stands in a tf.map_fn"):
+        result = run.calls.call(function, Arguments([one]), node, frame)
+    data = list(run.objects.leaves(elements))
+    leaf = data[0] if data else Data()
+    mixed = any(d.placement != leaf.placement for d in data)
+    placement: Placement = Unknown("its rows stand in different ways") if mixed else leaf.placement
+    needs = frozenset(r for d in data for r in d.needs)
+
+    def stacked(d: Data) -> Data:
+        if not d.is_replicated or d.needs:
+            return Data(Unknown("what is done for each row looks at others"), needs=needs | d.needs)
+        return replace(d, placement=placement, whole=leaf.whole, constant=NOT_CONSTANT, rank=None, needs=needs)
+
+    return v.mapped(result, stacked)
+
+
+def _runs(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.py_function(f, [x], …)`"""
+    function, given = args.get("func", 0), args.get("inp", 1)
+    items = run.sequence_items(given) if given is not None else []
+    if function is None or items is None:
+        return v.unseen("what this function is given is not seen")
+    with _Blocked(run, "it stands in a tf.py_function"):
+        return run.calls.call(function, Arguments(list(items)), node, frame)
+
+
+class _Blocked:
+    """While code runs into which nothing can be written."""
+
+    def __init__(self, run: Run, why: str) -> None:
+        self.run, self.why, self.before = run, why, ""
+
+    def __enter__(self) -> None:
+        self.before = self.run.placing.blocked
+        self.run.placing.blocked = self.before or self.why
+
+    def __exit__(self, *_: object) -> None:
+        self.run.placing.blocked = self.before
+
+
+def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.nest.map_structure(f, x)`"""
+    if len(args.positional) < 2:
+        return v.unseen("what is mapped here is not seen")
+    parts = [x if x.data is not None and not x.objects else run.parts(x) for x in args.positional[1:]]
+    return run.calls.call(args.positional[0], Arguments(parts), node, frame)
+
+
+FUNCTIONS: dict[str, Handler] = {
+    "tensorflow.function": _function,
+    "tensorflow.custom_gradient": _function,
+    "tensorflow.recompute_grad": _function,
+    "tensorflow.autograph.experimental.do_not_convert": _function,
+    "tensorflow.autograph.to_graph": _function,
+    "tensorflow.GradientTape": _made(TAPE),
+    "tensorflow.distribute.OneDeviceStrategy": _made(STRATEGY),
+    "tensorflow.distribute.get_strategy": _made(STRATEGY),
+    "tensorflow.distribute.MirroredStrategy": _made(STRATEGY),
+    "tensorflow.Variable": _variable,
+    "keras.Variable": _variable,
+    "keras.backend.variable": _variable,
+    "tensorflow.cond": _cond,
+    "tensorflow.while_loop": _while,
+    "tensorflow.map_fn": _mapped,
+    "tensorflow.vectorized_map": _mapped,
+    "tensorflow.py_function": _runs,
+    "tensorflow.numpy_function": _runs,
+    "tensorflow.nest.map_structure": _nested,
+    "tensorflow.print": lambda run, args, node, frame: NUMBER,
+    "tensorflow.ensure_shape": lambda run, args, node, frame: args.positional[0] if args.positional else NUMBER,
+}
+
+
+def _strategy_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Value | None:
+    """A strategy on one device gives back what it is given."""
+    first = args.positional[0] if args.positional else NUMBER
+    frame = run.frames[run.tree.module_of(node)]
+    if name in api.RUNS_STEP:
+        given = args.get("args", 1)
+        items = run.sequence_items(given) if given is not None else []
+        handed = Arguments(list(items)) if items is not None else Arguments(rest=run.parts(given or NUMBER))
+        return run.calls.call(first, handed, node, frame)
+    if name in api.DISTRIBUTES_FROM_FUNCTION:
+        return run.calls.call(first, Arguments([NUMBER]), node, frame)
+    if name in api.DISTRIBUTES_DATASET:
+        return first
+    if name in ("reduce", "gather"):
+        return args.get("value", 1) or NUMBER
+    return None
+
+
+def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) -> Value | None:
+    """The methods of tapes and variables; None for others."""
+    if atom.path == STRATEGY:
+        return _strategy_method(run, name, args, node)
+    if atom.path == TAPE:
+        return _tape_method(run, name, args, node)
+    if atom.path != VARIABLE:
+        return None
+    content = run.heap.load(atom, "content")
+    if name in _ASSIGNMENTS:
+        value = args.get("value", 0) if not name.startswith("scatter") else args.get("updates", 1)
+        if value is not None and value.data is not None:
+            run.heap.store(atom, "content", Value(replace(value.data, constant=NOT_CONSTANT, needs=frozenset())))
+        return v.of(atom)
+    if name in ("read_value", "value", "numpy"):
+        return content
+    return None
+
+
+def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Value:
+    if name in GRADIENT_METHODS:
+        loss, sources = args.get("target", 0), args.get("sources", 1)
+        if loss is None or sources is None:
+            return v.unseen("what is differentiated here is not seen")
+        run.differentiate(node, loss)
+        return _gradients(run, loss, sources)
+    if name in ("jacobian", "batch_jacobian"):
+        data = [d for x in args.positional for d in run.objects.leaves(x)]
+        if name == "batch_jacobian" and data:
+            return Value(replace(data[0], rank=None))
+        return v.unseen("what becomes of a Jacobian on parts of the batch is not known")
+    return NUMBER
+
+
+def _gradients(run: Run, loss: Value, sources: Value) -> Value:
+    """Gradients of weights are what all workers have, once they are reduced; those of a batch stand as it does, if the
+    samples' losses are summed."""
+    leaves = list(run.objects.leaves(loss))
+    placement = _of_loss(leaves)
+    needs = frozenset(r for d in leaves for r in d.needs)
+
+    def gradient(data: Data) -> Data:
+        if isinstance(data.placement, Sharded):
+            kept = placement in (Partial("sum"),) or all(isinstance(d.placement, Sharded) for d in leaves)
+            if kept:
+                return Data(data.placement, rank=data.rank, nested=data.nested, needs=needs | data.needs)
+            lost = Unknown("these gradients of samples are of a loss that is no sum over them")
+            return Data(lost, needs=needs)
+        if data.whole and all(d.is_replicated for d in leaves):
+            return replace(data, constant=NOT_CONSTANT, needs=data.needs | needs)
+        # Of weights, they are put together where they are computed.
+        return Data(placement if isinstance(placement, Unknown) else REPLICATED, nested=data.nested, needs=needs)
+
+    items = run.sequence_items(sources)
+    if items is not None:
+        return v.of(Tuple(tuple(_gradients(run, loss, item) for item in items)))
+    if sources.data is not None:
+        return Value(gradient(sources.data))
+    if any(isinstance(a, Container) for a in sources):
+        inner = run.parts(sources)
+        return Value(replace(gradient(inner.data), nested=True)) if inner.data is not None else NUMBER
+    return Value(gradient(Data(nested=False)))
+
+
+def _of_loss(leaves: list[Data]) -> Placement:
+    """How the gradients of weights add up."""
+    kinds: set[Placement] = set()
+    for data in leaves:
+        options = data.placement.options if isinstance(data.placement, Either) else (data.placement,)
+        for placement in options:
+            if isinstance(placement, (Sharded, Scaled)):
+                kinds.add(Partial("sum"))  # the tape sums up what is no number
+            elif isinstance(placement, (Partial, Unknown)):
+                kinds.add(placement)
+            else:
+                kinds.add(Partial("mean"))
+    if len(kinds) == 1:
+        return kinds.pop()
+    return Partial("mean") if not kinds else Unknown("some of these losses are means over the batch, others sums")

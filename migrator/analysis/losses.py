@@ -1,0 +1,239 @@
+"""How a loss adds up over the workers, and what has to be put together for that: read off an abstract run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.placement import Either, Partial, Replicated, Scaled, Sharded, Unknown
+from migrator.analysis.run import Plan, Run, TooMuch
+from migrator.analysis.values import Data, Instance, Repair, Value
+from migrator.facts.modules import Script
+from migrator.facts.syntax import part_at
+from migrator.facts.tree import Tree, semantic_children
+
+MEAN, SUM, NONE = "mean", "sum", ""
+# Functions whose arguments are put together, from the inside outwards: so many rounds at most.
+_MOST_ROUNDS = 5
+_DEEPEST_SOURCE = 12
+_DEEPEST = 6_000  # Python's own calls, of which each call of the program takes some dozen
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How gradients of a loss are put together: by their "mean" or "sum", given the repairs; or why by neither."""
+
+    reduction: str
+    repairs: frozenset[Repair] = frozenset()
+    why: str = ""
+    node: cst.CSTNode | None = None
+    is_agreed: bool = False  # the same on all workers, once it is repaired
+
+
+NOT_RUN = Verdict(NONE, why="nothing in the program is seen to run this")
+
+
+class Losses:
+    """`readers`, `rows`, `sizes`: see Run. `entries`: functions that are of interest even if nobody calls them."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        scripts: Sequence[Script],
+        readers: Collection[cst.CSTNode],
+        rows: Collection[cst.CSTNode],
+        sizes: Collection[cst.CSTNode],
+        entries: Iterable[cst.FunctionDef],
+    ) -> None:
+        self.tree = tree
+        self._entries = list(dict.fromkeys(entries))
+        self._plan = Plan()
+        self.too_much = False
+        for _ in range(_MOST_ROUNDS):
+            self._run = Run(tree, scripts, readers=readers, rows=rows, sizes=sizes, plan=self._plan)
+            limit = sys.getrecursionlimit()
+            sys.setrecursionlimit(max(limit, _DEEPEST))
+            try:
+                self._run.run(self._entries)
+            except (TooMuch, RecursionError):
+                self.too_much = True
+                return
+            finally:
+                sys.setrecursionlimit(limit)
+            if not self._improve():
+                return
+
+    # -- questions -----------------------------------------------------------------------------------------------
+
+    def of(self, call: cst.CSTNode) -> Verdict:
+        """The loss of which the call takes gradients, or which it minimises."""
+        if self.too_much:
+            return Verdict(NONE, why="the program is too large to be followed")
+        value = self._run.losses.get(call)
+        return self._verdict(value, call) if value is not None else NOT_RUN
+
+    def of_fit(self, call: cst.CSTNode) -> Verdict:
+        """The loss that Keras's `fit` makes of what the model is compiled with."""
+        if self.too_much:
+            return Verdict(NONE, why="the program is too large to be followed")
+        fits = self._run.fits.get(call, ())
+        return self._verdict(v.join_all(loss for _, _, loss in fits), call) if fits else NOT_RUN
+
+    def of_forward(self, call: cst.CSTNode) -> Verdict:
+        """What the model predicts in training: "mean" where each sample is by itself, given the repairs."""
+        fits = self._run.fits.get(call, ())
+        if self.too_much or not fits:
+            return NOT_RUN
+        leaves = [d for _, predicted, _ in fits for d in self._run.objects.leaves(predicted)]
+        lost = next((k for d in leaves for k in _kinds(d) if isinstance(k, Unknown)), None)
+        if lost is None and any(d.whole for d in leaves):
+            lost = Unknown("the model gives all rows of a batch, where Keras takes those of a worker")
+        if lost is not None:
+            return Verdict(NONE, why=lost.why, node=call)
+        return self._repairable(MEAN, frozenset(r for d in leaves for r in d.needs))
+
+    def is_own(self, call: cst.CSTNode) -> bool:
+        """Whether the model that is fitted computes its loss by itself."""
+        return any(isinstance(m, Instance) and self._run.method(m, "compute_loss") for m, _, _ in self._run.fits[call])
+
+    @property
+    def whole_compiles(self) -> set[cst.CSTNode]:
+        """The calls of `compile` of which the loss has to be given the whole batch."""
+        return self._plan.losses
+
+    def of_added(self, call: cst.CSTNode) -> Verdict:
+        """What the call of `add_loss` adds."""
+        value = self._run.added_losses.get(call) if not self.too_much else None
+        return self._verdict(value, call) if value is not None else NOT_RUN
+
+    def of_number(self, node: cst.CSTNode) -> Verdict:
+        """A number that the script decides by or tells."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        if value is None:
+            return NOT_RUN
+        if all(isinstance(d.placement, Sharded) for d in self._run.objects.leaves(value)):
+            return Verdict(NONE, why="it is a number for each sample", node=node)
+        return self._verdict(value, node)
+
+    # -- verdicts ------------------------------------------------------------------------------------------------
+
+    def _verdict(self, value: Value, node: cst.CSTNode) -> Verdict:
+        leaves = list(self._run.objects.leaves(value))
+        kinds = {kind for data in leaves for kind in _kinds(data)}
+        lost = next((k for k in kinds if isinstance(k, Unknown)), None)
+        if lost is not None:
+            return Verdict(NONE, why=lost.why, node=node)
+        if len(kinds - {_SAME}) > 1 or (kinds - {_SAME} == {SUM} and _SAME in kinds):
+            return Verdict(NONE, why="some of it is a mean over the batch, some a sum", node=node)
+        verdict = self._repairable(SUM if SUM in kinds else MEAN, frozenset(r for d in leaves for r in d.needs))
+        return replace(verdict, is_agreed=kinds == {_SAME} and bool(verdict.reduction))
+
+    def _repairable(self, reduction: str, repairs: frozenset[Repair]) -> Verdict:
+        for repair in repairs:
+            obstacle = self._obstacle(repair)
+            if obstacle:
+                return Verdict(NONE, why=f"{repair.why}; {obstacle}" if repair.why else obstacle, node=repair.node)
+        return Verdict(reduction, repairs)
+
+    def _obstacle(self, repair: Repair) -> str:
+        """Why the repair cannot be written down; empty where it can."""
+        if repair.blocked:
+            return repair.blocked
+        if len([r for r in self._run.repairs[repair.node] if r.form == repair.form]) > 1:
+            return "it gets other parts of a batch on other ways"
+        harmless = all(operand.how == "mean" for operand in repair.operands)
+        plain = self._run.plain_calls if repair.form == "call" else self._run.plain
+        if any(operand.node is repair.node for operand in repair.operands):
+            plain = self._run.plain_sources
+        if repair.node in plain and not harmless:
+            return "it also runs on whole batches, as in an evaluation"
+        return ""
+
+    # -- where to put together ------------------------------------------------------------------------------------
+
+    def _improve(self) -> bool:
+        """Plans to put rows together further out: around the arguments of a function that gathers, where what stands
+        inside of it cannot be repaired, or only in several places; where the rows come from; and what Keras applies.
+        """
+        functions, expressions = set(), set()
+        for repair in self._needed():
+            obstacle = self._obstacle(repair)
+            function = self._function_of(repair.node)
+            fixed = function is None or function in self._run.forward or function in self._run.hidden
+            if not fixed and function is not None and function not in self._plan.functions:
+                if obstacle or any(o.how == "gather" for o in repair.operands):
+                    functions.add(function)
+            elif obstacle:
+                expressions |= self._sources(repair)
+        losses = self._run.wanting - self._plan.losses
+        if not functions:
+            expressions -= self._plan.expressions
+            self._plan.expressions |= expressions
+        self._plan.functions |= functions
+        self._plan.losses |= losses
+        return bool(functions or expressions or losses)
+
+    def _sources(self, repair: Repair) -> set[cst.CSTNode]:
+        """The expressions of which what the repair needs whole is made, where they are the rows of a batch as such."""
+        found: set[cst.CSTNode] = set()
+        for node in self._run.lost_at.get(repair.node, ()):
+            found |= self._rows_behind(node, 0)
+        return found
+
+    def _rows_behind(self, node: cst.CSTNode, depth: int) -> set[cst.CSTNode]:
+        value = self._run.seen.get(node)
+        data = value.data if value is not None else None
+        if data is None or depth > _DEEPEST_SOURCE:
+            return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
+        if data.is_replicated:
+            return set()
+        if data.placement == Sharded(0) and not data.symbolic:
+            return {node}
+        if isinstance(node, cst.Name):
+            scope = self.tree.scope_of(node).lookup(node.value)
+            bindings = scope.bindings[node.value] if scope is not None else []
+            parts = [part_at(b.value, b.path) for b in bindings if b.kind == "assign" and b.value is not None]
+            values = [part for part in parts if part is not None]
+            if len(values) == len(bindings) == 1 and self.tree.function_of(values[0]) is self.tree.function_of(node):
+                return self._rows_behind(values[0], depth + 1)
+            return set()
+        return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
+
+    def _needed(self) -> set[Repair]:
+        values = [*self._run.losses.values(), *self._run.added_losses.values()]
+        values += [
+            value for fits in self._run.fits.values() for _, predicted, loss in fits for value in (predicted, loss)
+        ]
+        return {r for value in values for d in self._run.objects.leaves(value) for r in d.needs}
+
+    def _function_of(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        child = node
+        for owner in self.tree.ancestors(node):
+            if isinstance(owner, (cst.FunctionDef, cst.Lambda)) and child is owner.body:
+                return owner
+            child = owner
+        return None
+
+
+_SAME = "same"  # on all workers: as good as a mean
+
+
+def _kinds(data: Data) -> Iterable[object]:
+    options = data.placement.options if isinstance(data.placement, Either) else (data.placement,)
+    for placement in options:
+        if isinstance(placement, Partial):
+            yield placement.reduction
+        elif isinstance(placement, Sharded):
+            yield SUM  # a tape sums up what is no number
+        elif isinstance(placement, Replicated):
+            yield _SAME
+        elif isinstance(placement, Scaled):
+            yield Unknown("it is divided or multiplied by the size of the batch once too often")
+        elif isinstance(placement, Unknown):
+            yield placement
+        else:
+            yield Unknown("each worker has a value of its own")

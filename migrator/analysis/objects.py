@@ -1,0 +1,454 @@
+"""What objects of the program hold and can do: attributes, items, elements; classes with their bases and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame, Names
+from migrator.analysis.libraries import runtime
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import LOCAL, Unknown
+from migrator.analysis.values import (
+    NOTHING,
+    NUMBER,
+    Atom,
+    Bound,
+    Class,
+    Container,
+    External,
+    File,
+    Function,
+    Instance,
+    Made,
+    Method,
+    Site,
+    Super,
+    Tuple,
+    Value,
+)
+from migrator.facts import api
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_DEEPEST_PARTS = 4
+_DECORATED = ("property", "static", "class")
+
+
+@dataclass(eq=False)
+class _Definition:
+    cls: Class
+    bases: list[Value]
+    names: Names
+
+
+class Objects:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._definitions: dict[cst.ClassDef, _Definition] = {}
+
+    # -- classes -------------------------------------------------------------------------------------------------
+
+    def define_class(self, cls: Class, bases: Sequence[Value], frame: Frame) -> None:
+        known = self._definitions.get(cls.node)
+        names = frame.names or {}
+        if known is not None:
+            names = {**{k: x for k, x in known.names.items() if k not in names}, **names}
+        self._definitions[cls.node] = _Definition(cls, list(bases), names)
+
+    def class_at(self, node: cst.ClassDef) -> Class | None:
+        known = self._definitions.get(node)
+        return known.cls if known is not None else None
+
+    def lineage(self, cls: Class) -> list[Class]:
+        """The class and its bases as far as the program defines them, in the order in which they are asked."""
+        found: list[Class] = []
+        queue = [cls]
+        while queue:
+            current = queue.pop(0)
+            if current not in found:
+                found.append(current)
+                queue.extend(b for base in self._bases(current) for b in base if isinstance(b, Class))
+        return found
+
+    def _bases(self, cls: Class) -> list[Value]:
+        known = self._definitions.get(cls.node)
+        return known.bases if known is not None else []
+
+    def external_bases(self, cls: Class) -> list[str]:
+        """The classes of other libraries that it comes from, by their dotted names."""
+        return [
+            base.path
+            for ancestor in self.lineage(cls)
+            for value in self._bases(ancestor)
+            for base in value
+            if isinstance(base, (External, Made))
+        ]
+
+    def _of_class(self, classes: Sequence[Class], name: str) -> Value | None:
+        for cls in classes:
+            known = self._definitions.get(cls.node)
+            if known is not None and name in known.names:
+                return known.names[name]
+        return None
+
+    def method(self, instance: Instance, name: str) -> Value | None:
+        """The method of that name which the program defines, bound to the object."""
+        found = self._of_class(self.lineage(instance.cls), name)
+        return self._bound(found, v.of(instance)) if found is not None else None
+
+    def _bound(self, found: Value, receiver: Value) -> Value:
+        decorated = _decorated(found)
+        if decorated is not None:
+            kind, inner = decorated
+            return inner if kind == "static" else self._bound(inner, receiver)
+        objects = frozenset(Bound(o, receiver) if isinstance(o, Function) else o for o in found.objects)
+        return Value(found.data, objects)
+
+    def fill_fields(self, instance: Instance, args: Arguments) -> None:
+        """A dataclass or NamedTuple, whose fields are what it is called with."""
+        fields = [name for cls in reversed(self.lineage(instance.cls)) for name in _fields(cls.node)]
+        for name, value in (*zip(fields, args.positional), *args.keywords.items()):
+            self.run.heap.store(instance, name, value)
+        if args.rest is not NOTHING:
+            for name in fields:
+                self.run.heap.store(instance, name, args.rest)
+
+    # -- attributes ----------------------------------------------------------------------------------------------
+
+    def attribute(self, owner: Value, name: str, node: cst.CSTNode) -> Value:
+        found = NOTHING
+        for atom in owner:
+            found = v.join(found, self._attribute(atom, name, node))
+        if owner.data is not None and not (owner.data.constant is None and owner.objects):
+            found = v.join(found, self.run.placing.attribute(owner.data, name, node))
+        return found
+
+    def _attribute(self, atom: Atom, name: str, node: cst.CSTNode) -> Value:
+        if isinstance(atom, External):
+            return v.of(External(api.canonical(f"{atom.path}.{name}")))
+        if isinstance(atom, File):
+            return self.run.imports.member(atom.module, name)
+        if isinstance(atom, Instance):
+            return self._instance_attribute(atom, name, node)
+        if isinstance(atom, Class):
+            found = self._of_class(self.lineage(atom), name)
+            if found is None:
+                return v.of(Method(v.of(atom), name))
+            decorated = _decorated(found)
+            if decorated is None:
+                return found
+            return self._bound(decorated[1], v.of(atom)) if decorated[0] == "class" else decorated[1]
+        if isinstance(atom, Super):
+            return self._super_attribute(atom, name)
+        if isinstance(atom, Container) and atom.kind == "record":
+            return self.run.heap.load(atom, name)
+        if isinstance(atom, Tuple) and not self._is_called(node):
+            return v.join_all(atom.items)  # of a named tuple
+        if isinstance(atom, Made):
+            known = self.run.heap.load(atom, name)
+            return known if known is not NOTHING else self.run.libraries.attribute(atom, name)
+        return v.of(Method(v.of(atom), name))
+
+    def _is_called(self, node: cst.CSTNode) -> bool:
+        parent = self.run.tree.parent.get(node)
+        return isinstance(parent, cst.Call) and parent.func is node
+
+    def _instance_attribute(self, atom: Instance, name: str, node: cst.CSTNode) -> Value:
+        held = self.run.heap.load(atom, name)
+        found = self._of_class(self.lineage(atom.cls), name)
+        if found is not None:
+            decorated = _decorated(found)
+            if decorated is not None and decorated[0] == "property":
+                frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
+                found = self.run.calls.call(self._bound(found, v.of(atom)), Arguments(), node, frame)
+            else:
+                found = self._bound(found, v.of(atom))
+            return v.join(held, found)
+        if held is not NOTHING:
+            return held
+        getter = self.method(atom, "__getattr__")
+        if getter is not None:
+            frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
+            return self.run.calls.call(getter, Arguments([v.constant(name)]), node, frame)
+        return self.run.libraries.attribute(atom, name)
+
+    def _super_attribute(self, atom: Super, name: str) -> Value:
+        found = NOTHING
+        for receiver in atom.receiver:
+            if isinstance(receiver, Instance):
+                order = self.lineage(receiver.cls)
+                behind = order[order.index(atom.cls) + 1 :] if atom.cls in order else self.lineage(atom.cls)[1:]
+                inherited = self._of_class(behind, name)
+                if inherited is not None:
+                    found = v.join(found, self._bound(inherited, v.of(receiver)))
+                    continue
+            found = v.join(found, v.of(Method(v.of(receiver), name)))
+        return found if found is not NOTHING else v.of(Method(atom.receiver, name))
+
+    def store_attribute(self, owner: Value, name: str, value: Value) -> None:
+        for atom in owner:
+            if isinstance(atom, (Instance, Made)) or (isinstance(atom, Container) and atom.kind == "record"):
+                self.run.heap.store(atom, name, value)
+            elif isinstance(atom, Class) and atom.node in self._definitions:
+                names = self._definitions[atom.node].names
+                joined = v.join(names.get(name, NOTHING), value)
+                self.run.heap.version += names.get(name) != joined
+                names[name] = joined
+            elif isinstance(atom, File):
+                frame = self.run.frames.get(atom.module)
+                if frame is not None and frame.names is not None:
+                    self.run.assign(name, v.join(frame.names.get(name, NOTHING), value), frame)
+
+    # -- items ---------------------------------------------------------------------------------------------------
+
+    def item(self, owner: Value, index: Value, node: cst.Subscript) -> Value:
+        if index.data is not None and index.data.placement == LOCAL:
+            return self.run.batch()  # a cut by hand: what is picked by the rank is this worker's part
+        found = NOTHING
+        for atom in owner:
+            found = v.join(found, self._item(atom, index, node))
+        if owner.data is not None and not (owner.data.constant is None and owner.objects):
+            found = v.join(found, self.run.placing.item(owner.data, index, node))
+        return found
+
+    def _item(self, atom: Atom, index: Value, node: cst.Subscript) -> Value:
+        key = index.constant
+        if isinstance(atom, Tuple):
+            if isinstance(key, int) and -len(atom.items) <= key < len(atom.items):
+                return atom.items[key]
+            bounds = _bounds(index)
+            return v.of(Tuple(atom.items[bounds])) if bounds is not None else v.join_all(atom.items)
+        if isinstance(atom, Container):
+            if _bounds(index) is not None or (index.data is not None and self.run.placing.is_slice(index)):
+                return v.of(atom)
+            return self._container_item(atom, key)
+        if isinstance(atom, Instance):
+            getter = self.method(atom, "__getitem__")
+            if getter is not None:
+                frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
+                return self.run.calls.call(getter, Arguments([index]), node, frame)
+        if isinstance(atom, External):
+            return runtime.named(key) if atom.path == "os.environ" else NUMBER  # `List[int]`
+        return self.run.libraries.item(atom, index, node)
+
+    def _container_item(self, atom: Container, key: object) -> Value:
+        heap = self.run.heap
+        if isinstance(key, (int, str)) and not (isinstance(key, int) and key < 0):
+            held = heap.load(atom, key)
+            if held is not NOTHING:
+                return v.join(held, heap.load(atom, None))
+        return self._all_of(atom)
+
+    def _all_of(self, atom: Container) -> Value:
+        heap = self.run.heap
+        return v.join_all([heap.load(atom, None), *(heap.load(atom, key) for key in heap.fields(atom))])
+
+    def store_item(self, owner: Value, index: Value, value: Value) -> None:
+        key = index.constant
+        for atom in owner:
+            if isinstance(atom, Container):
+                self.run.heap.store(atom, key if isinstance(key, (int, str)) else None, value)
+            elif isinstance(atom, Instance):
+                setter = self.method(atom, "__setitem__")
+                if setter is not None:
+                    frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
+                    self.run.calls.call(setter, Arguments([index, value]), atom.cls.node, frame)
+
+    # -- sequences -----------------------------------------------------------------------------------------------
+
+    def sequence_items(self, value: Value) -> list[Value] | None:
+        """The items of a tuple or list of known length."""
+        atom = value.only
+        if isinstance(atom, Tuple):
+            return list(atom.items)
+        if isinstance(atom, Container) and atom.kind == "list":
+            keys = self.run.heap.fields(atom)
+            if all(isinstance(k, int) for k in keys) and sorted(keys) == list(range(len(keys))):  # type: ignore[type-var]
+                self.run.heap.load(atom, None)
+                return [self.run.heap.load(atom, i) for i in range(len(keys))]
+        return None
+
+    def concatenated(self, operands: Sequence[Value], site: Site) -> Value:
+        items = [self.sequence_items(o) or [] for o in operands]
+        if all(isinstance(o.only, Tuple) for o in operands):
+            return v.of(Tuple(tuple(x for xs in items for x in xs)))
+        made = Container("list", site)
+        for i, item in enumerate(x for xs in items for x in xs):
+            self.run.heap.store(made, i, item)
+        return v.of(made)
+
+    def extend(self, owner: Value, added: Value) -> bool:
+        """`list += …`; False where the owner is no list."""
+        atom = owner.only
+        if not isinstance(atom, Container) or atom.kind not in ("list", "set"):
+            return False
+        self.run.heap.store(atom, None, self.parts(added))
+        return True
+
+    def update(self, owner: Value, added: Value) -> None:
+        for atom in owner:
+            if not isinstance(atom, Container):
+                continue
+            for other in added:
+                if isinstance(other, Container):
+                    for key in self.run.heap.fields(other):
+                        self.run.heap.store(atom, key, self.run.heap.load(other, key))
+            if added.data is not None:
+                self.run.heap.store(atom, None, Value(added.data))
+
+    def unpacked(self, value: Value, count: int, starred: int | None, node: cst.CSTNode) -> list[Value]:
+        """What the targets of an unpacking get."""
+        items = self.sequence_items(value)
+        if items is not None and starred is None and len(items) == count:
+            return items
+        if items is not None and starred is not None and len(items) >= count - 1:
+            tail = count - 1 - starred
+            middle = v.of(Tuple(tuple(items[starred : len(items) - tail])))
+            return [*items[:starred], middle, *items[len(items) - tail :]]
+        tuples = [o for o in value.objects if isinstance(o, Tuple) and len(o.items) == count]
+        if tuples and value.data is None and len(value.objects) == 1:
+            return list(tuples[0].items)
+        shapes = self.run.placing.unpacked(value.data, count) if value.data is not None else None
+        if shapes is not None and not value.objects:
+            return shapes
+        return [self.parts(value)] * count
+
+    def parts(self, value: Value) -> Value:
+        """What a part of the value may be, whichever it is."""
+        found = NOTHING
+        for atom in value:
+            if isinstance(atom, Tuple):
+                found = v.join(found, v.join_all(atom.items))
+            elif isinstance(atom, Container):
+                found = v.join(found, self._all_of(atom))
+            elif isinstance(atom, Instance):
+                held = [self.run.heap.load(atom, name) for name in _fields(atom.cls.node)]
+                found = v.join(found, v.join_all(held) if held else v.unseen("its parts are not seen"))
+            else:
+                found = v.join(found, self.elements(v.of(atom), atom_node(atom), atom_node(atom)))
+        if value.data is not None:
+            found = v.join(found, self.run.placing.part(value.data))
+        return found
+
+    def elements(self, value: Value, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
+        """What a loop over the value gets, one turn after the other."""
+        found = NOTHING
+        for atom in value:
+            found = v.join(found, self._elements(atom, reader, node))
+        if value.data is not None and not (value.data.constant is None and value.objects):
+            found = v.join(found, self.run.placing.elements(value.data, reader))
+        return found
+
+    def _elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
+        if isinstance(atom, Tuple):
+            return v.join_all(atom.items)
+        if isinstance(atom, Container):
+            if atom.kind == "dict":
+                return v.join_all(
+                    v.constant(k) if isinstance(k, (str, int)) else NUMBER for k in self.run.heap.fields(atom)
+                )
+            return self.run.libraries.read(self._all_of(atom), reader)
+        if isinstance(atom, Instance):
+            for name in ("__iter__", "__next__", "__getitem__"):
+                own = self.method(atom, name)
+                if own is not None:
+                    frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
+                    given = Arguments([NUMBER] if name == "__getitem__" else [])
+                    result = self.run.calls.call(own, given, reader, frame)
+                    if name == "__iter__" and result.only != atom:
+                        result = self.elements(result, reader, node)
+                    elif name == "__iter__":
+                        continue
+                    return self.run.libraries.read(result, reader)
+        return self.run.libraries.elements(atom, reader, node)
+
+    def enter(self, value: Value, node: cst.CSTNode) -> Value:
+        """What `with value as name` binds."""
+        found = NOTHING
+        for atom in value:
+            own = self.method(atom, "__enter__") if isinstance(atom, Instance) else None
+            if own is not None and isinstance(atom, Instance):
+                frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
+                found = v.join(found, self.run.calls.call(own, Arguments(), node, frame))
+                leave = self.method(atom, "__exit__")
+                if leave is not None:
+                    self.run.calls.call(leave, Arguments([v.NONE, v.NONE, v.NONE]), node, frame)
+            elif isinstance(atom, Container) and atom.kind == "iterator":  # contextlib.contextmanager
+                found = v.join(found, self._all_of(atom))
+            else:
+                found = v.join(found, v.of(atom))
+        return Value(v.join(found, Value(value.data)).data, found.objects)
+
+    def leaves(self, value: Value, depth: int = 0) -> Iterator[v.Data]:
+        """All data in the value, also in its lists and dictionaries."""
+        if value.data is not None:
+            yield value.data
+        if depth >= _DEEPEST_PARTS:
+            return
+        for atom in value:
+            if isinstance(atom, Tuple):
+                for item in atom.items:
+                    yield from self.leaves(item, depth + 1)
+            elif isinstance(atom, Container):
+                for key in (None, *self.run.heap.fields(atom)):
+                    yield from self.leaves(self.run.heap.load(atom, key), depth + 1)
+            elif isinstance(atom, Made):
+                content = self.run.heap.load(atom, "content")
+                if content is not NOTHING:
+                    yield from self.leaves(content, depth + 1)
+            elif isinstance(atom, Method):
+                yield from self._attribute_leaves(atom, depth)
+            elif isinstance(atom, Instance):
+                for key in self.run.heap.fields(atom):
+                    if isinstance(key, str):
+                        yield from self.leaves(self.run.heap.load(atom, key), depth + 2)
+
+    def _attribute_leaves(self, atom: Method, depth: int) -> Iterator[v.Data]:
+        """An attribute of which only the name is known: where its object is not alike on all workers, it is nowhere."""
+        for data in self.leaves(atom.owner, depth + 1):
+            if not data.is_replicated:
+                yield replace(data, placement=Unknown(f"what `.{atom.name}` gives is not known"))
+
+
+def atom_node(atom: Atom) -> cst.CSTNode:
+    """Some node that stands for the object."""
+    if isinstance(atom, (Instance, Made, Container)):
+        return atom.site.node
+    return atom.node if isinstance(atom, (Function, Class)) else cst.Pass()
+
+
+def _decorated(found: Value) -> tuple[str, Value] | None:
+    """What a property, static or class method is made of."""
+    atom = found.only
+    if isinstance(atom, Tuple) and len(atom.items) == 2 and atom.items[0].constant in _DECORATED:
+        return str(atom.items[0].constant), atom.items[1]
+    return None
+
+
+def _fields(node: cst.ClassDef) -> list[str]:
+    """The fields that a dataclass declares, in their order."""
+    return [
+        small.target.value
+        for statement in node.body.body
+        if isinstance(statement, cst.SimpleStatementLine)
+        for small in statement.body
+        if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name)
+    ]
+
+
+def _bounds(index: Value) -> slice | None:
+    """The slice that an index is, where its bounds are literals."""
+    constant = index.constant
+    if constant is NOT_CONSTANT or not isinstance(constant, v.Slice):
+        return None
+    bounds = (constant.lower, constant.upper, constant.step)
+    if any(b is NOT_CONSTANT for b in bounds):
+        return None
+    return slice(*bounds)

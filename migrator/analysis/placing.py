@@ -1,0 +1,643 @@
+"""Where the result of an operation stands; what has to be put together first, where it would stand nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Callable
+
+import libcst as cst
+
+from migrator.analysis import ops
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.libraries import runtime
+from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
+from migrator.analysis.ops.elementwise import Elementwise
+from migrator.analysis.ops.reducing import Reduces
+from migrator.analysis.placement import (
+    LOCAL,
+    REPLICATED,
+    ROWS,
+    Either,
+    Local,
+    Partial,
+    Placement,
+    Replicated,
+    Scaled,
+    Shape,
+    Sharded,
+    Unknown,
+)
+from migrator.analysis.values import (
+    NUMBER,
+    Container,
+    Data,
+    External,
+    Function,
+    Made,
+    Method,
+    Operand,
+    Repair,
+    Tuple,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+View = Callable[[Data], Placement]
+
+# Sums of terms: one that is the same on all workers may be counted by parts.
+_SUMS = frozenset({
+    "operator.add", "operator.sub", "tensorflow.add", "tensorflow.subtract", "tensorflow.math.add",
+    "tensorflow.math.subtract", "tensorflow.add_n", "tensorflow.math.add_n", "keras.ops.add", "keras.ops.subtract",
+    "builtins.sum",
+})  # fmt: skip
+_QUOTIENTS = frozenset({
+    "operator.truediv", "tensorflow.divide", "tensorflow.math.divide", "tensorflow.truediv", "tensorflow.math.truediv",
+    "tensorflow.math.divide_no_nan", "tensorflow.div_no_nan", "keras.ops.divide", "keras.ops.divide_no_nan",
+})  # fmt: skip
+# By Keras's convention these take what has an axis of features behind that of the samples.
+_TAKES_FEATURES = ("keras.losses.", "keras.metrics.", "keras.layers.")
+_MULTIPLIES = frozenset({"operator.matmul", "tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
+_TAKES_LABELS = ("sparse_softmax_cross_entropy_with_logits",)
+_DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
+
+
+class Placing:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        # Why nothing can be written into the code that runs; empty where it can.
+        self.blocked = ""
+
+    # -- operations ----------------------------------------------------------------------------------------------
+
+    def op(self, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None) -> Value:
+        """What the operation of that name gives; `made` are the arguments that its object was made with."""
+        return self.place(ops.lookup(path), path, args, node, made)
+
+    def place(
+        self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None
+    ) -> Value:
+        leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
+        needs = frozenset(r for d in leaves for r in d.needs)
+        poison = next((d for d in leaves if isinstance(d.placement, Unknown)), None)
+        if poison is not None:
+            return Value(Data(poison.placement, nested=poison.nested, needs=needs))
+        symbolic = any(d.symbolic for d in leaves)
+        if any(isinstance(d.placement, Local) for d in leaves):
+            return Value(Data(LOCAL, needs=needs))
+        apart = [d for d in leaves if not d.is_replicated]
+        whole = any(d.whole for d in leaves)
+        if not apart:
+            self.run.note_plain(node)
+            return self._replicated(row, args, made, whole, needs, symbolic)
+        if whole and any(isinstance(d.placement, Sharded) for d in apart):
+            why = "a worker's part of the batch meets what is made of all of it"
+            return self._gathered(row, path, args, node, made, needs, symbolic, why)
+        result = self._infer(row, args, made, _plain)
+        if not _is_lost(result):
+            self.run.note_plain(node)
+            return self._value(result, needs, symbolic, whole=whole)
+        return self._repaired(row, path, args, node, made, needs, symbolic, result)
+
+    def _infer(self, row: Op | None, args: Arguments, made: Arguments | None, view: View) -> Arg:
+        if row is None:
+            return Arg(Unknown("what this does with the batch is not known"))
+        if args.rest is not v.NOTHING:
+            return Arg(Unknown("not all of its arguments are seen"))
+        call = OpCall(
+            [self._arg(x, view) for x in args.positional],
+            {name: self._arg(x, view) for name, x in args.keywords.items()},
+            self._made(made) if made is not None else None,
+        )
+        result = _inferred(row, call)
+        if not any(_is_open(a) for a in _given(call)):
+            return result
+        if row.path.endswith(_TAKES_LABELS):
+            return _of_labels(row, call, result)
+        if row.path in _MULTIPLIES:
+            call = _deepened(call)  # they take no vectors, or no batch of them
+        if _is_undecided(result):
+            result = _of_deep(row, call, result)
+        if _is_undecided(result) and (isinstance(row.kind, Elementwise) or row.path.startswith(_TAKES_FEATURES)):
+            result = _with_equal_ranks(row, call, result)
+        return result if result.rank is not None or result.deep else replace(result, deep=_stays_deep(row, call))
+
+    def _made(self, made: Arguments) -> OpCall:
+        return OpCall(
+            [self._arg(x, _plain) for x in made.positional],
+            {name: self._arg(x, _plain) for name, x in made.keywords.items()},
+        )
+
+    def _arg(self, value: Value, view: View) -> Arg:
+        items = self.run.sequence_items(value)
+        if items is not None:
+            return Arg(items=tuple(self._arg(item, view) for item in items))
+        only = value.only
+        if isinstance(only, External):
+            return Arg(constant=only.path.rpartition(".")[2] if _is_dtype(only.path) else only.path)
+        if isinstance(only, Made) and only.path.startswith(("keras.losses.", "keras.layers.", "keras.regularizers.")):
+            return Arg(constant=only.path)
+        data = list(self.run.objects.leaves(value))
+        if not data:
+            return Arg()
+        many = any(isinstance(o, Container) for o in value)
+        placements = list(dict.fromkeys(view(d) for d in data))
+        ranks = {d.rank for d in data}
+        placement = placements[0] if len(placements) == 1 else _joined(data, view)
+        constant = data[0].constant if len(data) == 1 and not many else NOT_CONSTANT
+        if constant == runtime.SIZE:
+            constant = NOT_CONSTANT
+        if isinstance(constant, v.Slice):
+            constant = slice(constant.lower, constant.upper, constant.step)
+        rank = ranks.pop() if len(ranks) == 1 else None
+        return Arg(placement, constant, rank, many=many, deep=all(d.deep for d in data))
+
+    def _value(self, arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:
+        if arg.items is not None:
+            return v.of(Tuple(tuple(self._value(item, needs, symbolic, whole=whole) for item in arg.items)))
+        is_whole = whole and isinstance(arg.placement, Replicated)
+        constant = arg.constant if isinstance(arg.constant, (int, float, str)) else NOT_CONSTANT
+        return Value(Data(arg.placement, constant, arg.rank, is_whole, arg.many, symbolic, arg.deep, needs))
+
+    def _replicated(
+        self,
+        row: Op | None,
+        args: Arguments,
+        made: Arguments | None,
+        whole: bool,
+        needs: frozenset[Repair],
+        symbolic: bool,
+    ) -> Value:
+        """The result where all workers have all that it is made of."""
+        result = self._infer(row, args, made, _virtual if whole else _plain)
+        if row is None or (isinstance(result.placement, Unknown) and not whole):
+            nested = row is None
+            return Value(Data(REPLICATED, whole=whole, nested=nested, symbolic=symbolic, needs=needs))
+        return self._value(result, needs, symbolic) if not whole else self._whole(row, result, needs, symbolic)
+
+    def _whole(self, row: Op | None, result: Arg, needs: frozenset[Repair], symbolic: bool) -> Value:
+        """The result of an operation on all rows, from what the same would be on a worker's part of them."""
+        if result.items is not None:
+            return v.of(Tuple(tuple(self._whole(row, item, needs, symbolic) for item in result.items)))
+        # What an op that reduces cannot do by parts reduces the rows.
+        kept = (Sharded,) if row is not None and isinstance(row.kind, Reduces) else (Sharded, Unknown)
+        has_rows = any(isinstance(p, kept) for p in _options(result.placement))
+        return Value(Data(REPLICATED, rank=result.rank, whole=has_rows, symbolic=symbolic, needs=needs))
+
+    # -- repairs -------------------------------------------------------------------------------------------------
+
+    def _repaired(
+        self,
+        row: Op | None,
+        path: str,
+        args: Arguments,
+        node: cst.CSTNode,
+        made: Arguments | None,
+        needs: frozenset[Repair],
+        symbolic: bool,
+        lost: Arg,
+    ) -> Value:
+        why = next((p.why for leaf in lost.leaves() for p in _options(leaf.placement) if isinstance(p, Unknown)), "")
+        if path in _SUMS:
+            shared = self._shared(row, args, node, made, needs, symbolic, why)
+            if shared is not None:
+                return shared
+        if path in _QUOTIENTS and len(args.positional) == 2:
+            divided = self._divided(row, args, node, made, needs, symbolic, why)
+            if divided is not None:
+                return divided
+        reduced = self._infer(row, args, made, _reduced)
+        if not _is_lost(reduced):
+            repair = self._repair(args, node, _by_reducing, why)
+            return self._value(reduced, needs | {repair}, symbolic)
+        return self._gathered(row, path, args, node, made, needs, symbolic, why)
+
+    def _divided(
+        self,
+        row: Op | None,
+        args: Arguments,
+        node: cst.CSTNode,
+        made: Arguments | None,
+        needs: frozenset[Repair],
+        symbolic: bool,
+        why: str,
+    ) -> Value | None:
+        """A sum over the batch by another one: all divide by the whole of that."""
+        under = Arguments([args.positional[1]], nodes={0: args.nodes[1]} if 1 in args.nodes else {})
+        divisor = v.mapped(args.positional[1], lambda d: replace(d, placement=_reduced(d), rank=d.rank))
+        result = self._infer(row, Arguments([args.positional[0], divisor], args.keywords), made, _plain)
+        if _is_lost(result):
+            return None
+        repair = self._repair(under, node, _by_reducing, why, "divisor")
+        return None if repair.blocked else self._value(result, needs | {repair}, symbolic)
+
+    def _shared(
+        self,
+        row: Op | None,
+        args: Arguments,
+        node: cst.CSTNode,
+        made: Arguments | None,
+        needs: frozenset[Repair],
+        symbolic: bool,
+        why: str,
+    ) -> Value | None:
+        """A sum over the batch plus terms that all workers have, each of which counts its part of those."""
+        leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
+        if not all(d.placement == Partial("sum") or d.is_replicated for d in leaves):
+            # Beside a mean the sum is put together first.
+            result = self._infer(
+                row, args, made, lambda d: REPLICATED if d.placement == Partial("sum") else d.placement
+            )
+            if _is_lost(result):
+                return None
+            repair = self._repair(args, node, lambda d: "sum" if d.placement == Partial("sum") else None, why, "term")
+            return self._value(result, needs | {repair}, symbolic)
+        if any(d.is_replicated and d.constant is not NOT_CONSTANT for d in leaves):
+            return None
+        repair = self._repair(args, node, lambda d: "share" if d.is_replicated else None, why, "term")
+        if repair.blocked:
+            return None
+        return Value(Data(Partial("sum"), rank=0, symbolic=symbolic, needs=needs | {repair}))
+
+    def _gathered(
+        self,
+        row: Op | None,
+        path: str,
+        args: Arguments,
+        node: cst.CSTNode,
+        made: Arguments | None,
+        needs: frozenset[Repair],
+        symbolic: bool,
+        why: str,
+    ) -> Value:
+        repair = self._repair(args, node, _by_gathering, why)
+        return self._whole(row, self._infer(row, args, made, _gathered), needs | {repair}, symbolic)
+
+    def _repair(
+        self, args: Arguments, node: cst.CSTNode, how: Callable[[Data], str | None], why: str, form: str = "whole"
+    ) -> Repair:
+        found: set[Operand] = set()
+        blocked = self.blocked
+        for place, value in args.all():
+            blocked = self._wrap(place, value, how, found) or blocked
+        repair = Repair(node, frozenset(found), why, blocked, form)
+        if blocked:
+            self.run.lost_at[node].update(n for n, x in args.all() if n is not None)
+        self.run.note_repair(repair)
+        return repair
+
+    def _wrap(
+        self, node: cst.BaseExpression | None, value: Value, how: Callable[[Data], str | None], found: set[Operand]
+    ) -> str:
+        """Adds what has to be wrapped of an argument; returns why that cannot be."""
+        leaves = list(self.run.objects.leaves(value))
+        hows = {how(d) for d in leaves} - {None}
+        if not hows:
+            return ""
+        if node is None:
+            return "what it takes is not written where it is called"
+        items = self.run.sequence_items(value)
+        if items is not None and isinstance(node, (cst.Tuple, cst.List)) and len(items) == len(node.elements):
+            blocked = ""
+            for element, item in zip(node.elements, items):
+                blocked = self._wrap(element.value, item, how, found) or blocked
+            return blocked
+        if any(d.symbolic for d in leaves):
+            return "it is part of a model that is built of Keras tensors"
+        if len(hows) > 1 or any(how(d) is None for d in leaves):
+            return "its parts stand in different ways"
+        if any(isinstance(d.placement, Sharded) and d.placement.axis != 0 for d in leaves):
+            return "the samples do not lie along its first axis"
+        if any(isinstance(d.placement, Sharded) and d.placement.blocks > 1 for d in leaves):
+            return "it is made of several batches, one behind the other"
+        found.add(Operand(node, str(hows.pop())))
+        return ""
+
+    def as_mean(self, value: Value, place: cst.BaseExpression | None, node: cst.CSTNode) -> Value:
+        """A term of a loss that is a mean: a sum over the batch is put together first."""
+        data = value.data
+        if data is None or data.placement != Partial("sum"):
+            return value
+        args = Arguments([value], nodes={0: place} if place is not None else {})
+        repair = self._repair(args, node, _by_reducing, "it is a sum over the batch beside a mean", "term")
+        return Value(replace(data, placement=REPLICATED, needs=data.needs | {repair}))
+
+    def gather_at(self, node: cst.CSTNode, value: Value) -> Value:
+        """The value of an expression around which all rows are put together."""
+        if not any(not d.is_replicated for d in self.run.objects.leaves(value)):
+            self.run.plain_sources.add(node)
+            return value
+        args = Arguments([value], nodes={0: node})  # type: ignore[dict-item]
+        repair = self._repair(args, node, _by_gathering, "what follows works on the batch as a whole")
+        needs = frozenset((repair,))
+        return v.mapped(self._copied(value, node), lambda d: self._as_whole(d, needs))
+
+    def gathered(self, args: Arguments, node: cst.CSTNode) -> Arguments:
+        """The arguments of a function that is given all rows of the batch instead of a worker's."""
+        if not any(not d.is_replicated for _, x in args.all() for d in self.run.objects.leaves(x)):
+            self.run.plain_calls.add(node)
+            return args
+        repair = self._repair(args, node, _by_gathering, "it works on the batch as a whole", "call")
+        needs = frozenset((repair,))
+
+        def gather(value: Value) -> Value:
+            return v.mapped(self._copied(value, node), lambda d: self._as_whole(d, needs))
+
+        return Arguments(
+            [gather(x) for x in args.positional],
+            {name: gather(x) for name, x in args.keywords.items()},
+            args.rest,
+            args.nodes,
+        )
+
+    @staticmethod
+    def _as_whole(data: Data, needs: frozenset[Repair]) -> Data:
+        if data.is_replicated or isinstance(data.placement, (Unknown, Local)):
+            return data
+        is_rows = any(isinstance(p, Sharded) for p in _options(data.placement))
+        return replace(data, placement=REPLICATED, whole=is_rows, needs=data.needs | needs)
+
+    def _copied(self, value: Value, node: cst.CSTNode) -> Value:
+        """The value with lists and dictionaries of its own, which hold the same."""
+        objects: set[v.Atom] = set()
+        for atom in value:
+            if isinstance(atom, Container) and any(not d.is_replicated for d in self.run.objects.leaves(v.of(atom))):
+                copy = Container(atom.kind, v.Site(node, (id(atom.site.node), *atom.site.context)))
+                for key in self.run.heap.fields(atom):
+                    held = self.run.heap.load(atom, key)
+                    self.run.heap.store(copy, key, v.mapped(held, lambda d: self._as_whole(d, frozenset())))
+                objects.add(copy)
+            else:
+                objects.add(atom)
+        return Value(value.data, frozenset(objects))
+
+    # -- what no row tells ---------------------------------------------------------------------------------------
+
+    def unknown(self, args: Arguments, node: cst.CSTNode) -> Value:
+        """A function that nobody knows: right on the whole batch."""
+        self._run_handed(args, node)
+        return self.place(None, "", args, node)
+
+    def _run_handed(self, args: Arguments, node: cst.CSTNode) -> None:
+        """Functions that are handed to one that nobody knows may be called by it, with whatever."""
+        for _, value in args.all():
+            for atom in value:
+                if isinstance(atom, (Function, v.Bound, v.Curried)):
+                    frame = self.run.frames[self.run.tree.module_of(node)]
+                    given = Arguments(rest=v.unseen("what a function is given that another library calls is not seen"))
+                    self.run.calls.call(v.of(atom), given, node, frame)
+
+    def opaque(self, parts: Sequence[Value], why: str) -> Value:
+        """Made of parts in a way that cannot be undone: the same on all workers if they are."""
+        leaves = [d for value in parts for d in self.run.objects.leaves(value)]
+        apart = next((d for d in leaves if not d.is_replicated), None)
+        if apart is None:
+            return NUMBER
+        return Value(Data(LOCAL if isinstance(apart.placement, Local) else Unknown(why)))
+
+    # -- data ----------------------------------------------------------------------------------------------------
+
+    def attribute(self, data: Data, name: str, node: cst.CSTNode) -> Value:
+        parent = self.run.tree.parent.get(node)
+        if isinstance(parent, cst.Call) and parent.func is node:
+            return v.of(Method(Value(data), name))
+        if name in _DESCRIPTIONS:
+            return NUMBER
+        owner = Value(data)
+        for path in (f"tensorflow.Tensor.{name}", f"numpy.ndarray.{name}"):
+            row = ops.lookup(path)
+            if row is not None:
+                nodes = {0: node.value} if isinstance(node, cst.Attribute) else {}
+                return self.place(row, path, Arguments([owner], nodes=nodes), node)  # type: ignore[arg-type]
+        if name == "shape":
+            return self.shape(data)
+        if data.is_replicated or data.nested or isinstance(data.placement, (Unknown, Local)):
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
+        return Value(Data(Unknown(f"what `.{name}` of a worker's part is cannot be seen"), needs=data.needs))
+
+    @staticmethod
+    def shape(data: Data) -> Value:
+        if isinstance(data.placement, Sharded):
+            return Value(Data(Shape(data.placement.axis, data.placement.rows), rank=1, needs=data.needs))
+        if data.is_replicated or isinstance(data.placement, Partial):
+            return Value(Data(rank=1))
+        return Value(Data(Unknown("the shape of this is not seen"), needs=data.needs))
+
+    def item(self, data: Data, index: Value, node: cst.Subscript) -> Value:
+        key = index.constant
+        if (data.nested and isinstance(key, int) and not isinstance(key, bool)) or isinstance(key, str):
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None))
+        nodes: dict[Any, Any] = {0: node.value}
+        if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+            nodes[1] = node.slice[0].slice.value
+        plain, index = Value(replace(data, nested=False)), _numbered(index)
+        return self.place(
+            ops.lookup("operator.getitem"), "operator.getitem", Arguments([plain, index], nodes=nodes), node
+        )
+
+    def slice(self, bounds: Sequence[Value]) -> Value:
+        constants = [b.constant for b in bounds]
+        apart = next((d for b in bounds for d in v.contents(b) if not d.is_replicated), None)
+        return Value(Data(apart.placement if apart is not None else REPLICATED, v.Slice(*constants)))
+
+    @staticmethod
+    def is_slice(index: Value) -> bool:
+        return isinstance(index.constant, v.Slice)
+
+    def unpacked(self, data: Data, count: int) -> list[Value] | None:
+        if isinstance(data.placement, Shape):
+            axis = data.placement.axis
+            rows = Value(Data(ROWS, rank=0, needs=data.needs))
+            return [rows if i == axis else Value(Data(rank=0)) for i in range(count)]
+        return None
+
+    @staticmethod
+    def part(data: Data) -> Value:
+        """A part of a structure of data."""
+        if data.nested:
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=False))
+        if data.is_replicated:
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None))
+        if isinstance(data.placement, (Unknown, Local)):
+            return Value(data)
+        return Value(Data(Unknown("the samples of a worker's part are taken one by one"), needs=data.needs))
+
+    def elements(self, data: Data, reader: cst.CSTNode) -> Value:
+        if reader in self.run.readers:
+            return Value(Data(Sharded(0), nested=True))
+        if data.is_replicated:
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
+        return self.part(data)
+
+
+# -- views: how an argument's data are taken to stand -----------------------------------------------------------------
+
+
+def _plain(data: Data) -> Placement:
+    return data.placement
+
+
+def _virtual(data: Data) -> Placement:
+    """All rows as a worker's part of them: what becomes of the one becomes of the other."""
+    if data.whole:
+        return Sharded(0)
+    return REPLICATED if isinstance(data.placement, (Partial, Scaled, Shape)) else data.placement
+
+
+def _gathered(data: Data) -> Placement:
+    """The same, once all workers' rows are put together."""
+    return Sharded(0) if _by_gathering(data) == "gather" else _virtual(data)
+
+
+def _reduced(data: Data) -> Placement:
+    """Sums and means over the rows as they are once the workers have put them together."""
+    return REPLICATED if isinstance(data.placement, (Partial, Scaled)) else data.placement
+
+
+def _by_reducing(data: Data) -> str | None:
+    if isinstance(data.placement, Partial):
+        return data.placement.reduction
+    return "sum" if data.placement == ROWS else "unknown" if isinstance(data.placement, Scaled) else None
+
+
+def _by_gathering(data: Data) -> str | None:
+    if any(isinstance(p, Sharded) for p in _options(data.placement)):
+        return "gather"
+    return _by_reducing(data)
+
+
+def _numbered(index: Value) -> Value:
+    """The index with zeros for numbers that are not known: they pick one along their axis, whichever it is."""
+
+    def numbered(data: Data) -> Data:
+        is_number = data.rank == 0 and data.is_replicated and data.constant is NOT_CONSTANT
+        return replace(data, constant=0) if is_number else data
+
+    return v.mapped(index, numbered)
+
+
+def _inferred(row: Op, call: OpCall) -> Arg:
+    try:
+        return row.infer(call)
+    except (IndexError, ValueError, TypeError):  # such a call would fail, or its row does not expect it
+        return Arg(Unknown("what this does with the batch is not known"))
+
+
+def _given(call: OpCall) -> Iterator[Arg]:
+    for arg in (*call.args, *call.kwargs.values()):
+        yield from arg.leaves()
+
+
+def _is_open(arg: Arg) -> bool:
+    """Whether the number of its axes is not known, and matters."""
+    return arg.rank is None and not isinstance(arg.placement, (Partial, Replicated))
+
+
+def _is_undecided(result: Arg) -> bool:
+    return _is_lost(result) or any(isinstance(leaf.placement, Either) for leaf in result.leaves())
+
+
+def _with_ranks(call: OpCall, rank: int) -> OpCall:
+    """The call where what has axes behind that of the samples has so many in all."""
+
+    def ranked(arg: Arg) -> Arg:
+        if arg.items is not None:
+            return replace(arg, items=tuple(map(ranked, arg.items)))
+        return replace(arg, rank=rank) if arg.deep and _is_open(arg) else arg
+
+    return replace(call, args=[*map(ranked, call.args)], kwargs={k: ranked(a) for k, a in call.kwargs.items()})
+
+
+def _deepened(call: OpCall) -> OpCall:
+    """A product of matrices: what is multiplied with a batch is one, or several."""
+
+    def deepened(arg: Arg) -> Arg:
+        if arg.items is not None or arg.rank is not None:
+            return arg
+        return replace(arg, deep=True) if _is_open(arg) else replace(arg, rank=2)
+
+    return replace(call, args=[*map(deepened, call.args)])
+
+
+def _of_deep(row: Op, call: OpCall, otherwise: Arg) -> Arg:
+    """The result if it is the same for every number of axes that what is known to have several may have."""
+    if not any(a.deep and _is_open(a) for a in _given(call)):
+        return otherwise
+    results = [_inferred(row, _with_ranks(call, rank)) for rank in (2, 3, 4)]
+    placements = {tuple(leaf.placement for leaf in result.leaves()) for result in results}
+    if len(placements) > 1 or _is_undecided(results[0]):
+        return otherwise
+    return _without_rank(results[0])
+
+
+def _of_labels(row: Op, call: OpCall, otherwise: Arg) -> Arg:
+    """Labels have one axis less than the scores of the classes."""
+    given: dict[str, Arg] = {**dict(zip(("labels", "logits"), call.args)), **call.kwargs}
+    logits = given.get("logits")
+    if logits is None or "labels" not in given or not (logits.deep or logits.rank):
+        return otherwise
+    results = []
+    for rank in (logits.rank,) if logits.rank else (2, 3, 4):
+        kwargs = {"labels": replace(given["labels"], rank=rank - 1), "logits": replace(logits, rank=rank)}
+        results.append(_inferred(row, replace(call, args=[], kwargs=kwargs)))
+    if len({result.placement for result in results}) > 1 or _is_undecided(results[0]):
+        return otherwise
+    return replace(results[0], rank=results[0].rank if logits.rank else None)
+
+
+def _without_rank(result: Arg) -> Arg:
+    if result.items is not None:
+        return replace(result, items=tuple(map(_without_rank, result.items)))
+    return replace(result, rank=None, deep=(result.rank or 0) >= 2)
+
+
+def _stays_deep(row: Op, call: OpCall) -> bool:
+    if not any(a.deep for a in _given(call)):
+        return False
+    result = _inferred(row, _with_ranks(call, 2))
+    return result.rank is not None and result.rank >= 2
+
+
+def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
+    """The result if operands of which the number of axes is not known have as many as the others: then none is
+    broadcast along the axis of the samples. This is taken on trust."""
+    cut = [a for a in call.args if isinstance(a.placement, Sharded)]
+    known = {a.rank for a in cut} - {None}
+    if not cut or len(known) > 1 or any(a.items is not None for a in call.args):
+        return otherwise
+    rank = next(iter(known), 2)
+    args = [
+        replace(a, rank=rank) if isinstance(a.placement, Sharded) else replace(a, rank=0) if a.rank is None else a
+        for a in call.args
+    ]
+    result = _inferred(row, replace(call, args=args))
+    if _is_lost(result):
+        return otherwise
+    return result if known else _without_rank(result)
+
+
+def _joined(data: Sequence[Data], view: View) -> Placement:
+    joined = Data(view(data[0]))
+    for d in data[1:]:
+        joined = v.join_data(joined, Data(view(d)))
+    return joined.placement
+
+
+def _options(placement: Placement) -> Iterator[Placement]:
+    if isinstance(placement, Either):
+        yield from placement.options
+    else:
+        yield placement
+
+
+def _is_lost(result: Arg) -> bool:
+    return any(isinstance(p, Unknown) for leaf in result.leaves() for p in _options(leaf.placement))
+
+
+def _is_dtype(path: str) -> bool:
+    return path.startswith(("tensorflow.", "numpy.")) and path.rpartition(".")[2].rstrip("0123456789_") in (
+        "float", "int", "uint", "bool", "complex", "string", "bfloat", "half", "double", "str",
+    )  # fmt: skip

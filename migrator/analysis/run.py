@@ -1,0 +1,469 @@
+"""An abstract run of a whole program: every statement that may run is run, on values that say what may be.
+
+Loops run until nothing changes, both ways of a branch are taken where its condition is not known, functions run anew
+for each kind of arguments that they get. What objects hold is joined over the whole run, which is repeated until it is
+stable; names are followed in the order of the statements. What is met on the way is recorded by the nodes of the text.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments, Calls
+from migrator.analysis.expressions import Expressions
+from migrator.analysis.frames import Frame, Heap
+from migrator.analysis.imports import Imports
+from migrator.analysis.libraries import Libraries
+from migrator.analysis.objects import Objects
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import REPLICATED, ROWS, Placement, Sharded
+from migrator.analysis.placing import Placing
+from migrator.analysis.statements import Statements
+from migrator.analysis.values import (
+    NOTHING,
+    Bound,
+    Class,
+    Container,
+    Data,
+    External,
+    Function,
+    Instance,
+    Made,
+    Tuple,
+    Value,
+)
+from migrator.facts.modules import Modules, Script
+from migrator.facts.tree import Tree
+
+_BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+_MOST_STEPS = 400_000
+_MOST_RUNS = 4
+
+
+class TooMuch(Exception):
+    """The program is too large to be run in bounded time."""
+
+
+@dataclass
+class Plan:
+    """Where all rows are put together: functions of which the arguments are, expressions, and calls of `compile` of
+    which the loss is given the whole batch."""
+
+    functions: set[cst.CSTNode] = field(default_factory=set)
+    expressions: set[cst.CSTNode] = field(default_factory=set)
+    losses: set[cst.CSTNode] = field(default_factory=set)
+
+
+class Run:
+    """`readers`: loops and calls whose data each worker has its part of; `rows`: expressions that are such parts;
+    `sizes`: numbers that become those of a worker's rows."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        scripts: Sequence[Script],
+        *,
+        readers: Collection[cst.CSTNode] = (),
+        rows: Collection[cst.CSTNode] = (),
+        sizes: Collection[cst.CSTNode] = (),
+        plan: Plan | None = None,
+    ) -> None:
+        self.tree = tree
+        self.readers = readers
+        self.rows = rows
+        self.sizes = sizes
+        self.plan = plan or Plan()
+        self.heap = Heap()
+        self.imports = Imports(tree, Modules(scripts), self)
+        self.statements = Statements(self)
+        self.expressions = Expressions(self)
+        self.calls = Calls(self)
+        self.objects = Objects(self)
+        self.placing = Placing(self)
+        self.libraries = Libraries(self)
+        self.frames: dict[cst.Module, Frame] = {}
+        self._defaults: dict[tuple[int, int, str], Value] = {}
+        self._generators: dict[cst.CSTNode, bool] = {}
+        self._steps = 0
+        self._forget()
+
+    def _forget(self) -> None:
+        """Begins with no records."""
+        self.calls.forget()
+        self.seen: dict[cst.CSTNode, Value] = {}
+        self.placements: dict[cst.CSTNode, set[tuple[Placement, bool]]] = defaultdict(set)
+        self.decisions: dict[cst.CSTNode, Value] = {}
+        self.losses: dict[cst.CSTNode, Value] = {}
+        self.added_losses: dict[cst.CSTNode, Value] = {}
+        self.compiled: dict[cst.CSTNode, Value] = {}
+        self.fits: dict[cst.CSTNode, list[tuple[v.Atom, Value, Value]]] = defaultdict(list)
+        self.called: set[cst.CSTNode] = set()
+        self.plain: set[cst.CSTNode] = set()
+        self.plain_sources: set[cst.CSTNode] = set()
+        self.plain_calls: set[cst.CSTNode] = set()
+        self.repairs: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
+        self.lost_at: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
+        self.forward: set[cst.CSTNode] = set()
+        self.hidden: set[cst.CSTNode] = set()
+        self.wanting: set[cst.CSTNode] = set()
+
+    def run(self, entries: Iterable[cst.FunctionDef] = ()) -> None:
+        """Runs the modules in their order, then those of the `entries` that nobody has called.
+
+        Raises TooMuch.
+        """
+        for _ in range(_MOST_RUNS):
+            self.heap.is_stale = False
+            self.heap.forget_reads()
+            self._forget()
+            for module in self.tree.modules:
+                self._run_module(module)
+            for function in entries:
+                if function not in self.called:
+                    self._enter_alone(function)
+            if not self.heap.is_stale:
+                return
+
+    def _run_module(self, module: cst.Module) -> None:
+        frame = Frame(self.tree.scopes[module], None)
+        frame.names = {"__name__": v.constant("__main__"), "__file__": v.NUMBER}
+        self.frames[module] = frame
+        self.statements.body(module, frame)
+        if frame.names is None:  # `raise SystemExit`, at the end of a script
+            frame.names = {}
+
+    def _enter_alone(self, function: cst.FunctionDef) -> None:
+        """Runs a function that nobody calls, with arguments of which nothing is known."""
+        scope = self.tree.scopes[function].parent
+        owner = self.tree.class_of(function)
+        module = self.frames[self.tree.module_of(function)]
+        if owner is not None:
+            cls = self.objects.class_at(owner) or Class(owner, module)
+            receiver = v.of(Instance(cls, v.Site(owner, ())))
+            self.libraries.prepare(Instance(cls, v.Site(owner, ())), Arguments())
+            init = self.objects.method(Instance(cls, v.Site(owner, ())), "__init__")
+            if init is not None:
+                self.calls.call(init, Arguments(rest=v.NUMBER), owner, module)
+            method = v.of(Bound(Function(function, module), receiver))
+            self.calls.call(method, Arguments(rest=self.batch()), function, module)
+        elif scope is not None and scope.parent is None:
+            self.calls.call(v.of(Function(function, module)), Arguments(rest=self.batch()), function, module)
+
+    @staticmethod
+    def batch() -> Value:
+        """A worker's part of some batch."""
+        return Value(Data(Sharded(0), nested=True))
+
+    # -- what is met ---------------------------------------------------------------------------------------------
+
+    def spend(self) -> None:
+        self._steps += 1
+        if self._steps > _MOST_STEPS:
+            raise TooMuch
+
+    def record(self, node: cst.CSTNode, value: Value) -> None:
+        before = self.seen.get(node)
+        if before is not value:
+            self.seen[node] = value if before is None else v.join(before, value)
+            if value.data is not None:
+                self.placements[node].add((value.data.placement, value.data.whole))
+
+    def note_plain(self, node: cst.CSTNode) -> None:
+        """Notes an operation that is right as it stands, on some way to it."""
+        self.plain.add(node)
+
+    def note_repair(self, repair: v.Repair) -> None:
+        self.repairs[repair.node].add(repair)
+
+    def note_hidden(self, function: Value) -> None:
+        """Notes functions that Keras calls, so that nothing can be written around their arguments."""
+        for atom in function:
+            inner = atom.function if isinstance(atom, Bound) else atom
+            if isinstance(inner, Function):
+                self.hidden.add(inner.node)
+
+    def note_forward(self) -> None:
+        """Notes that the functions which run now run a model."""
+        self.forward.update(self.calls.stack)
+
+    def decide(self, node: cst.CSTNode, value: Value) -> None:
+        """Notes that what runs next depends on this value."""
+        before = self.decisions.get(node, NOTHING)
+        self.decisions[node] = v.join(before, value)
+
+    def differentiate(self, node: cst.CSTNode, loss: Value) -> None:
+        """Notes the loss of which a call takes the gradients."""
+        self.losses[node] = v.join(self.losses.get(node, NOTHING), loss)
+
+    def fit(
+        self, model: v.Atom, node: cst.CSTNode, predicted: Value, loss: Value, forward: frozenset[v.Repair]
+    ) -> None:
+        """Notes what a model predicts in training, and the loss that Keras makes of it."""
+        self.fits[node].append((model, predicted, loss))
+
+    def cut(self, node: cst.CSTNode, value: Value) -> Value:
+        """The value, or a worker's part of it where the text is going to take that."""
+        if node in self.sizes:
+            return Value(Data(ROWS, rank=0))
+        if node in self.plan.expressions:
+            return self.placing.gather_at(node, value)
+        if node not in self.rows:
+            return value
+        if any(isinstance(o, Container) for o in value):
+            value = v.join(Value(value.data), v.NUMBER)
+        return self.share(value)
+
+    def share(self, value: Value) -> Value:
+        """A worker's part of a batch that all have as a whole."""
+        return v.mapped(value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False))
+
+    def whole(self, value: Value) -> Value:
+        """A batch that every worker has as a whole."""
+        return v.mapped(value, lambda d: replace(d, whole=True) if d.is_replicated else d)
+
+    # -- names ---------------------------------------------------------------------------------------------------
+
+    def load(self, name: str, frame: Frame) -> Value:
+        scope = frame.scope.lookup(name)
+        if scope is None:
+            return self._global(name, frame)
+        owner: Frame | None = frame
+        while owner is not None and owner.scope is not scope:
+            owner = owner.parent
+        if owner is None:
+            owner = self.frames.get(self._module_of(frame))
+        if owner is None or owner.names is None:
+            return v.unseen(f"what {name} is by then is not seen")
+        value = owner.names.get(name)
+        if owner is not frame:
+            self.calls.note_read(owner, name, value)
+        if value is None:  # not bound yet on this way: a function that runs later, or an error
+            return self._unbound(name, owner)
+        return value
+
+    def _unbound(self, name: str, owner: Frame) -> Value:
+        for binding in owner.scope.bindings.get(name, ()):
+            if isinstance(binding.node, cst.FunctionDef):
+                return v.of(Function(binding.node, owner))
+            if isinstance(binding.node, cst.ClassDef):
+                found = self.objects.class_at(binding.node)
+                if found is not None:
+                    return v.of(found)
+        return NOTHING if owner.scope.bindings.get(name) else self._global(name, owner)
+
+    def _global(self, name: str, frame: Frame) -> Value:
+        starred = self.imports.starred(name, self._module_of(frame))
+        if starred is not None:
+            return starred
+        if name in _BUILTINS:
+            return v.of(External(f"builtins.{name}"))
+        return v.NUMBER if name.startswith("__") else v.unseen(f"what {name} is cannot be seen")
+
+    def _module_of(self, frame: Frame) -> cst.Module:
+        current = frame
+        while current.parent is not None:
+            current = current.parent
+        node = current.scope.node
+        return node if isinstance(node, cst.Module) else self.tree.module_of(node)
+
+    def assign(self, name: str, value: Value, frame: Frame) -> None:
+        owner = frame
+        while isinstance(owner.scope.node, (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)):
+            if name in owner.scope.bindings or owner.parent is None:
+                break
+            owner = owner.parent  # a walrus in a comprehension binds outside of it
+        if name in frame.scope.globals:
+            owner = self.frames.get(self._module_of(frame), frame)
+        elif name in frame.scope.nonlocals and frame.parent is not None:
+            scope = frame.scope.lookup(name)
+            while owner.parent is not None and owner.scope is not scope:
+                owner = owner.parent
+        if owner.names is None:
+            return
+        if owner is not frame and not isinstance(frame.scope.node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+            value = v.join(owner.names.get(name, NOTHING), value)
+            self.heap.version += owner.names.get(name) != value
+        owner.names[name] = value
+
+    # -- definitions ---------------------------------------------------------------------------------------------
+
+    def define(self, function: Function, params: cst.Parameters) -> None:
+        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
+            if param.default is not None:
+                key = (id(function.node), id(function.frame), param.name.value)
+                self._defaults[key] = self.expressions.eval(param.default, function.frame)
+
+    def default(self, function: Function, param: cst.Param) -> Value | None:
+        return self._defaults.get((id(function.node), id(function.frame), param.name.value))
+
+    def decorated(self, value: Value, decorator: cst.BaseExpression, frame: Frame) -> Value:
+        """What a decorator makes of a function: one of the program's runs, others give back what they are given."""
+        made = self.expressions.eval(decorator, frame)
+        if made.only == External("builtins.property") or _is_property(decorator):
+            return v.of(Tuple((v.constant("property"), value)))
+        if made.only in (External("builtins.staticmethod"), External("builtins.classmethod")):
+            kind = "static" if made.only == External("builtins.staticmethod") else "class"
+            return v.of(Tuple((v.constant(kind), value)))
+        if any(isinstance(a, (Function, Bound, v.Curried, Instance)) for a in made):
+            result = self.calls.call(made, Arguments([value]), decorator, frame)
+            return result if result.objects else value
+        return value
+
+    def is_generator(self, function: cst.FunctionDef | cst.Lambda) -> bool:
+        known = self._generators.get(function)
+        if known is None:
+            known = isinstance(function, cst.FunctionDef) and _yields(function.body)
+            self._generators[function] = known
+        return known
+
+    def is_sensitive(self, function: Function) -> bool:
+        return True
+
+    def lifted(self, function: Function, args: Arguments, node: cst.CSTNode) -> Arguments:
+        self.called.add(function.node)
+        if function.node in self.plan.functions:
+            return self.placing.gathered(args, node)
+        return args
+
+    # -- truth ---------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def truth(value: Value) -> bool | None:
+        """Whether a condition surely holds, or surely does not; None where that is not known."""
+        constant = value.constant
+        if constant is not NOT_CONSTANT:
+            return bool(constant)
+        if value.data is None and value.objects:
+            only = value.only
+            if isinstance(only, (Function, Class, Bound, Instance, Made, External)):
+                return True
+        return None
+
+    @staticmethod
+    def compared_statically(operator: str, left: Value, right: Value) -> bool | None:
+        """The outcome of a comparison of literals, and of `is None`."""
+        a, b = left.constant, right.constant
+        if operator in ("Is", "IsNot") and b is None:
+            if a is not NOT_CONSTANT:
+                return (a is None) is (operator == "Is")
+            surely_not = left.data is None and bool(left.objects)
+            if left.data is not None and not left.objects:
+                surely_not = left.data.placement != REPLICATED
+            return (operator == "IsNot") if surely_not else None
+        if a is NOT_CONSTANT or b is NOT_CONSTANT:
+            return None
+        if operator == "Equal":
+            return bool(a == b)
+        if operator == "NotEqual":
+            return bool(a != b)
+        if isinstance(a, (int, float)) and isinstance(b, (int, float)):
+            if operator == "GreaterThan":
+                return a > b
+            if operator == "LessThan":
+                return a < b
+        return None
+
+    # -- shortcuts -----------------------------------------------------------------------------------------------
+
+    def operator(
+        self, path: str, operands: Sequence[Value], nodes: Sequence[cst.CSTNode | None], node: cst.CSTNode
+    ) -> Value:
+        return self.placing.op(path, Arguments(list(operands), nodes=_placed(nodes)), node)
+
+    def compared(self, operands: Sequence[Value], nodes: Sequence[cst.CSTNode], node: cst.CSTNode) -> Value:
+        """`in`, `is`, `not` and chains of comparisons: the same on all workers if all of it is."""
+        return self.placing.op("operator.eq", Arguments(list(operands)[:2], nodes=_placed(nodes[:2])), node)
+
+    def opaque(self, parts: Sequence[Value], why: str) -> Value:
+        return self.placing.opaque(parts, why)
+
+    def unknown_call(self, function: Value, args: Arguments, node: cst.CSTNode) -> Value:
+        return self.placing.unknown(args, node)
+
+    def attribute(self, owner: Value, name: str, node: cst.CSTNode) -> Value:
+        return self.objects.attribute(owner, name, node)
+
+    def item(self, owner: Value, index: Value, node: cst.Subscript) -> Value:
+        return self.objects.item(owner, index, node)
+
+    def slice(self, bounds: Sequence[Value]) -> Value:
+        return self.placing.slice(bounds)
+
+    def elements(self, value: Value, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
+        return self.objects.elements(value, reader, node)
+
+    def parts(self, value: Value) -> Value:
+        return self.objects.parts(value)
+
+    def unpacked(self, value: Value, count: int, starred: int | None, node: cst.CSTNode) -> list[Value]:
+        return self.objects.unpacked(value, count, starred, node)
+
+    def sequence_items(self, value: Value) -> list[Value] | None:
+        return self.objects.sequence_items(value)
+
+    def concatenated(self, operands: Sequence[Value], site: v.Site) -> Value:
+        return self.objects.concatenated(operands, site)
+
+    def extend(self, owner: Value, added: Value) -> bool:
+        return self.objects.extend(owner, added)
+
+    def update(self, owner: Value, added: Value) -> None:
+        self.objects.update(owner, added)
+
+    def store_item(self, owner: Value, index: Value, value: Value, node: cst.CSTNode) -> None:
+        self.objects.store_item(owner, index, value)
+
+    def store_attribute(self, owner: Value, name: str, value: Value, node: cst.CSTNode) -> None:
+        self.objects.store_attribute(owner, name, value)
+
+    def enter(self, value: Value, node: cst.CSTNode) -> Value:
+        return self.objects.enter(value, node)
+
+    def define_class(self, cls: Class, bases: Sequence[Value], frame: Frame) -> None:
+        self.objects.define_class(cls, bases, frame)
+
+    def class_at(self, node: cst.ClassDef) -> Class | None:
+        return self.objects.class_at(node)
+
+    def owner_of(self, function: Function) -> cst.ClassDef | None:
+        return self.tree.class_of(function.node) if isinstance(function.node, cst.FunctionDef) else None
+
+    def method(self, instance: Instance, name: str) -> Value | None:
+        return self.objects.method(instance, name)
+
+    def fill_fields(self, instance: Instance, args: Arguments) -> None:
+        self.objects.fill_fields(instance, args)
+
+
+def _placed(nodes: Sequence[cst.CSTNode | None]) -> dict[Any, Any]:
+    return {i: n for i, n in enumerate(nodes) if n is not None}
+
+
+def _is_property(decorator: cst.BaseExpression) -> bool:
+    """`@functools.cached_property`, `@name.setter`"""
+    last = decorator.attr.value if isinstance(decorator, cst.Attribute) else ""
+    last = decorator.value if isinstance(decorator, cst.Name) else last
+    return last in ("cached_property", "setter")
+
+
+def _yields(node: cst.CSTNode) -> bool:
+    from migrator.facts.tree import semantic_children
+
+    queue = [node]
+    while queue:
+        current = queue.pop()
+        if isinstance(current, cst.Yield):
+            return True
+        queue.extend(
+            c for c in semantic_children(current) if not isinstance(c, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
+        )
+    return False
+
+
+__all__ = ["Mapping", "Run", "TooMuch"]

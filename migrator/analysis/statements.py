@@ -1,0 +1,286 @@
+"""Runs the statements of a program on values that say what may be, and where it stands, instead of what is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Callable
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.frames import Frame, Loop, Names, join_names
+from migrator.analysis.values import NONE, NOTHING, Class, Function, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+# A loop whose names still change after so many turns has them made of something that grows.
+_MOST_TURNS = 6
+
+
+class Statements:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def body(self, block: cst.BaseSuite | cst.Module, frame: Frame) -> None:
+        for statement in block.body:
+            if frame.names is None:
+                return
+            self.statement(statement, frame)
+
+    def statement(self, node: cst.CSTNode, frame: Frame) -> None:
+        self.run.spend()
+        if isinstance(node, cst.SimpleStatementLine):
+            for small in node.body:
+                if frame.names is not None:
+                    _EXECUTE[type(small)](self, small, frame)
+        else:
+            _EXECUTE[type(node)](self, node, frame)
+
+    def eval(self, node: cst.CSTNode, frame: Frame) -> Value:
+        return self.run.expressions.eval(node, frame)
+
+    # -- simple statements ---------------------------------------------------------------------------------------
+
+    def _expr(self, node: cst.Expr, frame: Frame) -> None:
+        self.eval(node.value, frame)
+
+    def _assign(self, node: cst.Assign, frame: Frame) -> None:
+        value = self.eval(node.value, frame)
+        for target in node.targets:
+            self.bind(target.target, value, frame)
+
+    def _annotated(self, node: cst.AnnAssign, frame: Frame) -> None:
+        if node.value is not None:
+            self.bind(node.target, self.eval(node.value, frame), frame)
+
+    def _augmented(self, node: cst.AugAssign, frame: Frame) -> None:
+        before = self.eval(node.target, frame)
+        operator = type(node.operator).__name__[: -len("Assign")]
+        self.bind(node.target, self.run.expressions.augmented(node, operator, before, frame), frame)
+
+    def _return(self, node: cst.Return, frame: Frame) -> None:
+        value = self.eval(node.value, frame) if node.value is not None else NONE
+        frame.returned = v.join(frame.returned, value)
+        frame.names = None
+
+    def _raise(self, node: cst.Raise, frame: Frame) -> None:
+        if node.exc is not None:
+            self.eval(node.exc, frame)
+        frame.names = None
+
+    def _assert(self, node: cst.Assert, frame: Frame) -> None:
+        self.run.decide(node.test, self.eval(node.test, frame))
+
+    def _delete(self, node: cst.Del, frame: Frame) -> None:
+        return
+
+    def _break(self, node: cst.Break, frame: Frame) -> None:
+        if frame.loops and frame.names is not None:
+            frame.loops[-1].breaks.append(frame.names)
+        frame.names = None
+
+    def _continue(self, node: cst.Continue, frame: Frame) -> None:
+        if frame.loops and frame.names is not None:
+            frame.loops[-1].continues.append(frame.names)
+        frame.names = None
+
+    def _nothing(self, node: cst.CSTNode, frame: Frame) -> None:
+        return
+
+    def _import(self, node: cst.Import | cst.ImportFrom, frame: Frame) -> None:
+        for name, value in self.run.imports.bound_by(node, self.run.tree.module_of(node)):
+            self.run.assign(name, value, frame)
+
+    # -- compound statements -------------------------------------------------------------------------------------
+
+    def _if(self, node: cst.If, frame: Frame) -> None:
+        condition = self.eval(node.test, frame)
+        self.run.decide(node.test, condition)
+        truth = self.run.truth(condition)
+        before = frame.names
+        ends = []
+        if truth is not False:
+            frame.names = dict(before or {})
+            self.run.expressions.assume(node.test, True, frame)
+            self.body(node.body, frame)
+            ends.append(frame.names)
+        if truth is not True:
+            frame.names = dict(before or {})
+            self.run.expressions.assume(node.test, False, frame)
+            if isinstance(node.orelse, cst.If):
+                self.statement(node.orelse, frame)
+            elif node.orelse is not None:
+                self.body(node.orelse.body, frame)
+            ends.append(frame.names)
+        frame.names = join_names(ends)
+
+    def _while(self, node: cst.While, frame: Frame) -> None:
+        def enter() -> bool:
+            condition = self.eval(node.test, frame)
+            self.run.decide(node.test, condition)
+            return self.run.truth(condition) is not False
+
+        self._loop(node, enter, frame, endless=self._is_true(node.test))
+
+    @staticmethod
+    def _is_true(node: cst.BaseExpression) -> bool:
+        return (isinstance(node, cst.Name) and node.value == "True") or (
+            isinstance(node, cst.Integer) and node.value == "1"
+        )
+
+    def _for(self, node: cst.For, frame: Frame) -> None:
+        iterated = self.eval(node.iter, frame)
+        element = self.run.elements(iterated, node, node.iter)
+
+        def enter() -> bool:
+            self.bind(node.target, element, frame)
+            return element is not NOTHING
+
+        self._loop(node, enter, frame)
+
+    def _loop(
+        self, node: cst.For | cst.While, enter: Callable[[], bool], frame: Frame, *, endless: bool = False
+    ) -> None:
+        state = frame.names
+        loop = Loop()
+        ends: list[Names | None] = []
+        for _ in range(_MOST_TURNS):
+            frame.names = dict(state or {})
+            if not enter():
+                ends = [frame.names]
+                break
+            ends = [] if endless else [state if isinstance(node, cst.For) else frame.names]
+            loop = Loop()
+            frame.loops.append(loop)
+            self.body(node.body, frame)
+            frame.loops.pop()
+            after = join_names([state, frame.names, *loop.continues])
+            if after == state:
+                break
+            state = after
+        if not endless:
+            ends.append(state)
+        frame.names = join_names(ends)
+        if node.orelse is not None and frame.names is not None:
+            self.body(node.orelse.body, frame)
+        frame.names = join_names([frame.names, *loop.breaks])
+
+    def _with(self, node: cst.With, frame: Frame) -> None:
+        for item in node.items:
+            value = self.eval(item.item, frame)
+            entered = self.run.enter(value, item.item)
+            if item.asname is not None:
+                self.bind(item.asname.name, entered, frame)
+        self.body(node.body, frame)
+
+    def _try(self, node: cst.Try | cst.TryStar, frame: Frame) -> None:
+        before = dict(frame.names or {})
+        self.body(node.body, frame)
+        # An exception may come from anywhere in the body.
+        interrupted = join_names([before, frame.names, *([frame.names] if frame.names else [])])
+        if frame.names is not None and node.orelse is not None:
+            self.body(node.orelse.body, frame)
+        ends = [frame.names]
+        for handler in node.handlers:
+            frame.names = dict(interrupted or {})
+            if handler.name is not None:
+                self.bind(handler.name.name, v.NUMBER, frame)
+            self.body(handler.body, frame)
+            ends.append(frame.names)
+        frame.names = join_names(ends)
+        if node.finalbody is not None:
+            is_left = frame.names is None
+            if is_left:
+                frame.names = dict(interrupted or {})
+            self.body(node.finalbody.body, frame)
+            if is_left:
+                frame.names = None
+
+    def _match(self, node: cst.Match, frame: Frame) -> None:
+        subject = self.eval(node.subject, frame)
+        self.run.decide(node.subject, subject)
+        before = frame.names
+        ends = [before]
+        for case in node.cases:
+            frame.names = dict(before or {})
+            for name in self.run.tree.names_in(case.pattern):
+                self.run.assign(name.value, self.run.parts(subject), frame)
+            if case.guard is not None:
+                self.run.decide(case.guard, self.eval(case.guard, frame))
+            self.body(case.body, frame)
+            ends.append(frame.names)
+        frame.names = join_names(ends)
+
+    # -- definitions ---------------------------------------------------------------------------------------------
+
+    def _function(self, node: cst.FunctionDef, frame: Frame) -> None:
+        function = Function(node, frame)
+        self.run.define(function, node.params)
+        value = v.of(function)
+        for decorator in reversed(node.decorators):
+            value = self.run.decorated(value, decorator.decorator, frame)
+        self.run.assign(node.name.value, value, frame)
+
+    def _class(self, node: cst.ClassDef, frame: Frame) -> None:
+        cls = Class(node, frame)
+        bases = [self.eval(arg.value, frame) for arg in node.bases if arg.star == ""]
+        for keyword in node.keywords:
+            self.eval(keyword.value, frame)
+        inner = Frame(self.run.tree.scopes[node], frame, frame.context, owner=node)
+        self.body(node.body, inner)
+        self.run.define_class(cls, bases, inner)
+        for decorator in node.decorators:
+            self.eval(decorator.decorator, frame)
+        self.run.assign(node.name.value, v.of(cls), frame)
+
+    # -- binding -------------------------------------------------------------------------------------------------
+
+    def bind(self, target: cst.BaseExpression, value: Value, frame: Frame) -> None:
+        """Gives the target of an assignment its value."""
+        if isinstance(target, cst.Name):
+            self.run.assign(target.value, value, frame)
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            self._unpack(target.elements, value, target, frame)
+        elif isinstance(target, cst.Attribute):
+            self.run.store_attribute(self.eval(target.value, frame), target.attr.value, value, target)
+        elif isinstance(target, cst.Subscript):
+            owner = self.eval(target.value, frame)
+            self.run.store_item(owner, self.run.expressions.index(target.slice, frame), value, target)
+
+    def _unpack(self, elements: Sequence[cst.BaseElement], value: Value, node: cst.CSTNode, frame: Frame) -> None:
+        starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)
+        parts = self.run.unpacked(value, len(elements), starred, node)
+        for element, part in zip(elements, parts):
+            self.bind(element.value, part, frame)
+
+
+_EXECUTE: dict[type, Callable[..., None]] = {
+    cst.Expr: Statements._expr,
+    cst.Assign: Statements._assign,
+    cst.AnnAssign: Statements._annotated,
+    cst.AugAssign: Statements._augmented,
+    cst.Return: Statements._return,
+    cst.Raise: Statements._raise,
+    cst.Assert: Statements._assert,
+    cst.Del: Statements._delete,
+    cst.Break: Statements._break,
+    cst.Continue: Statements._continue,
+    cst.Pass: Statements._nothing,
+    cst.Global: Statements._nothing,
+    cst.Nonlocal: Statements._nothing,
+    cst.Import: Statements._import,
+    cst.ImportFrom: Statements._import,
+    cst.If: Statements._if,
+    cst.While: Statements._while,
+    cst.For: Statements._for,
+    cst.With: Statements._with,
+    cst.Try: Statements._try,
+    cst.TryStar: Statements._try,
+    cst.Match: Statements._match,
+    cst.FunctionDef: Statements._function,
+    cst.ClassDef: Statements._class,
+}
+for _name in ("TypeAlias",):
+    if hasattr(cst, _name):
+        _EXECUTE[getattr(cst, _name)] = Statements._nothing

@@ -1,0 +1,377 @@
+"""What an expression may be: data, with their placement, or objects that the program can call and look into.
+
+A `Value` is a set of alternatives. Data of several alternatives are joined into one; objects stay apart, up to a bound.
+All values are immutable; what objects hold lies in the heap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Union
+
+import libcst as cst
+
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Sharded, Unknown, either
+
+if TYPE_CHECKING:
+    from migrator.analysis.frames import Frame
+
+# More alternatives than these tell nothing; deeper tuples are data.
+_MOST_ALTERNATIVES = 12
+_DEEPEST_TUPLE = 5
+_MOST_PLACEMENTS = 4
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An expression that a repair wraps.
+
+    `how`: "gather", "mean" or "sum" (all-reduced), or "share" (divided by the number of workers).
+    """
+
+    node: cst.CSTNode
+    how: str
+
+    def __hash__(self) -> int:
+        return hash((id(self.node), self.how))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Operand) and other.node is self.node and other.how == self.how
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Where an operation needs the whole batch: what has to be put together in front of it, and why.
+
+    `blocked` says why that cannot be written down there; empty where it can. `form`: "term" of a sum, "divisor",
+    "call" of a function whose arguments are meant, "done" where the script has done it, or "whole" for all others.
+    """
+
+    node: cst.CSTNode
+    operands: frozenset[Operand]
+    why: str
+    blocked: str = ""
+    form: str = "whole"
+
+    def __hash__(self) -> int:
+        return hash((id(self.node), self.operands))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Repair) and other.node is self.node and other.operands == self.operands
+
+
+@dataclass(frozen=True)
+class Slice:
+    """`lower:upper:step` of a subscript; bounds that are no literals are NOT_CONSTANT."""
+
+    lower: Any
+    upper: Any
+    step: Any
+
+
+_NO_REPAIRS: frozenset[Repair] = frozenset()
+
+
+@dataclass(frozen=True)
+class Data:
+    """Numbers, text, arrays, tensors.
+
+    `constant`: the Python literal, where it is one. `whole`: every worker has all rows of the batch, so that it does
+    not fit beside a worker's part. `nested`: may be a tuple or dictionary of tensors. `symbolic`: a Keras tensor of a
+    functional model. `deep`: has axes behind that of the samples. `needs`: the repairs without which the placement does
+    not hold.
+    """
+
+    placement: Placement = REPLICATED
+    constant: Any = NOT_CONSTANT
+    rank: int | None = None
+    whole: bool = False
+    nested: bool = False
+    symbolic: bool = False
+    deep: bool = False
+    needs: frozenset[Repair] = _NO_REPAIRS
+
+    @property
+    def is_replicated(self) -> bool:
+        return self.placement == REPLICATED
+
+    @property
+    def is_zero(self) -> bool:
+        return self.constant is None or (self.constant is not NOT_CONSTANT and self.constant == 0)
+
+
+@dataclass(frozen=True)
+class External:
+    """A thing of another library, by its dotted name."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class File:
+    """A module of the program."""
+
+    module: cst.Module
+
+    def __hash__(self) -> int:
+        return id(self.module)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, File) and other.module is self.module
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function or lambda of the program, with the frame that it closes over. `defaults` lie in the heap."""
+
+    node: cst.FunctionDef | cst.Lambda
+    frame: Frame
+
+    def __hash__(self) -> int:
+        return hash((id(self.node), id(self.frame)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Function) and other.node is self.node and other.frame is self.frame
+
+
+@dataclass(frozen=True)
+class Class:
+    """A class of the program."""
+
+    node: cst.ClassDef
+    frame: Frame
+
+    def __hash__(self) -> int:
+        return id(self.node)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Class) and other.node is self.node
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where an object is made, and on which way there: a call string of bounded length."""
+
+    node: cst.CSTNode
+    context: tuple[int, ...]
+
+    def __hash__(self) -> int:
+        return hash((id(self.node), self.context))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Site) and other.node is self.node and other.context == self.context
+
+
+@dataclass(frozen=True)
+class Instance:
+    """An object of a class of the program."""
+
+    cls: Class
+    site: Site
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a call of another library's function or class gave: a layer, a model, an optimizer, a dataset, a tape."""
+
+    path: str
+    site: Site
+
+
+@dataclass(frozen=True)
+class Container:
+    """A list, dictionary, set or iterator of the program; its elements lie in the heap."""
+
+    kind: str
+    site: Site
+
+
+@dataclass(frozen=True)
+class Tuple:
+    """A tuple of known length."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A function of the program with the object that it is a method of."""
+
+    function: Function
+    receiver: Value
+
+
+@dataclass(frozen=True)
+class Method:
+    """An attribute of data, or of another library's object, of which only the name is known."""
+
+    owner: Value
+    name: str
+
+
+@dataclass(frozen=True)
+class Curried:
+    """`functools.partial(function, …)`"""
+
+    function: Value
+    args: tuple[Value, ...]
+    keywords: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True)
+class Super:
+    """`super()` of a method of the class."""
+
+    cls: Class
+    receiver: Value
+
+
+Atom = Union[External, File, Function, Class, Instance, Made, Container, Tuple, Bound, Method, Curried, Super]
+
+
+@dataclass(frozen=True)
+class Value:
+    """The alternatives of an expression: data (joined), objects. Neither: nothing gets there."""
+
+    data: Data | None = None
+    objects: frozenset[Atom] = field(default_factory=frozenset)
+
+    def __iter__(self) -> Iterator[Atom]:
+        return iter(self.objects)
+
+    @property
+    def constant(self) -> Any:
+        """The Python literal, where it surely is that one."""
+        return self.data.constant if self.data is not None and not self.objects else NOT_CONSTANT
+
+    @property
+    def is_none(self) -> bool:
+        return self.constant is None
+
+    @property
+    def only(self) -> Atom | None:
+        """The one object that it surely is."""
+        return next(iter(self.objects)) if self.data is None and len(self.objects) == 1 else None
+
+    def without_data(self) -> Value:
+        return Value(None, self.objects) if self.data is not None else self
+
+
+NOTHING = Value()
+NONE = Value(Data(constant=None))
+
+
+def of(atom: Atom) -> Value:
+    return Value(None, frozenset((atom,)))
+
+
+def constant(value: Any) -> Value:
+    return Value(Data(constant=value, rank=0))
+
+
+def data(placement: Placement, **more: Any) -> Value:
+    return Value(Data(placement, **more))
+
+
+def unseen(why: str) -> Value:
+    """What is not understood: it may be anything, and stand anywhere."""
+    return Value(Data(Unknown(why), nested=True))
+
+
+NUMBER = Value(Data())  # some replicated data
+
+
+def join(a: Value, b: Value) -> Value:
+    if a is b or a == b or b is NOTHING:
+        return a
+    if a is NOTHING:
+        return b
+    joined = a.data if b.data is None else b.data if a.data is None else join_data(a.data, b.data)
+    objects = a.objects | b.objects if a.objects is not b.objects else a.objects
+    if sum(1 for o in objects if isinstance(o, Tuple)) > 1:
+        objects = _with_tuples_joined(objects)
+    if len(objects) > _MOST_ALTERNATIVES:
+        return unseen("this may be too many things")
+    return Value(joined, objects)
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    found = NOTHING
+    for value in values:
+        found = join(found, value)
+    return found
+
+
+def _with_tuples_joined(objects: frozenset[Atom]) -> frozenset[Atom]:
+    """Tuples of one length become one."""
+    by_length: dict[int, Tuple] = {}
+    for atom in objects:
+        if isinstance(atom, Tuple):
+            known = by_length.get(len(atom.items))
+            by_length[len(atom.items)] = Tuple(tuple(map(join, known.items, atom.items))) if known is not None else atom
+    return frozenset((*(o for o in objects if not isinstance(o, Tuple)), *by_length.values()))
+
+
+def join_data(a: Data, b: Data) -> Data:
+    if a == b:
+        return a
+    same = a.constant is not NOT_CONSTANT and type(a.constant) is type(b.constant) and a.constant == b.constant
+    return Data(
+        _join_placements(a, b),
+        a.constant if same else NOT_CONSTANT,
+        a.rank if a.rank == b.rank else None,
+        a.whole or b.whole,
+        a.nested or b.nested,
+        a.symbolic or b.symbolic,
+        a.deep and b.deep,
+        a.needs | b.needs if a.needs is not b.needs else a.needs,
+    )
+
+
+def _join_placements(a: Data, b: Data) -> Placement:
+    """Where a value stands that is sometimes the one, sometimes the other."""
+    if a.placement == b.placement:
+        return a.placement
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one.placement, Unknown):
+            return one.placement
+        if one.is_replicated and not one.whole:
+            # None and zero are everything; a mean over the workers of what is alike on all of them is that itself.
+            if one.is_zero or other.placement == Partial("mean"):
+                return other.placement
+            if isinstance(other.placement, Sharded):
+                return other.placement
+        if one.placement is LOCAL and other.is_replicated:
+            return LOCAL
+    if a.whole != b.whole:
+        return Unknown("it holds all rows of the batch on one way, and a worker's part of them on another")
+    joined = either([a.placement, b.placement])
+    return joined if len(getattr(joined, "options", ())) <= _MOST_PLACEMENTS else Unknown("it may stand in many ways")
+
+
+def contents(value: Value, depth: int = 0) -> Iterator[Data]:
+    """The data that the value is made of, as far as no heap is needed to see them."""
+    if value.data is not None:
+        yield value.data
+    for atom in value.objects:
+        if isinstance(atom, Tuple) and depth < _DEEPEST_TUPLE:
+            for item in atom.items:
+                yield from contents(item, depth + 1)
+
+
+def mapped(value: Value, change: Any, depth: int = 0) -> Value:
+    """The value with each of its data replaced by what `change` makes of it; objects of other kinds stay."""
+    changed = change(value.data) if value.data is not None else None
+    if not any(isinstance(o, Tuple) for o in value.objects):
+        return value if changed is value.data else Value(changed, value.objects)
+    objects = frozenset(
+        Tuple(tuple(mapped(item, change, depth + 1) for item in o.items)) if isinstance(o, Tuple) else o
+        for o in value.objects
+    )
+    return Value(changed, objects)
+
+
+def with_needs(value: Value, needs: frozenset[Repair]) -> Value:
+    return mapped(value, lambda d: replace(d, needs=d.needs | needs)) if needs else value

@@ -1,0 +1,61 @@
+"""Put the workers' parts of a batch together where a loss or a layer works on the batch as a whole.
+
+A root of a mean, a ratio of sums, a softmax over the samples, pairs of samples, what is sorted, shuffled or picked
+among them, and what a function that nobody knows makes of a batch: none of it is the mean or the sum of what it is
+on parts. There each worker is given all rows, or the mean or sum over all rows, and computes what one device would.
+The gradients flow back through that: what each worker gets is its part of those of the whole batch. The forward pass
+through the model, where the time goes, stays split. What `compile` is given as such a loss, Keras applies by itself:
+lockstep.whole_batch gives it all rows.
+
+before:
+    loss = contrastive_loss(model(images), labels)
+after:
+    loss = contrastive_loss(lockstep.all_gather(model(images)), lockstep.all_gather(labels))
+
+Leaves alone: what works on each sample by itself, and means and sums over the batch.
+Refuses: what also runs where a file is written, which the chief does alone. Where nothing can be written around what
+is needed whole, the rule that owns the site refuses it: all-reduce-gradients or wrap-optimizer.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.edits import Refusal, Wrap
+from migrator.facts.script import Facts
+from migrator.repairs import put_together, waits_alone
+from migrator.rule import Findings, rule
+
+
+@rule
+def gather_batch(facts: Facts) -> Findings:
+    for call in facts.losses.whole_compiles:
+        yield from _whole_batch(facts, cst.ensure_type(call, cst.Call))
+    done: set[cst.CSTNode] = set()
+    for repair in facts.repairs:
+        if repair.form not in ("whole", "call"):
+            continue
+        refusal = waits_alone(facts, repair)
+        if refusal is not None:
+            yield refusal
+            continue
+        for operand in sorted(repair.operands, key=lambda o: facts.tree.order[o.node]):
+            if operand.node not in done:
+                done.add(operand.node)
+                yield put_together(facts, operand)
+
+
+def _whole_batch(facts: Facts, call: cst.Call) -> Findings:
+    """Gives the loss of a `compile` all rows of the batch."""
+    loss = facts.keywords.given(call, "loss", 1)
+    if loss is None and facts.keywords.hides_arguments(call):
+        return  # wrap-optimizer refuses that
+    if loss is None:
+        yield Refusal(
+            call,
+            "the loss of this model works on the batch as a whole, and where it is given cannot be seen",
+            "pass it as loss=... in the call",
+            breaks_training=True,
+        )
+    elif not any(facts.kinds.is_whole_batch_loss(v) for v in facts.resolver.values(loss)):
+        yield Wrap(loss, f"{facts.runtime}.whole_batch(", ")")
