@@ -35,6 +35,7 @@ _SEEDS = frozenset({
     "random.seed", "numpy.random.seed", "tensorflow.random.set_seed", "keras.utils.set_random_seed",
     "numpy.random.default_rng", "numpy.random.RandomState", "random.Random", "tensorflow.set_random_seed",
 })  # fmt: skip
+_EXITS = frozenset({"sys.exit", "os._exit"})
 _DECIDING = (Way.CHOICE, Way.SIZE, Way.PRESENCE)
 
 
@@ -86,6 +87,9 @@ class Decisions:
             if self._is_steering(place):
                 for number in self._agree_on(place):
                     found.setdefault(number.expression, number)
+        for place in self._fed_back():
+            for number in self._agree_on(place):
+                found.setdefault(number.expression, number)
         for result in self._results:
             found.setdefault(result.call, LocalNumber(result.call, metric=result))
         return sorted(found.values(), key=lambda number: self.tree.order[number.expression])
@@ -136,6 +140,11 @@ class Decisions:
                 yield node.subject
             elif isinstance(node, cst.MatchCase) and node.guard is not None:
                 yield node.guard
+            elif isinstance(node, cst.Call):
+                yield node.func
+                yield from (arg.value for arg in node.args[:1])
+            elif isinstance(node, cst.Return) and node.value is not None:
+                yield node.value
 
     @cached_property
     def _inputs(self) -> set[cst.BaseExpression]:
@@ -145,16 +154,60 @@ class Decisions:
             if not isinstance(update, Minimization):
                 found.update(arg.value for arg in update.call.args)
         for call in self.tree.calls:
-            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
-            of_callback = isinstance(call.func, cst.Attribute) and any(
-                calls(v).startswith("keras.callbacks.") for v in self.resolver.values(call.func.value)
-            )
-            if of_callback or paths & _SEEDS or paths & {"sys.exit", "os._exit"} or call in self.files.copies:
+            if call in self.files.copies or self._decides(call):
                 found.update(arg.value for arg in call.args)
         for function in self.tree.functions:
             if function.name.value == "__exit__":  # says whether an exception goes on
                 found.update(self.resolver.returned(function))
         return found
+
+    def _decides(self, call: cst.Call) -> bool:
+        """Whether training goes on by what the call is given: it seeds, ends the process, raises what is caught, or is
+        one of Keras's callbacks, called by hand."""
+        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        if paths & (_SEEDS | _EXITS):
+            return True
+        if any("debugging." in path or path.startswith("numpy.testing.") for path in paths):
+            return self._is_tried(call)
+        owners = self.resolver.values(call.func.value) if isinstance(call.func, cst.Attribute) else ()
+        return any(calls(v).startswith("keras.callbacks.") for v in owners)
+
+    def _is_tried(self, call: cst.Call) -> bool:
+        """Whether an exception of the call may be caught."""
+        return any(
+            self.tree.contains(reached, call) for body in self._tried for reached in self.training.reached_from(body)
+        )
+
+    @cached_property
+    def _tried(self) -> list[cst.CSTNode]:
+        return [node.body for node in self.tree.order if isinstance(node, cst.Try) and node.handlers]
+
+    def _fed_back(self) -> Iterator[cst.BaseExpression]:
+        """What enters the losses that are differentiated otherwise than as samples: numbers of batches before, and what
+        such a number has picked."""
+        dependence = self.locality.dependence
+        for key in sorted(self._behind_losses, key=self._order):
+            if self.locality.of(key) & Mark.CHOSEN:
+                for chooser in [k for k, way in dependence.inputs(key) if way is Way.CHOICE]:
+                    if isinstance(chooser, cst.BaseExpression) and self.locality.of(chooser):
+                        self.locality.expect(chooser)
+                        yield chooser
+            is_read = isinstance(key, (cst.Name, cst.Attribute)) and self.locality.of(key) & Mark.VALUE
+            if is_read and self._comes_from_outside(key) and self._is_number(cast(cst.BaseExpression, key)):
+                yield cast(cst.BaseExpression, key)
+
+    def _comes_from_outside(self, key: Key) -> bool:
+        """Whether the code under the tape reads here what was made outside of it."""
+        if not self._is_under_tape(key):
+            return any(self._is_under_tape(user) for user, _ in self.locality.dependence.users(key))
+        inputs = [k for k in self.locality.inputs(key) if isinstance(k, Binding) and k.kind != "param"]
+        return any(not self._is_under_tape(k) for k in inputs)
+
+    def _is_number(self, node: cst.BaseExpression) -> bool:
+        """Whether all that makes the value local are numbers that can be combined, and no samples."""
+        with self.locality.trying():
+            found = list(self._numbers(node, set()))
+        return bool(found) and all(number.reduction for number in found)
 
     # -- what to average -----------------------------------------------------------------------------------------
 
@@ -279,6 +332,11 @@ class Decisions:
     @cached_property
     def _differentiated(self) -> set[Key]:
         """What tapes go back through: it must stay this worker's until then."""
+        return {key for key in self._behind_losses if self._is_under_tape(key)}
+
+    @cached_property
+    def _behind_losses(self) -> set[Key]:
+        """All that the losses which are differentiated are computed from."""
         queue: list[Key] = [
             arg.value for call in self.tree.calls if self.training.flow.is_tape_call(call) for arg in call.args[:1]
         ]
@@ -289,6 +347,21 @@ class Decisions:
                 found.add(key)
                 queue += [k for k, way in self.locality.dependence.inputs(key) if way not in _DECIDING]
         return found
+
+    def _is_under_tape(self, key: Key) -> bool:
+        node = key.node if isinstance(key, Binding) else key
+        return isinstance(node, cst.CSTNode) and any(self.tree.contains(body, node) for body in self._taped)
+
+    @cached_property
+    def _taped(self) -> list[cst.CSTNode]:
+        """The code that runs under tapes."""
+        blocks = [
+            node.body
+            for node in self.tree.order
+            if isinstance(node, cst.With)
+            and any(self.training.kinds.is_tape(v) for item in node.items for v in self.resolver.values(item.item))
+        ]
+        return list(dict.fromkeys(body for block in blocks for body in self.training.reached_from(block)))
 
     def _is_differentiated(self, binding: Binding) -> bool:
         """Whether a tape goes back through the name: the loss itself must stay this worker's until then."""

@@ -17,7 +17,7 @@ import libcst as cst
 
 from migrator.facts import vocabulary
 from migrator.facts.iteration import Iteration
-from migrator.facts.kinds import Kinds, calls
+from migrator.facts.kinds import Kinds, calls, origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import dotted, part_at
 from migrator.facts.tree import Binding, FunctionLike, Tree, semantic_children
@@ -74,11 +74,13 @@ _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dty
 _PURE = (
     "tensorflow.", "keras.", "numpy.", "math.", "builtins.", "random.", "time.", "json.", "logging.", "statistics.",
     "collections.", "itertools.", "functools.", "os.", "sys.", "copy.", "operator.", "pickle.", "csv.", "matplotlib.",
-    "pandas.", "sklearn.", "scipy.", "PIL.", "absl.", "warnings.", "datetime.", "pathlib.", "tqdm", "lockstep.",
+    "pandas.", "sklearn.", "heapq.", "bisect.", "scipy.", "PIL.", "absl.", "warnings.", "datetime.", "pathlib.", "tqdm",
+    "lockstep.",
 )  # fmt: skip
 _FILLING = frozenset({
     "numpy.put", "numpy.copyto", "numpy.place", "numpy.putmask", "numpy.fill_diagonal", "numpy.put_along_axis",
-    "builtins.setattr", "operator.setitem", "random.shuffle", "numpy.random.shuffle", "pickle.dump", "json.dump",
+    "builtins.setattr", "operator.setitem", "random.shuffle", "numpy.random.shuffle", "heapq.heappush",
+    "heapq.heappushpop", "heapq.heapreplace", "bisect.insort", "bisect.insort_left", "bisect.insort_right",
 })  # fmt: skip
 # Of TensorFlow's and Keras's objects, those that give back what they were given.
 _KEEPING = (
@@ -366,7 +368,7 @@ class Dependence:
         seen: set[cst.CSTNode] = set()
         while queue:
             part = queue.pop()
-            if part in seen:
+            if part in seen or self._is_fixed(part):
                 continue
             seen.add(part)
             bindings: list[Binding] = []
@@ -396,18 +398,25 @@ class Dependence:
                     queue.append(part_at(binding.value, binding.path) or binding.value)
         return list(found)
 
+    def _is_fixed(self, node: cst.CSTNode) -> bool:
+        """Whether the expression is a dataset, which nothing changes."""
+        values = self.resolver.values(node) if isinstance(node, (cst.Name, cst.Attribute, cst.Call)) else ()
+        return bool(values) and all(map(self.kinds.is_dataset, values))
+
     def _handed_back(self, call: cst.Call) -> Iterator[cst.CSTNode]:
         """What a call may give back as it is, and no copy of it: `logs.setdefault("loss", [])`, `next(iterator)`."""
         functions = self._script_functions(call)
         for function in functions:
             yield from self.returned(function)
+            yield from self.yields.get(function, ())
         values = self.resolver.values(call.func)
         makes = [
             v for v in values if isinstance(v, (Class, Result)) or (isinstance(v, External) and _makes_new(v.path))
         ]
         if functions or (values and len(makes) == len(values)):
             return
-        yield from (arg.value for arg in call.args)
+        if not (values and all(_is_of_framework(v) for v in values)):
+            yield from (arg.value for arg in call.args)
         if isinstance(call.func, cst.Attribute):
             yield call.func.value
 
@@ -547,23 +556,27 @@ class Dependence:
         func = call.func
         given = list(call.args)
         paths = [v.path for v in values if isinstance(v, External)]
-        made_by = [calls(v) for v in values if calls(v)]  # `loss_fn(y, predicted)`
         for holder in self.changed_by(call) if given else ():
             name = func.attr.value if isinstance(func, cst.Attribute) else ""
             for arg in given:
                 self.link(arg, holder, Way.INTO if name in COLLECTING else Way.USED)
-        out = [arg for arg in given if arg.keyword is not None and arg.keyword.value == "out"]
-        if any(_fills(path) for path in (*paths, *made_by)) or not (paths or made_by):
-            out = given
-        if out is given and paths == [] and len(list(values)) and all(isinstance(v, Member) for v in values):
-            out = []  # a method of a library's object changes the object
-        for changed in out:
-            if isinstance(changed.value, (cst.BaseString, cst.BaseNumber)):
-                continue
+        for changed in self._filled(call, paths):
             for holder in self.holders(changed.value):
                 for arg in given:
                     if arg is not changed:
                         self.link(arg, holder, Way.INTO)
+
+    def _filled(self, call: cst.Call, paths: Iterable[str]) -> list[cst.Arg]:
+        """The arguments that the call may put others into: `np.put(losses, …)`, `out=`, all where nobody knows it."""
+        if any(path in _FILLING or path.startswith(_FILLING_PREFIXES) for path in paths):
+            return list(call.args[:1])
+        values = self.resolver.values(call.func)
+        known = [calls(v) if isinstance(v, Result) else v.path for v in values if isinstance(v, (External, Result))]
+        known = [path for path in known if f"{path}.".startswith(_PURE)]
+        methods = [v for v in values if isinstance(v, Member) and not _is_member_of_unknown(v)]
+        if values and len(known) + len(methods) + len([v for v in values if isinstance(v, Class)]) >= len(values):
+            return [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "out"]
+        return [arg for arg in call.args if not isinstance(arg.value, (cst.BaseString, cst.BaseNumber))]
 
     def changed_by(self, call: cst.Call) -> list[Key]:
         """What a method of an object that the script does not define may change: the object it is called on."""
@@ -593,6 +606,10 @@ def _is_agreed(path: str) -> bool:
     )
 
 
+def _is_of_framework(value: Value) -> bool:
+    return isinstance(value, Member) and origin(value).startswith(("tensorflow.", "keras.", "numpy."))
+
+
 def _is_member_of_unknown(value: Value) -> bool:
     while isinstance(value, Member):
         value = value.owner
@@ -615,13 +632,6 @@ def _accepts(function: FunctionLike, call: cst.Call) -> bool:
     is_method = bool(every) and every[0].name.value == "self"
     needed = len([p for p in every if p.default is None]) - is_method
     return needed <= len(call.args) <= len(every) + len(params.kwonly_params) - is_method
-
-
-def _fills(path: str) -> bool:
-    """Whether the function may put some of its arguments into others."""
-    if path in _FILLING or path.startswith(_FILLING_PREFIXES):
-        return True
-    return not f"{path}.".startswith(_PURE)
 
 
 def _makes_new(path: str) -> bool:

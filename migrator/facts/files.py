@@ -34,6 +34,11 @@ _READING_FUNCTIONS = re.compile(
     r"|keras\.(?:utils|preprocessing)\.\w+_dataset_from_directory|tensorflow\.data\.(?:Dataset\.list_files|\w+Dataset)"
     r"|glob\.i?glob|os\.(?:listdir|walk|scandir)|pandas\.read_\w+)$"
 )
+_LOOKING = re.compile(
+    r"^(?:builtins\.open|os\.path\.(?:exists|isfile|getsize|getmtime)|os\.stat|tensorflow\.io\.(?:read_file"
+    r"|gfile\.(?:GFile|exists))|PIL\.Image\.open|imageio\.imread|matplotlib\.(?:pyplot|image)\.imread|json\.load"
+    r"|pickle\.load|shelve\.open|keras\.(?:utils|preprocessing\.image)\.load_img|zipfile\.ZipFile|tarfile\.open)$"
+)
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
 _PICTURES = ("PIL.", "keras.utils.array_to_img", "keras.preprocessing.image.array_to_img")
 _PATH_WRITERS = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename"})
@@ -69,11 +74,45 @@ class Files:
                 with_ = self._with_around(call)
                 if with_ is not None:
                     found.setdefault(with_, Write(call, with_, is_with=True))
-                elif isinstance(self.tree.parent.get(call), cst.Arg):
+                elif isinstance(self.tree.parent.get(call), cst.Arg) or self._is_used_at_once(call):
                     found.setdefault(call, Write(call, self.tree.statement_of(call)))
             elif self._is_write(call):
                 found.setdefault(call, Write(call, self.tree.statement_of(call)))
         return sorted(found.values(), key=lambda w: self.tree.order[w.node])
+
+    def _is_used_at_once(self, call: cst.Call) -> bool:
+        """`open(path, "w").close()`, `open(path, "w").write(text)`: a statement of its own."""
+        method = self.tree.parent.get(call)
+        used = self.tree.parent.get(method) if isinstance(method, cst.Attribute) else None
+        return isinstance(used, cst.Call) and isinstance(self.tree.parent.get(used), cst.Expr)
+
+    def told_again(self) -> Iterator[tuple[cst.CSTNode, cst.Call]]:
+        """What is written into a file, with the calls that read the file of the same path."""
+        for write in self.writes:
+            paths = {self._text(a.value) for c in self._calls_of(write) for a in c.args[:2]}
+            reads = [r for r in self.looks if any(self._text(a.value) in paths for a in r.args[:1])]
+            for call in self.tree.calls if reads else ():
+                if self.tree.contains(write.statement, call):
+                    yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
+
+    def _calls_of(self, write: Write) -> Iterator[cst.Call]:
+        return (c for c in self.tree.calls if self.tree.contains(write.node, c) and (c is write.node or write.is_with))
+
+    @cached_property
+    def looks(self) -> list[cst.Call]:
+        """Calls that read files or ask whether they are there."""
+        return [
+            call
+            for call in self.tree.calls
+            if call in self.reads
+            or (
+                any(isinstance(v, External) and _LOOKING.match(v.path) for v in self.resolver.values(call.func))
+                and not self._is_opening(call)
+            )
+        ]
+
+    def _text(self, node: cst.BaseExpression) -> str:
+        return self.tree.module_of(node).code_for_node(node).strip("\"'")
 
     @cached_property
     def opened(self) -> list[cst.Call]:

@@ -38,7 +38,7 @@ class Flow:
     def _reaching_within(self, node: cst.Name, bindings: list[Binding]) -> list[Binding]:
         order, tree = self._tree.order, self._tree
         here = order[node]
-        loops = list(tree.loops_around(node))
+        loops = [*tree.loops_around(node), *self._tested_in(node)]
         found: list[Binding] = []
         later: list[Binding] = []
         certain: Binding | None = None
@@ -54,6 +54,11 @@ class Flow:
         open_loops = [x for x in loops if certain is None or not tree.contains(x.body, certain.node)]
         carried = [b for b in later if any(tree.contains(x.body, b.node) for x in open_loops)]
         return [*found, *carried]
+
+    def _tested_in(self, node: cst.Name) -> list[cst.While]:
+        """The loops that the name takes part in the condition of: it is read again after each turn."""
+        owners = [owner for owner in self._tree.ancestors(node) if isinstance(owner, cst.While)]
+        return [owner for owner in owners if self._tree.contains(owner.test, node)]
 
     def _takes_effect(self, binding: Binding) -> int:
         node = binding.node

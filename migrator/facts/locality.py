@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Flag
 from functools import cached_property
 from typing import cast
@@ -70,6 +71,7 @@ class Locality:
         gradients = [g for update in training.updates for g in update.gradients]
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}
         self._marks: dict[Key, Mark] | None = None
+        self._agreed: set[Key] = set()
         self._linked: set[cst.CSTNode] = set()
 
     @cached_property
@@ -78,12 +80,28 @@ class Locality:
         for call in self._metric_results:
             for given in self.fed_to(cast(cst.Attribute, call.func).value):
                 found.link(given, call, Way.USED)
+        for written, read in self.consequences.files.told_again():
+            found.link(written, read, Way.USED)
         return found
 
     def settle(self, agreed: Key) -> None:
         """From here on, what the binding or the expression gives counts as the same on all workers."""
         self._settled.add(agreed)
         self._marks = None
+
+    def expect(self, condition: cst.BaseExpression) -> None:
+        """From here on, what the condition chooses counts as chosen alike: the workers are made to agree on it."""
+        self._agreed.add(condition)
+        self._marks = None
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """What is settled inside is forgotten afterwards."""
+        settled, marks = set(self._settled), self._marks
+        try:
+            yield
+        finally:
+            self._settled, self._marks = settled, marks
 
     def of(self, key: Key | None) -> Mark:
         """How the value is local; nothing where all workers agree."""
@@ -111,7 +129,7 @@ class Locality:
             if isinstance(key, cst.BaseExpression):
                 self._link_choices(key)
             for user, way in self.dependence.users(key):
-                passed = through(way, mark)
+                passed = through(way, mark) if way is not Way.CHOICE or key not in self._agreed else Mark.NONE
                 if passed and self._lets_in(user):
                     queue.append((user, passed))
         return marks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Union, cast
@@ -14,8 +14,13 @@ from migrator.facts.dependence import Dependence, Key
 from migrator.facts.resolve import Resolver
 from migrator.facts.training import Training
 from migrator.facts.tree import Binding, Tree, semantic_children
+from migrator.facts.values import External, Function
 
 Jump = Union[cst.Break, cst.Continue, cst.Return, cst.Raise, cst.Assert]
+_CHOOSING = frozenset({
+    "tensorflow.cond", "tensorflow.case", "tensorflow.switch_case", "keras.ops.cond", "keras.ops.switch",
+    "keras.backend.switch",
+})  # fmt: skip
 _BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.MatchCase, cst.ExceptHandler, cst.Else, cst.Finally)
 
 
@@ -61,11 +66,43 @@ class Regions:
         if isinstance(parent, cst.CompIf):
             owner = next(o for o in self.tree.ancestors(parent) if not isinstance(o, (cst.CompFor, cst.CompIf)))
             return (owner,)
+        if isinstance(parent, cst.Call) and node is parent.func:
+            functions = tuple(v.node for v in self.resolver.values(node) if isinstance(v, Function))
+            return functions if len(functions) > 1 or not isinstance(node, (cst.Name, cst.Attribute)) else None
+        if isinstance(parent, cst.Arg):
+            return self._branches(parent)
+        if isinstance(parent, cst.Return):
+            return self._loops_of(parent)
         if isinstance(parent, cst.Match) and node is parent.subject:
             return tuple(parent.cases)
         if isinstance(parent, cst.MatchCase) and node is parent.guard:
             return tuple(cst.ensure_type(self.tree.parent[parent], cst.Match).cases)
         return () if isinstance(parent, cst.Assert) and node is parent.test else None
+
+    def _branches(self, arg: cst.Arg) -> tuple[cst.CSTNode, ...] | None:
+        """What `tf.cond(arg, …)` runs by the choice of this argument."""
+        call = self.tree.parent[arg]
+        if not isinstance(call, cst.Call) or arg is not call.args[0]:
+            return None
+        if not any(isinstance(v, External) and v.path in _CHOOSING for v in self.resolver.values(call.func)):
+            return None
+        return self._functions_in(call.args)
+
+    def _functions_in(self, args: Iterable[cst.Arg]) -> tuple[cst.CSTNode, ...]:
+        parts = [e.value for a in args if isinstance(a.value, (cst.List, cst.Tuple)) for e in a.value.elements]
+        parts += [arg.value for arg in args]
+        return tuple(v.node for part in parts for v in self.resolver.values(part) if isinstance(v, Function))
+
+    def _loops_of(self, returned: cst.Return) -> tuple[cst.CSTNode, ...] | None:
+        """The turns of `tf.while_loop` whose condition this is."""
+        function = self.tree.function_of(returned)
+        loops = [
+            call
+            for call in self.tree.calls
+            if External("tensorflow.while_loop") in self.resolver.values(call.func)
+            and function in self._functions_in(call.args[:1])
+        ]
+        return tuple(body for loop in loops for body in self._functions_in(loop.args[1:2])) if loops else None
 
     def _jumps(self, node: cst.CSTNode, in_loop: bool) -> Iterator[Jump]:
         for child in semantic_children(node):
@@ -82,11 +119,13 @@ class Regions:
         loops = list(self.tree.loops_around(condition))
         if isinstance(jump, (cst.Break, cst.Continue)):
             for loop in loops[:1]:
+                yield loop.iter if isinstance(loop, cst.For) else loop.test
                 yield loop.body
                 if loop.orelse is not None:
                     yield loop.orelse
             return
         for loop in loops:
+            yield loop.iter if isinstance(loop, cst.For) else loop.test
             yield loop.body
         child: cst.CSTNode = condition
         for owner in self.tree.ancestors(condition):

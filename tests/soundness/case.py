@@ -13,6 +13,7 @@ class Case:
     `documented`: another result is right by an exception of the contract, as statistics of a worker's batch are.
     `untrained`: it has weights that nothing trains or sends; the common seed makes them equal on all ranks.
     `open`: known to come out wrong, since nothing in the text tells.
+    `repaired_by`: a rule without which the migrated script trains something else, or the case proves nothing.
     """
 
     group: str
@@ -22,6 +23,7 @@ class Case:
     documented: bool = False
     untrained: bool = False
     open: bool = False
+    repaired_by: str = ""
 
     @property
     def title(self) -> str:

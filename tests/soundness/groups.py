@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import data_flows, forward_passes, losses
+from . import data_flows, decisions, forward_passes, losses
 from .case import Case
 
-CASES: tuple[Case, ...] = (*losses.CASES, *forward_passes.CASES, *data_flows.CASES)
+CASES: tuple[Case, ...] = (*losses.CASES, *forward_passes.CASES, *data_flows.CASES, *decisions.CASES)

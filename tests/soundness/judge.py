@@ -52,7 +52,16 @@ def judge(case: Case) -> Judgement:
         if difference:
             verdict = OPEN if case.open else DOCUMENTED if case.documented and "weights" in difference else WRONG
             return Judgement(case, verdict, f"{size} ranks: {difference}", _truth(case), outcome.text)
+    if case.repaired_by and not _needs_repair(case, original):
+        return Judgement(case, INVALID, f"trains the same without {case.repaired_by}", migrated=outcome.text)
     return Judgement(case, SAME, migrated=outcome.text)
+
+
+def _needs_repair(case: Case, original: Ran) -> bool:
+    """Whether on some number of ranks another model is trained once the rule is left out."""
+    rules = [rule for rule in choose() if rule.id != case.repaired_by]
+    unrepaired = migrate(case.script.encode(), rules).text
+    return any(_difference(original, together(unrepaired, size)) for size in SIZES)
 
 
 def _truth(case: Case) -> str:

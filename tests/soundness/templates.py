@@ -143,10 +143,10 @@ for {names} in dataset:
 
 def cases(group: str, path: Path) -> tuple[Case, ...]:
     """The cases of all sections of the file."""
-    return tuple(_case(group, *section) for section in _sections(path))
+    return tuple(_case(group, *section) for section in sections(path))
 
 
-def _sections(path: Path) -> Iterator[tuple[str, tuple[str, ...], str]]:
+def sections(path: Path) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """Name, words and text of each section; comments stand above the first."""
     for section in ("\n" + path.read_text()).split("\n== ")[1:]:
         head, _, text = section.partition("\n")
