@@ -11,11 +11,15 @@ after:
     if lockstep.is_chief():
         model.save("model.keras")
 
+Downloads and archives are fetched and unpacked by the chief, while the others wait; where a cached download's path is
+needed (`keras.utils.get_file`), they look it up after the chief. Windows are shown on the chief alone.
+
 Leaves alone: files that are only read; what is guarded by the rank already; output to the terminal; the files of
-`fit`'s callbacks (see synchronise-callbacks).
+`fit`'s callbacks (see synchronise-callbacks); what each worker writes into a temporary folder of its own and reads
+again there.
 Refuses: a write whose result the rest of the script needs; a `with open(...)` block in which training goes on or
-names are made that are read after it; a write that shares its line with other statements; a file that is written
-and read again under a path which differs from worker to worker (a temporary folder, a name with the time in it).
+names are made that are read after it; a write that shares its line with other statements; a file that the chief writes
+and all read under a path which differs from worker to worker (a name with the time in it).
 """
 
 from __future__ import annotations
@@ -25,10 +29,10 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.edits import AddArgument, Guard, InsertAfter, Refusal, Wrap
+from migrator.edits import AddArgument, Guard, InsertAfter, InsertBefore, Refusal, Wrap
 from migrator.facts.api import LOAD_MODEL
 from migrator.facts.files import Write
-from migrator.facts.kinds import is_call_of
+from migrator.facts.kinds import is_call_of, origin
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
 from migrator.facts.tree import Statement
@@ -37,6 +41,7 @@ from migrator.layout import LONGEST_LINE
 from migrator.rule import Findings, rule
 
 _RANDOM = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
+_TELLING = ("builtins.print", "tensorflow.print", "logging.", "absl.logging.", "tqdm.")
 _ADVICE = "write the file under `if lockstep.is_chief():` by hand"
 
 
@@ -60,16 +65,19 @@ def write_once(facts: Facts) -> Findings:
     for write in facts.files.writes:
         if facts.files.is_chief_only(write.node) or any(_holds(facts, g, write.statement) for g in guards):
             continue
-        found = _guard(facts, write)
+        if facts.worker_paths.is_read_by_itself(write.node):
+            continue  # each worker has its own file there
+        found = _guard_fetch(facts, write) if write.node in facts.files.fetches else _guard(facts, write)
         if not isinstance(found, Guard):
             yield found
         elif guards and _adjoins(facts, guards[-1], found):
             guards[-1] = Guard(guards[-1].first, found.last, found.condition)
         else:
             guards.append(found)
+    yield from _cached_downloads(facts)
     for guard in guards:
         yield guard
-        if _is_read_later(facts, guard):
+        if _fetches(facts, guard) or _is_read_later(facts, guard):
             yield InsertAfter(guard.last, (facts.call("barrier"),))
 
 
@@ -112,17 +120,55 @@ def _guard(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
     return Refusal(write.node, "what this write returns is needed by every worker", _ADVICE)
 
 
+def _guard_fetch(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
+    """A download, with the question around it whether the file is there: the others ask only when all of it is."""
+    asking = _existence_test(facts, write.node)
+    if asking is None:
+        return _guard(facts, write)
+    lost = _names_read_after(facts, asking)
+    if lost or asking.orelse is not None:
+        reason = f"`{lost}`, which this block makes, is" if lost else "the other branch is"
+        return Refusal(write.node, f"{reason} needed by every worker", "download the file before training is started")
+    return Guard(asking, asking, facts.call("is_chief"))
+
+
+def _fetches(facts: Facts, guard: Guard) -> bool:
+    return any(_holds(facts, guard, facts.tree.statement_of(call)) for call in facts.files.fetches)
+
+
+def _cached_downloads(facts: Facts) -> Iterator[InsertBefore]:
+    """The chief downloads first, the others find the file there."""
+    for call in facts.files.cached_downloads:
+        if facts.files.is_chief_only(call) or _follows_a_guarded_one(facts, call):
+            continue
+        inner = facts.indent(call)
+        statement = facts.tree.statement_of(call)
+        yield InsertBefore(statement, (f"if {facts.call('is_chief')}:\n{inner}", call))
+        yield InsertBefore(statement, (facts.call("barrier"),))
+
+
+def _follows_a_guarded_one(facts: Facts, call: cst.Call) -> bool:
+    """Whether the chief has made the same call before."""
+    return any(
+        facts.tree.order[other] < facts.tree.order[call]
+        and facts.files.is_chief_only(other)
+        and facts.source(other) == facts.source(call)
+        for other in facts.files.cached_downloads
+    )
+
+
 def _guard_assignment(
     facts: Facts, write: Write, assign: cst.Assign, target: cst.Name, condition: str
-) -> Guard | Refusal:
-    """`path = manager.save()`: guarded together with the lines directly after it that print the path."""
+) -> Guard | Wrap | Refusal:
+    """`path = manager.save()`: guarded together with the lines directly after it that print the path. Printed further
+    down, the other workers have None for it."""
     uses = [
         n
         for n in facts.tree.names[target.value]
-        if n is not target
-        and facts.tree.scope_of(n) is facts.tree.scope_of(target)
-        and facts.tree.order[n] > facts.tree.order[assign]
+        if facts.tree.is_read(n) and any(b.node is assign for b in facts.resolver.reaching(n))
     ]
+    if uses and all(_is_only_told(facts, n) for n in uses) and not _are_told_next(facts, write.statement, uses):
+        return Wrap(write.node, "", f" if {condition} else None")
     block = facts.tree.block_of(write.statement)
     last = write.statement
     body = list(cast(cst.IndentedBlock, block).body)
@@ -138,17 +184,36 @@ def _guard_assignment(
     return Guard(write.statement, last, condition)
 
 
+def _are_told_next(facts: Facts, statement: Statement, uses: list[cst.Name]) -> bool:
+    """Whether the lines directly after the statement are all that read the names."""
+    body = list(cast(cst.IndentedBlock, facts.tree.block_of(statement)).body)
+    left = list(uses)
+    for following in body[body.index(statement) + 1 :]:
+        if not left or not _only_prints(facts, cast(Statement, following)):
+            break
+        left = [n for n in left if not facts.tree.contains(following, n)]
+    return not left
+
+
+def _is_only_told(facts: Facts, name: cst.Name) -> bool:
+    """Whether the name is read in a line that only prints, and asked nothing there."""
+    parent = facts.tree.parent.get(name)
+    asked = isinstance(parent, (cst.Attribute, cst.Subscript, cst.BinaryOperation)) and not _is_format(parent)
+    return not asked and _only_prints(facts, facts.tree.statement_of(name))
+
+
+def _is_format(node: cst.CSTNode) -> bool:
+    """`"saved to %s" % path`"""
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
+
+
 def _only_prints(facts: Facts, statement: Statement) -> bool:
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return False
     small = statement.body[0]
     if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
         return False
-    return any(
-        isinstance(v, External)
-        and (v.path in ("builtins.print", "tensorflow.print") or v.path.startswith(("logging.", "absl.logging.")))
-        for v in facts.resolver.values(small.value.func)
-    )
+    return any(origin(v).startswith(_TELLING) for v in facts.resolver.values(small.value.func))
 
 
 def _small_statement(facts: Facts, node: cst.CSTNode) -> cst.CSTNode | None:
@@ -226,6 +291,10 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
     written = {facts.source(s) for s in _paths(facts, facts.tree.statement_of(guard.first))}
     if any(_uses(facts, call, written) for call in facts.tree.calls if facts.tree.order[call] > end):
         return True
+    for look in facts.files.looks:
+        again = set(facts.tree.loops_around(look)) & set(facts.tree.loops_around(guard.first))
+        if (facts.tree.order[look] > end or again) and any(_is_same(facts, a.value, written) for a in look.args[:1]):
+            return True
     for read in facts.files.reads:
         if facts.tree.order[read] < end and not _comes_again(facts, guard.first, read):
             continue
@@ -234,6 +303,10 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
         if not (literal and paths and written) or paths & written:
             return True
     return False
+
+
+def _is_same(facts: Facts, path: cst.BaseExpression, written: set[str]) -> bool:
+    return facts.source(path) in written
 
 
 def _comes_again(facts: Facts, write: cst.CSTNode, read: cst.Call) -> bool:
@@ -316,13 +389,13 @@ def _is_in_existence_test(facts: Facts, call: cst.Call) -> bool:
     return _existence_test(facts, call) is not None
 
 
-def _existence_test(facts: Facts, call: cst.Call) -> cst.If | None:
+def _existence_test(facts: Facts, call: cst.CSTNode) -> cst.If | None:
     """The `if not os.path.exists(folder):` around the call."""
     for owner in facts.tree.ancestors(call):
         if isinstance(owner, cst.If):
             for inner in facts.tree.calls:
                 if facts.tree.contains(owner.test, inner) and any(
-                    isinstance(v, External) and v.path in ("os.path.exists", "os.path.isdir")
+                    isinstance(v, External) and v.path in ("os.path.exists", "os.path.isdir", "os.path.isfile")
                     for v in facts.resolver.values(inner.func)
                 ):
                     return owner

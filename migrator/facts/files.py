@@ -26,19 +26,27 @@ _WRITING_FUNCTIONS = re.compile(
     r"^(?:numpy\.(?:save|savez|savez_compressed|savetxt)|matplotlib\.(?:pyplot|pylab)\.(?:savefig|imsave)"
     r"|tensorflow\.saved_model\.save|keras\.(?:models|saving)\.save_model|keras\.(?:utils|preprocessing\.image)\.save_img"
     r"|keras\.utils\.plot_model|joblib\.dump|imageio\.(?:imwrite|mimsave|v2\.imwrite)|cv2\.imwrite|tensorflow\.io\.write_file"
-    r"|shutil\.(?:rmtree|copy|copyfile|move)|os\.(?:remove|rename|unlink))$"
+    r"|shutil\.(?:rmtree|copy|copyfile|move)|os\.(?:remove|rename|unlink)|matplotlib\.pyplot\.show)$"
 )
 _READING_FUNCTIONS = re.compile(
     r"^(?:numpy\.(?:load|loadtxt)|keras\.(?:models|saving)\.load_model|tensorflow\.saved_model\.load|joblib\.load"
     r"|tensorflow\.train\.load_checkpoint|tensorflow\.lite\.TFLiteConverter\.from_saved_model"
     r"|keras\.(?:utils|preprocessing)\.\w+_dataset_from_directory|tensorflow\.data\.(?:Dataset\.list_files|\w+Dataset)"
-    r"|glob\.i?glob|os\.(?:listdir|walk|scandir)|pandas\.read_\w+)$"
+    r"|glob\.i?glob|os\.(?:listdir|walk|scandir)|pandas\.read_\w+|PIL\.Image\.open|cv2\.imread"
+    r"|imageio\.(?:v2\.|v3\.)?(?:imread|mimread)|matplotlib\.(?:pyplot|image)\.imread"
+    r"|keras\.(?:utils|preprocessing\.image)\.load_img|tensorflow\.io\.read_file)$"
 )
 _LOOKING = re.compile(
-    r"^(?:builtins\.open|os\.path\.(?:exists|isfile|getsize|getmtime)|os\.stat|tensorflow\.io\.(?:read_file"
-    r"|gfile\.(?:GFile|exists))|PIL\.Image\.open|imageio\.imread|matplotlib\.(?:pyplot|image)\.imread|json\.load"
-    r"|pickle\.load|shelve\.open|keras\.(?:utils|preprocessing\.image)\.load_img|zipfile\.ZipFile|tarfile\.open)$"
+    r"^(?:builtins\.open|os\.path\.(?:exists|isfile|getsize|getmtime)|os\.stat|tensorflow\.io\.gfile\.(?:GFile|exists)"
+    r"|shelve\.open|zipfile\.ZipFile|tarfile\.open)$"
 )
+# Calls that fetch or unpack what all workers read afterwards.
+_FETCHING = re.compile(
+    r"^(?:urllib\.request\.urlretrieve|shutil\.unpack_archive|wget\.download|gdown\.download\w*|os\.system"
+    r"|subprocess\.(?:run|call|check_call|check_output)|nltk\.download|kaggle\..*)$"
+)
+_UNPACKING = frozenset({"extractall", "extract"})
+_ARCHIVES = ("zipfile.", "tarfile.")
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
 _PICTURES = ("PIL.", "keras.utils.array_to_img", "keras.preprocessing.image.array_to_img")
 _PATH_WRITERS = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename"})
@@ -76,9 +84,34 @@ class Files:
                     found.setdefault(with_, Write(call, with_, is_with=True))
                 elif isinstance(self.tree.parent.get(call), cst.Arg) or self._is_used_at_once(call):
                     found.setdefault(call, Write(call, self.tree.statement_of(call)))
-            elif self._is_write(call):
+            elif self._is_write(call) or call in self.fetches:
                 found.setdefault(call, Write(call, self.tree.statement_of(call)))
         return sorted(found.values(), key=lambda w: self.tree.order[w.node])
+
+    @cached_property
+    def fetches(self) -> set[cst.Call]:
+        """Calls that download files, unpack them, or run a command that may."""
+        found = set()
+        for call in self.tree.calls:
+            paths = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            owners = self.resolver.values(call.func.value) if isinstance(call.func, cst.Attribute) else ()
+            unpacks = name in _UNPACKING and any(origin(v).startswith(_ARCHIVES) for v in owners)
+            if unpacks or any(map(_FETCHING.match, paths)):
+                found.add(call)
+        return found
+
+    @cached_property
+    def cached_downloads(self) -> list[cst.Call]:
+        """Downloads that are only looked up where the file is there already: Keras's `get_file`."""
+        return [
+            call
+            for call in self.tree.calls
+            if any(
+                isinstance(v, External) and v.path in ("keras.utils.get_file", "keras.utils.data_utils.get_file")
+                for v in self.resolver.values(call.func)
+            )
+        ]
 
     def _is_used_at_once(self, call: cst.Call) -> bool:
         """`open(path, "w").close()`, `open(path, "w").write(text)`: a statement of its own."""

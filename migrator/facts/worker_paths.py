@@ -19,6 +19,7 @@ _OWN = re.compile(
     r"^(?:tempfile\.(?:mkdtemp|mkstemp|mktemp|TemporaryDirectory|NamedTemporaryFile)|uuid\.uuid\d|os\.getpid"
     r"|time\.(?:time|time_ns|strftime|ctime|asctime|localtime|gmtime)|datetime\.(?:datetime|date)\.(?:now|utcnow|today))$"
 )
+_UNIQUE = re.compile(r"^(?:tempfile\.\w+|uuid\.uuid[14])$")
 _WRITING_CALLBACKS = frozenset({"keras.callbacks.ModelCheckpoint"})
 
 
@@ -35,9 +36,22 @@ class WorkerPaths:
             if not self.files.is_chief_only(read) and written & set(self._origins(read, set())):
                 yield read
 
+    def is_read_by_itself(self, write: cst.CSTNode) -> bool:
+        """Whether each worker writes into a folder that is surely its own, and reads it again there."""
+        mine = {origin for origin in self._origins(write, set()) if self._is_unique(origin)}
+        if not mine or any(not self._is_unique(origin) for origin in self._origins(write, set())):
+            return False
+        kept = {origin for node in self._written_by_callbacks() for origin in self._origins(node, set())}
+        return not mine & kept and any(mine & set(self._origins(read, set())) for read in self.files.looks)
+
+    def _is_unique(self, call: cst.Call) -> bool:
+        return any(isinstance(v, External) and _UNIQUE.match(v.path) for v in self.resolver.values(call.func))
+
     def _written(self) -> Iterator[cst.CSTNode]:
-        for write in self.files.writes:
-            yield write.node
+        yield from (write.node for write in self.files.writes if not self.is_read_by_itself(write.node))
+        yield from self._written_by_callbacks()
+
+    def _written_by_callbacks(self) -> Iterator[cst.CSTNode]:
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
             if paths & _WRITING_CALLBACKS:
