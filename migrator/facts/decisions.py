@@ -78,7 +78,7 @@ class Decisions:
     @cached_property
     def local_numbers(self) -> list[LocalNumber]:
         """The local numbers that steer training, in source order."""
-        if not self.training.sites:
+        if not self.training.sites or not self.locality.origins:
             return []
         found: dict[cst.CSTNode, LocalNumber] = {
             r.call: LocalNumber(r.call, metric=r, reduction="mean") for r in self._results if not r.is_own
