@@ -221,13 +221,23 @@ class Decisions:
                 return [LocalNumber(expression, is_count=number.is_count)]
         return found
 
-    def _numbers(self, node: Key, seen: set[Key], near: cst.BaseExpression | None = None) -> Iterator[LocalNumber]:
+    def _numbers(
+        self,
+        node: Key,
+        seen: set[Key],
+        near: cst.BaseExpression | None = None,
+        count: cst.BaseExpression | None = None,
+    ) -> Iterator[LocalNumber]:
+        """The numbers behind a value; `near` is the last expression on the way to it, `count` the first one that is
+        how many samples there are."""
         marks = self.locality.of(node)
         if not marks or node in seen:
             return
         seen.add(node)
         if isinstance(node, cst.BaseExpression):
             near = node
+            if count is None and self._counts(node, marks):
+                count = node
             number = self._number(node, marks)
             if number is not None:
                 self.locality.settle(number.binding or number.expression)
@@ -238,10 +248,14 @@ class Decisions:
         inputs = self.locality.inputs(node)
         if node in self.locality.origins or not inputs:
             if near is not None:
-                yield LocalNumber(near, is_count=False)
+                yield LocalNumber(count or near, is_count=count is not None)
             return
         for key in sorted(inputs, key=self._order):
-            yield from self._numbers(key, seen, near)
+            yield from self._numbers(key, seen, near, count)
+
+    def _counts(self, node: cst.BaseExpression, marks: Mark) -> bool:
+        only = bool(marks & Mark.COUNT) and not marks & (Mark.VALUE | Mark.INSIDE)
+        return only and not isinstance(node, (cst.Comparison, cst.BooleanOperation))
 
     def _order(self, key: Key) -> int:
         node = key.node if isinstance(key, Binding) else key
@@ -251,12 +265,6 @@ class Decisions:
         """The expression as a number to combine where it stands or is bound; None where its parts are to be."""
         if not marks & (Mark.VALUE | Mark.INSIDE | Mark.COUNT | Mark.STATISTIC):
             return self._chiefs(node, marks)
-        if marks & Mark.COUNT and not marks & (Mark.VALUE | Mark.INSIDE):
-            return (
-                LocalNumber(node, is_count=True)
-                if not isinstance(node, (cst.Comparison, cst.BooleanOperation))
-                else None
-            )
         if node in self._differentiated or not self._is_atom(node) or self._is_list(node):
             return None
         if isinstance(node, (cst.Name, cst.Attribute)):
