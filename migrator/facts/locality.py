@@ -70,6 +70,8 @@ class Locality:
         # Gradients are reduced before anything reads them.
         gradients = [g for update in training.updates for g in update.gradients]
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}
+        # The history of `fit` is that of averaged logs.
+        self._settled |= {fit.call for fit in training.fits}
         self._marks: dict[Key, Mark] | None = None
         self._agreed: set[Key] = set()
         self._linked: set[cst.CSTNode] = set()
@@ -123,7 +125,7 @@ class Locality:
         while queue:
             key, mark = queue.pop()
             known = marks.get(key, Mark.NONE)
-            if key in self._settled or not mark & ~known:
+            if (key in self._settled and key not in origins) or not mark & ~known:
                 continue
             marks[key] = mark = known | mark
             if isinstance(key, cst.BaseExpression):

@@ -131,7 +131,7 @@ class Training:
             if self._accumulators.holds(func.value):
                 continue
             gradients = [g for arg in call.args for g in self.flow.sources(arg.value)]
-            if gradients:
+            if any(g.tape_calls for g in gradients):  # not a loss that is averaged: `rate.assign(1 / loss)`
                 yield Update(call, tuple(gradients))
 
     def _minimizations(self) -> Iterator[Update]:
