@@ -64,6 +64,7 @@ def alone(script: str, *eagerly: str) -> list[Ran]:
 def together(script: str, size: int, moved_apart: bool = True) -> list[Ran]:
     """The script on so many ranks, which start from different weights if they are moved apart; what each trained."""
     pairs = [socket.socketpair() for _ in range(size)]
+    folder = tempfile.mkdtemp()  # what one rank writes, the others read
 
     def as_rank(rank: int) -> Callable[[], list[Ran]]:
         def run() -> list[Ran]:
@@ -72,7 +73,7 @@ def together(script: str, size: int, moved_apart: bool = True) -> list[Ran]:
                 if other != rank:
                     end.close()
             _join(rank, size, pairs[rank][1])
-            return [_run(script, rank, moved_apart=moved_apart)]
+            return [_run(script, rank, moved_apart=moved_apart, folder=folder)]
 
         return run
 
@@ -84,6 +85,7 @@ def together(script: str, size: int, moved_apart: bool = True) -> list[Ran]:
     results, trouble = _in_forks([as_rank(rank) for rank in range(size)], hub)
     for connection, _ in pairs:
         connection.close()
+    shutil.rmtree(folder, ignore_errors=True)
     return [ran[0] if ran else Ran(error=trouble or "the process ended") for ran in results]
 
 
@@ -98,16 +100,16 @@ def _join(rank: int, size: int, connection: socket.socket) -> None:
 # -- in the fork -----------------------------------------------------------------------------------------------------
 
 
-def _run(script: str, rank: int, eagerly: bool = False, moved_apart: bool = True) -> Ran:
-    """Run the script as `__main__` in a folder of its own."""
+def _run(script: str, rank: int, eagerly: bool = False, moved_apart: bool = True, folder: str = "") -> Ran:
+    """Run the script as `__main__`, in the folder or in one of its own."""
     import tensorflow as tf
 
     from .variables import watched
 
     tf.config.run_functions_eagerly(eagerly)
-    folder = tempfile.mkdtemp()
-    os.chdir(folder)
-    path = Path(folder, "script.py")
+    home = folder or tempfile.mkdtemp()
+    os.chdir(home)
+    path = Path(tempfile.mkdtemp(), "script.py")
     path.write_text(script)
     main = ModuleType("__main__")
     main.__file__ = str(path)
@@ -130,7 +132,9 @@ def _run(script: str, rank: int, eagerly: bool = False, moved_apart: bool = True
         return Ran(output=output.getvalue(), error=at)
     finally:
         os.chdir("/")
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(path.parent, ignore_errors=True)
+        if not folder:
+            shutil.rmtree(home, ignore_errors=True)
     return Ran(variables.weights(), variables.updates(), output.getvalue())
 
 
