@@ -369,7 +369,13 @@ class Decisions:
             if isinstance(node, cst.With)
             and any(self.training.kinds.is_tape(v) for item in node.items for v in self.resolver.values(item.item))
         ]
-        return list(dict.fromkeys(body for block in blocks for body in self.training.reached_from(block)))
+        found = dict.fromkeys(body for block in blocks for body in self.training.reached_from(block))
+        for function in self.tree.functions:  # called in a way that is not seen
+            if self._behind_losses.intersection(self.resolver.returned(function)) and not any(
+                self.tree.contains(body, block) for body in self.training.reached_from(function) for block in blocks
+            ):
+                found[function] = None
+        return list(found)
 
     def _is_differentiated(self, binding: Binding) -> bool:
         """Whether a tape goes back through the name: the loss itself must stay this worker's until then."""

@@ -519,6 +519,8 @@ class Dependence:
         """Functions that are handed to a call run with what else it is given; so does any that the script has stored or
         handed on where it is not seen what is called."""
         values = self.resolver.values(call.func)
+        if External("functools.partial") in values:
+            return  # nothing runs yet
         given = [arg.value for arg in call.args]
         for value in values:
             given += _built_with(value)
@@ -528,8 +530,8 @@ class Dependence:
             handed += [f for f in self._escaped if _accepts(f, call)]
         for function in dict.fromkeys(handed):
             self._link_returned(function, call)
-            for arg in call.args:
-                self.link(arg, ("handed to", function), Way.USED)
+            for node in given:
+                self.link(node, ("handed to", function), Way.USED)
 
     @cached_property
     def _escaped(self) -> list[cst.FunctionDef]:
