@@ -55,6 +55,7 @@ _PARTS: tuple[type, ...] = (
     cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.SubscriptElement, cst.BaseSlice,
     cst.ComparisonTarget, cst.CompFor, cst.CompIf, cst.BaseFormattedStringContent, cst.From,
 )  # fmt: skip
+_MOST_HOLDERS = 300  # what a name was made of more steps ago, it no longer is
 _COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
 _SPECIAL = (
     "__bool__", "__len__", "__float__", "__int__", "__index__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
@@ -104,6 +105,7 @@ class Dependence:
         self._iteration = Iteration(tree, resolver)
         self._users: dict[Key, list[tuple[Key, Way]]] = defaultdict(list)
         self._inputs: dict[Key, list[tuple[Key, Way]]] = defaultdict(list)
+        self._with_contents: set[Binding] = set()
         self._link_all()
 
     def users(self, key: Key) -> list[tuple[Key, Way]]:
@@ -364,6 +366,44 @@ class Dependence:
         """All through which a value that is changed in place may be read again: names, attributes, what they are made
         of, and the parameters' arguments."""
         found: dict[Key, None] = {}
+        queue, seen = [node], set[Binding]()
+        while queue and len(seen) < _MOST_HOLDERS:
+            bindings, others = self._named_in(queue.pop())
+            found.update(dict.fromkeys(others))
+            for binding in bindings:
+                if binding not in seen:
+                    seen.add(binding)
+                    found[binding] = None
+                    queue += self._made_from(binding)
+        return list(found)
+
+    def contents(self, node: cst.CSTNode) -> list[Key]:
+        """Where what is put into the value goes, from which it comes to all holders."""
+        bindings, others = self._named_in(node)
+        found: list[Key] = [*others, *(("contents", binding) for binding in bindings)]
+        while bindings:
+            binding = bindings.pop()
+            if binding in self._with_contents:
+                continue
+            self._with_contents.add(binding)
+            self.link(("contents", binding), binding)
+            for part in self._made_from(binding):
+                inner, outside = self._named_in(part)
+                for key in (*outside, *(("contents", b) for b in inner)):
+                    self.link(("contents", binding), key)
+                bindings += inner
+        return found
+
+    def _made_from(self, binding: Binding) -> list[cst.CSTNode]:
+        if binding.kind == "param":
+            return list(self.resolver.given(cast(cst.Param, binding.node)))
+        return [part_at(binding.value, binding.path) or binding.value] if binding.value is not None else []
+
+    def _named_in(self, node: cst.CSTNode) -> tuple[list[Binding], list[Key]]:
+        """The bindings of the names and attributes that the value may be, or be a part of, and their attributes and
+        objects."""
+        bindings: dict[Binding, None] = {}
+        others: dict[Key, None] = {}
         queue: list[cst.CSTNode] = [node]
         seen: set[cst.CSTNode] = set()
         while queue:
@@ -371,15 +411,14 @@ class Dependence:
             if part in seen or self._is_fixed(part):
                 continue
             seen.add(part)
-            bindings: list[Binding] = []
+            named: list[Binding] = []
             if isinstance(part, cst.Name):
-                bindings = self.bindings_of(part)
-                found.update(
-                    {("changed", v.of.node): None for v in self.resolver.values(part) if isinstance(v, Object)}
-                )
+                named = self.bindings_of(part)
+                objects = [v for v in self.resolver.values(part) if isinstance(v, Object)]
+                others.update(dict.fromkeys(("changed", v.of.node) for v in objects))
             elif isinstance(part, cst.Attribute):
-                found[("attribute", part.attr.value)] = None
-                bindings = self._attribute_bindings(part)
+                others[("attribute", part.attr.value)] = None
+                named = self._attribute_bindings(part)
             elif isinstance(part, cst.Call):
                 queue += self._handed_back(part)
             elif isinstance(part, cst.Subscript):
@@ -388,15 +427,8 @@ class Dependence:
                 queue.append(part.value if isinstance(part, cst.DictComp) else part.elt)
             elif not isinstance(part, (cst.Lambda, cst.BaseString, cst.BaseNumber)):
                 queue += semantic_children(part)
-            for binding in bindings:
-                if binding.kind in ("import", "def", "class"):
-                    continue
-                found[binding] = None
-                if binding.kind == "param":
-                    queue += self.resolver.given(cast(cst.Param, binding.node))
-                elif binding.value is not None:
-                    queue.append(part_at(binding.value, binding.path) or binding.value)
-        return list(found)
+            bindings.update(dict.fromkeys(b for b in named if b.kind not in ("import", "def", "class")))
+        return list(bindings), list(others)
 
     def _is_fixed(self, node: cst.CSTNode) -> bool:
         """Whether the expression is a dataset, which nothing changes."""
@@ -562,8 +594,8 @@ class Dependence:
             name = func.attr.value if isinstance(func, cst.Attribute) else ""
             for arg in given:
                 self.link(arg, holder, Way.INTO if name in COLLECTING else Way.USED)
-        for changed in self._filled(call, paths):
-            for holder in self.holders(changed.value):
+        for changed in self._filled(call, paths) if len(given) > 1 else ():
+            for holder in self.contents(changed.value):
                 for arg in given:
                     if arg is not changed:
                         self.link(arg, holder, Way.INTO)
@@ -587,7 +619,7 @@ class Dependence:
             return []
         if values and all(isinstance(v, Member) and not self._keeps(v.owner) for v in values):
             return []
-        return self.holders(call.func.value)
+        return self.contents(call.func.value)
 
     def _keeps(self, owner: Value) -> bool:
         """Whether a method may store its arguments in this object, for the script to read them from it again; metrics,

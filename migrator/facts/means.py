@@ -113,10 +113,20 @@ class Means:
         kinds = []
         for binding in bindings:
             kinds.append(self._binding(binding))
-            for key in self.locality.inputs(binding):
-                if isinstance(key, cst.Arg):
-                    kinds.append(self._put_in(key))
+            kinds += [self._put_in(arg) for arg in self._put_into(binding)]
         return _joined(kinds) if kinds else _NEITHER
+
+    def _put_into(self, binding: Binding) -> list[cst.Arg]:
+        """What calls put into the container that the name holds, by whichever name."""
+        queue, seen, found = list(self.locality.inputs(binding)), set(), []
+        while queue:
+            key = queue.pop()
+            if isinstance(key, cst.Arg):
+                found.append(key)
+            elif isinstance(key, tuple) and key[0] == "contents" and key not in seen:
+                seen.add(key)
+                queue += self.locality.inputs(key)
+        return found
 
     def _put_in(self, arg: cst.Arg) -> str:
         call = self.tree.parent.get(arg)
