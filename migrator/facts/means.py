@@ -81,7 +81,9 @@ class Means:
     def _loss(self, node: cst.CSTNode) -> str:
         if not isinstance(node, cst.BaseExpression) or _is_truth(node) or self._rounds(node):
             return _NEITHER
-        return self.losses.of_number(node).reduction or _NEITHER
+        verdict = self.losses.of_number(node)
+        is_proven = not verdict.repairs and not verdict.is_agreed  # it is local, whatever made it agree elsewhere
+        return verdict.reduction if is_proven else _NEITHER
 
     def _rounds(self, node: cst.CSTNode) -> bool:
         values = self.resolver.values(node.func) if isinstance(node, cst.Call) else ()
