@@ -265,9 +265,10 @@ def shard_and_rebatch_dataset(
     """Give each worker its share of a dataset of single, not yet batched samples.
 
     Returns (dataset, local_batch_size). Where size() divides both the number of samples (or there is no end of them)
-    and global_batch_size, a worker gets the samples i with i % size() == rank(). Elsewhere the batches are cut where
-    the pipeline makes them, by batch(local_batch_size), padded_batch, ragged_batch or bucket_by_sequence_length: each
-    of them is made as large as in one process, and each worker keeps its part, as with shard_batches.
+    and global_batch_size, a worker gets the samples i with i % size() == rank(). Elsewhere, and with loss="gather",
+    which keeps the order of the rows, the batches are cut where the pipeline makes them, by batch(local_batch_size),
+    padded_batch, ragged_batch or bucket_by_sequence_length: each of them is made as large as in one process, and each
+    worker keeps its part, as with shard_batches.
     drop_remainder: what the script gives to its batch; the cut is exact either way.
     loss: as for shard_batches.
 

@@ -1,7 +1,8 @@
 """shard_and_rebatch_dataset: each rank its share of a tf.data pipeline of single samples.
 
 Element i goes to rank i % N, so that the ranks' k-th local batches together are the k-th global batch. That holds
-where N divides both the number of samples and the global batch; elsewhere the batches are cut, not the samples.
+where N divides both the number of samples and the global batch; elsewhere, and where a loss gathers the rows of all
+ranks, the batches are cut, not the samples.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ def shard_and_rebatch_dataset(dataset: Any, global_batch_size: int, loss: str) -
     size = backend().size
     local = local_batch_size(global_batch_size, size)
     agree_on_dataset_order("shard_and_rebatch_dataset")
-    if _comes_out_even(dataset, global_batch_size, size):
+    # What is gathered comes back in the order of the batch only where each rank has rows that lie together.
+    if loss != "gather" and _comes_out_even(dataset, global_batch_size, size):
         share = dataset.shard(size, backend().rank)
     else:
         share = defer_cut(dataset, number_of_parts(global_batch_size, size), loss)
