@@ -22,6 +22,7 @@ from migrator.analysis.values import (
     NOTHING,
     NUMBER,
     Bound,
+    Container,
     Curried,
     Data,
     External,
@@ -406,9 +407,10 @@ class Keras:
             not any(isinstance(a, (Function, Bound, Made, Instance, External, Curried)) for a in loss)
             and loss.data is None
         ):
-            parts = (
-                [self.run.parts(loss)] if self.run.sequence_items(loss) is None else self.run.sequence_items(loss) or []
-            )
+            items = self.run.sequence_items(loss)
+            heap = self.run.heap
+            held = [heap.load(a, k) for a in loss if isinstance(a, Container) for k in heap.fields(a)]
+            parts = items if items is not None else held or [self.run.parts(loss)]
             args = Arguments([self._any_part(x) for x in args.positional], args.keywords, args.rest)
         for part in parts:
             for atom in part:
