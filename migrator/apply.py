@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import libcst as cst
@@ -39,6 +39,18 @@ class _Patch:
     end: int
     rank: tuple[int, int]
     code: Code
+    # The edits that it comes of.
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True)
+class TextChange:
+    """What stands in the new text in the place of the old one from `start` to before `end`, and of which edits."""
+
+    start: int
+    end: int
+    new: str
+    edits: tuple[Edit, ...]
 
 
 _FORM_FEEDS = re.compile(r"[ \t]*\f(?:[ \t\f]*\f)?")
@@ -58,22 +70,36 @@ def apply(tree: Tree, spans: Spans, edits: Sequence[Edit]) -> str:
     return _Printer(tree, spans, edits).text()
 
 
-def places(tree: Tree, spans: Spans, edits: Sequence[Edit], nodes: Sequence[cst.CSTNode]) -> dict[cst.CSTNode, int]:
-    """Where in the text after the edits these nodes begin; without those that the edits leave out."""
+def changes(tree: Tree, spans: Spans, edits: Sequence[Edit]) -> list[TextChange]:
+    """What the edits do to the text: pieces that do not overlap, in the order in which they are to be made."""
+    return list(_Printer(tree, spans, edits).changes())
+
+
+def places(
+    tree: Tree, spans: Spans, edits: Sequence[Edit], sites: Sequence[tuple[int, int]]
+) -> dict[tuple[int, int], tuple[int, int]]:
+    """Where in the text after the edits these pieces of the old one begin and end.
+
+    Without those that the edits leave out.
+    """
     printer = _Printer(tree, spans, edits)
-    for number, node in enumerate(nodes):
-        at = spans.span(node)[0]
-        # No script has null bytes; lines that are inserted before the node's come first.
-        printer.patches.append(_Patch(at, at, (_INDENT, number), (f"\0{number}\0",)))
+    for number, (start, end) in enumerate(sites):
+        # No script has null bytes; lines that are inserted before the site's come first, its own closings last.
+        printer.patches.append(_Patch(start, start, (_INDENT, number), (f"\0{2 * number}\0",)))
+        printer.patches.append(_Patch(end, end, (_CLOSING - 1, number), (f"\0{2 * number + 1}\0",)))
     printer.patches.sort(key=lambda p: (p.start, p.rank, p.end))
-    found: dict[cst.CSTNode, int] = {}
+    offsets: dict[int, int] = {}
     length = 0
     for i, piece in enumerate(printer.text().split("\0")):
         if i % 2:
-            found.setdefault(nodes[int(piece)], length)
+            offsets.setdefault(int(piece), length)
         else:
             length += len(piece)
-    return found
+    return {
+        site: (offsets[2 * n], max(offsets[2 * n], offsets.get(2 * n + 1, 0)))
+        for n, site in enumerate(sites)
+        if 2 * n in offsets
+    }
 
 
 class _Printer:
@@ -87,17 +113,27 @@ class _Printer:
             (spans.span(e.node)[0], spans.span(e.last)[1]) for e in edits if isinstance(e, Wrap) and e.last is not None
         ]
         added = [edit for edit in edits if isinstance(edit, AddArgument)]
-        patches = [p for i, edit in enumerate(edits) if edit not in added for p in self._patches(edit, i)]
+        patches = [
+            replace(p, edits=(edit,))
+            for i, edit in enumerate(edits)
+            if edit not in added
+            for p in self._patches(edit, i)
+        ]
         # Last: how the arguments of a call are laid out depends on what the other edits make of them.
         by_call: dict[cst.Call, list[AddArgument]] = {}
+        causes: dict[cst.Call, list[Edit]] = {}
         for edit in edits:
             for call in self._calls_changed_by(edit):
                 by_call.setdefault(call, [])
+                causes.setdefault(call, []).append(edit)
         for edit in added:
             fitted = AddArgument(edit.call, self._fitted(edit.code, edit.call))
             by_call.setdefault(edit.call, []).append(fitted)
+            causes.setdefault(edit.call, []).append(edit)
         for call, additions in by_call.items():
-            patches.extend(list(self._argument_patches(call, additions, patches)))
+            patches += [
+                replace(p, edits=tuple(causes[call])) for p in list(self._argument_patches(call, additions, patches))
+            ]
         self.patches = sorted(patches, key=lambda p: (p.start, p.rank, p.end))
         replaced = [(p.start, p.end) for p in patches if p.rank[0] == _REPLACEMENT]
         for start, end in replaced:
@@ -107,8 +143,30 @@ class _Printer:
     def text(self) -> str:
         return self._render(0, len(self.spans.text))
 
+    def changes(self) -> Iterator[TextChange]:
+        for patch in self._outermost(0, len(self.spans.text)):
+            new = "".join(self._print(piece, patch) for piece in patch.code)
+            edits = dict.fromkeys(edit for p in (patch, *self._moved_by(patch)) for edit in p.edits)
+            yield TextChange(patch.start, patch.end, new, tuple(edits))
+
+    def _moved_by(self, outer: _Patch) -> Iterator[_Patch]:
+        """The patches of the text that the patch prints in another place."""
+        around = {(outer.start, outer.start), (outer.end, outer.end), (outer.start, outer.end)}
+        for patch in self.patches if outer.start < outer.end else ():
+            if outer.start <= patch.start and patch.end <= outer.end and (patch.start, patch.end) not in around:
+                yield patch
+
     def _render(self, start: int, end: int, inside: _Patch | None = None) -> str:
         parts, position = [], start
+        for patch in self._outermost(start, end, inside):
+            parts.append(self.spans.text[position : patch.start])
+            parts.extend(self._print(piece, patch) for piece in patch.code)
+            position = patch.end
+        parts.append(self.spans.text[position:end])
+        return "".join(parts)
+
+    def _outermost(self, start: int, end: int, inside: _Patch | None = None) -> Iterator[_Patch]:
+        position = start
         for patch in self.patches:
             if patch.start < start or patch.end > end or patch is inside:
                 continue
@@ -118,11 +176,8 @@ class _Printer:
                 if patch.end <= position:
                     continue  # inside a replaced text, which prints it where it is moved to
                 raise OverlappingEdits(self.spans.text[patch.start : patch.end])
-            parts.append(self.spans.text[position : patch.start])
-            parts.extend(self._print(piece, patch) for piece in patch.code)
+            yield patch
             position = patch.end
-        parts.append(self.spans.text[position:end])
-        return "".join(parts)
 
     def _print(self, piece: str | cst.CSTNode, patch: _Patch) -> str:
         return piece if isinstance(piece, str) else self._render(*self.spans.span(piece), inside=patch)

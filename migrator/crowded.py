@@ -68,7 +68,9 @@ def parted(script: Script, places: Collection[int]) -> Script:
         shift += len(line_end) - (end - start)
         moved.append((end + shift, shift))
     text = "".join((*pieces, script.text[position:]))
-    return replace(script, module=cst.parse_module(text), text=text, written=script.text, moved=tuple(moved))
+    return replace(
+        script, module=cst.parse_module(text), text=text, written=script.text, moved=tuple(moved), parting=tuple(gaps)
+    )
 
 
 def _gaps(node: Shared, spans: Spans, indent: str) -> Iterator[tuple[int, int, str]]:

@@ -7,26 +7,20 @@ import shlex
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import libcst as cst
 
-from migrator.apply import apply, places
+from migrator.apply import apply, changes, places
 from migrator.crowded import crowded, parted
 from migrator.edits import (
-    AddArgument,
     Edit,
     Guard,
-    InsertAfter,
-    InsertBefore,
-    InsertFirst,
     Refusal,
-    Replace,
-    Wrap,
 )
 from migrator.facts.modules import Script
 from migrator.facts.script import Facts
+from migrator.found import Found, changes_of, extent, finding_of, moved, site
 from migrator.imports import reachable
 from migrator.parsing import OLDEST_PYTHON, ScriptSyntaxError, is_python, parse
 from migrator.programs import Program
@@ -34,7 +28,7 @@ from migrator.registry import needed
 from migrator.results import Defect, Failure, Finding, Outcome
 from migrator.rule import Rule
 from migrator.source import Source, UnreadableSource, is_about_training
-from migrator.spans import UnprintableSource, line_and_column, line_starts
+from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
 
@@ -135,7 +129,7 @@ def _migrate(
     lacking = _lacking(facts, scripts, kept, program, rules)
     for script in scripts:
         old = written[script.path].text
-        findings = {f: _finding(facts, f) for f in kept[script.path]}
+        findings = {f: finding_of(facts, f) for f in kept[script.path]}
         before = tuple(sorted(set(findings.values())))
         outcome = Outcome(program.files[script.path], program.files[script.path], before, old, old, before)
         if script.path in edits:
@@ -143,28 +137,21 @@ def _migrate(
             text = apply(facts.tree, spans, edits[script.path])
             _check(old, text)
             data = sources[script.path].encode(text)
-            after = _moved(
-                findings, places(facts.tree, spans, edits[script.path], [_site(f.what) for f in findings]), text
-            )
-            outcome = Outcome(program.files[script.path], data, before, old, text, after, lacking)
+            sites = {f: extent(facts, site(f.what)) for f in findings}
+            after = moved(findings, sites, places(facts.tree, spans, edits[script.path], list(sites.values())), text)
+            causes: dict[Edit, list[Finding]] = {}
+            for one, finding in findings.items():
+                if not isinstance(one.what, Refusal):
+                    causes.setdefault(one.what, []).append(finding)
+            made = changes_of(script, changes(facts.tree, spans, edits[script.path]), causes)
+            outcome = Outcome(program.files[script.path], data, before, old, text, after, lacking, made)
         yield script.path, outcome
-
-
-def _moved(findings: Mapping[_Found, Finding], places: Mapping[cst.CSTNode, int], text: str) -> tuple[Finding, ...]:
-    """The findings with their lines and columns in the new text."""
-    starts = line_starts(text)
-    found = set()
-    for one, finding in findings.items():
-        place = places.get(_site(one.what))
-        line, column = line_and_column(starts, place) if place is not None else (finding.line, finding.column)
-        found.add(replace(finding, line=line, column=column))
-    return tuple(sorted(found))
 
 
 def _lacking(
     facts: Facts,
     scripts: Sequence[Script],
-    kept: Mapping[Path, list[_Found]],
+    kept: Mapping[Path, list[Found]],
     program: Program,
     rules: Sequence[Rule],
 ) -> tuple[tuple[str, str], ...]:
@@ -189,7 +176,7 @@ def _found(
     program: Program,
     rules: Sequence[Rule],
     target: Target,
-) -> tuple[Facts, dict[Path, list[_Found]], dict[Path, list[Edit]]]:
+) -> tuple[Facts, dict[Path, list[Found]], dict[Path, list[Edit]]]:
     """What the rules find in each file, and the edits of those that are to be changed."""
     facts = Facts(scripts, target.package)
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
@@ -216,16 +203,9 @@ def _found(
     return facts, kept, edits
 
 
-@dataclass(frozen=True)
-class _Found:
-    rule: str
-    what: Edit | Refusal
-    summary: str = ""
-
-
 def _beside_failed(
-    facts: Facts, found: Mapping[Path, list[_Found]], failures: Mapping[Path, Failure], program: Program
-) -> Iterator[tuple[Path, _Found]]:
+    facts: Facts, found: Mapping[Path, list[Found]], failures: Mapping[Path, Failure], program: Program
+) -> Iterator[tuple[Path, Found]]:
     """Refuses the files that take part in the training and run one that could not be analysed."""
     for path in [path for path, several in found.items() if several]:
         failed = sorted(reachable([path], program.imported) & failures.keys())
@@ -235,10 +215,10 @@ def _beside_failed(
             reason = f"this runs {names}, which cannot be analysed ({failures[failed[0]]})"
             node = facts.joining.import_leading_to(module, failed, program.imported) or module.body[0]
             refusal = Refusal(node, reason, "mend that file first, then migrate both together", breaks_training=True)
-            yield path, _Found(found[path][0].rule, refusal)
+            yield path, Found(found[path][0].rule, refusal)
 
 
-def _outside(facts: Facts, found: Mapping[Path, list[_Found]], program: Program) -> Iterator[tuple[Path, _Found]]:
+def _outside(facts: Facts, found: Mapping[Path, list[Found]], program: Program) -> Iterator[tuple[Path, Found]]:
     """Refuses the files that run together with one that needs a change, but is not of this run."""
     for path in found.keys() - program.context:
         needed = [
@@ -258,10 +238,10 @@ def _outside(facts: Facts, found: Mapping[Path, list[_Found]], program: Program)
             command = " ".join(shlex.quote(_near(p)) for p in together)
             rule = next(f.rule for f in found[needed[0]] if not isinstance(f.what, Refusal) or f.what.breaks_training)
             refusal = Refusal(node, reason, f"migrate them together: migrate {command}", breaks_training=True)
-            yield path, _Found(rule, refusal)
+            yield path, Found(rule, refusal)
 
 
-def _shadowed(facts: Facts, found: Mapping[Path, list[_Found]], program: Program) -> Iterator[tuple[Path, _Found]]:
+def _shadowed(facts: Facts, found: Mapping[Path, list[Found]], program: Program) -> Iterator[tuple[Path, Found]]:
     """Refuses what would import a file or folder of the user's in the place of the runtime."""
     shadow = program.shadow
     for path, several in found.items() if shadow is not None else ():
@@ -270,7 +250,7 @@ def _shadowed(facts: Facts, found: Mapping[Path, list[_Found]], program: Program
             what = f"the package {shadow.parent.name}" if shadow.name == "__init__.py" else shadow.name
             reason = f"{what} beside the script has the name of the runtime, and would be imported in its place"
             refusal = Refusal(module.body[0], reason, "give it another name", breaks_training=True)
-            yield path, _Found("join-early", refusal)
+            yield path, Found("join-early", refusal)
 
 
 def _be(several: Sequence[object]) -> str:
@@ -285,24 +265,24 @@ def _near(path: Path) -> str:
         return str(path)
 
 
-def _settings(facts: Facts, edited: Collection[cst.Module]) -> Iterator[tuple[cst.Module, _Found]]:
+def _settings(facts: Facts, edited: Collection[cst.Module]) -> Iterator[tuple[cst.Module, Found]]:
     """Refuses the settings of devices that would come after the workers have joined in another file."""
     for call, node in facts.joining.settings_after_joining(edited):
         line = facts.position(node)[0]
         reason = f"this setting comes after the import of line {line}, in which the workers join"
         advice = "move it above that import, right below the one of TensorFlow"
-        yield facts.tree.module_of(call), _Found("join-early", Refusal(call, reason, advice, breaks_training=True))
+        yield facts.tree.module_of(call), Found("join-early", Refusal(call, reason, advice, breaks_training=True))
 
 
 def _ask_each_part(
     facts: Facts, scripts: Sequence[Script], program: Program, rules: Sequence[Rule]
-) -> dict[cst.Module, list[_Found]]:
+) -> dict[cst.Module, list[Found]]:
     """What the rules find in each file, where scripts that go another way to many devices are only read."""
     native, foreign = program.parts({facts.scripts[module].path for module in facts.ports.foreign_files})
     audits = [rule for rule in rules if rule.is_audit]
     if not (native and foreign):
         return _ask(facts, audits if foreign else rules)
-    found: dict[cst.Module, list[_Found]] = {module: [] for module in facts.tree.modules}
+    found: dict[cst.Module, list[Found]] = {module: [] for module in facts.tree.modules}
     for part, asked in ((native, rules), (foreign, audits)):
         for module, more in _ask(Facts([s for s in scripts if s.path in part], facts.package), asked).items():
             found[module] += more
@@ -310,26 +290,26 @@ def _ask_each_part(
         edited = next((f for f in found[module] if not isinstance(f.what, Refusal)), None)
         if edited is not None:
             reason = "scripts that are distributed in another way already use this file, too"
-            refusal = Refusal(_site(edited.what), reason, "give each its own copy of what is changed here", True)
-            found[module].append(_Found("already-distributed", refusal))
+            refusal = Refusal(site(edited.what), reason, "give each its own copy of what is changed here", True)
+            found[module].append(Found("already-distributed", refusal))
     return found
 
 
-def _ask(facts: Facts, rules: Sequence[Rule]) -> dict[cst.Module, list[_Found]]:
+def _ask(facts: Facts, rules: Sequence[Rule]) -> dict[cst.Module, list[Found]]:
     """What the rules find in each file. Where files call the runtime by several names, they are asked once for each."""
-    found: dict[cst.Module, list[_Found]] = {module: [] for module in facts.tree.modules}
+    found: dict[cst.Module, list[Found]] = {module: [] for module in facts.tree.modules}
     names = {module: facts.joining.runtime_name(module) for module in facts.tree.modules}
     for name in dict.fromkeys(names.values()):
         facts.runtime = name
         for rule in rules:
             for what in rule.find(facts):
-                module = facts.tree.module_of(_site(what))
+                module = facts.tree.module_of(site(what))
                 if names[module] == name:
-                    found[module].append(_Found(rule.id, what, rule.summary))
+                    found[module].append(Found(rule.id, what, rule.summary))
     return _without_waiting_alone(facts, found)
 
 
-def _without_waiting_alone(facts: Facts, found: dict[cst.Module, list[_Found]]) -> dict[cst.Module, list[_Found]]:
+def _without_waiting_alone(facts: Facts, found: dict[cst.Module, list[Found]]) -> dict[cst.Module, list[Found]]:
     """What the chief alone runs must wait for nobody: the numbers that are told there stay its own."""
     guards = [f.what for fs in found.values() for f in fs if isinstance(f.what, Guard)]
     alone = [body for guard in guards for s in _guarded(facts, guard) for body in facts.training.reached_from(s)]
@@ -345,28 +325,28 @@ def _guarded(facts: Facts, guard: Guard) -> list[cst.CSTNode]:
     return block[block.index(first) : block.index(last) + 1]
 
 
-def _holds(facts: Facts, body: cst.CSTNode, found: _Found) -> bool:
-    return not isinstance(found.what, Refusal) and facts.tree.contains(body, _site(found.what))
+def _holds(facts: Facts, body: cst.CSTNode, found: Found) -> bool:
+    return not isinstance(found.what, Refusal) and facts.tree.contains(body, site(found.what))
 
 
 def _spelled(
-    found: Mapping[cst.Module, list[_Found]], spellings: Mapping[cst.Module, Spelling]
-) -> dict[cst.Module, list[_Found]]:
+    found: Mapping[cst.Module, list[Found]], spellings: Mapping[cst.Module, Spelling]
+) -> dict[cst.Module, list[Found]]:
     """The findings with every edit as the target spells it, which may be a refusal."""
 
-    def spell(module: cst.Module, one: _Found) -> Iterator[Edit | Refusal]:
+    def spell(module: cst.Module, one: Found) -> Iterator[Edit | Refusal]:
         if isinstance(one.what, Refusal):
             yield spellings[module].refused(one.rule, one.what)
         else:
             yield from spellings[module].spell(one.what)
 
     return {
-        module: [_Found(one.rule, what, one.summary) for one in several for what in spell(module, one)]
+        module: [Found(one.rule, what, one.summary) for one in several for what in spell(module, one)]
         for module, several in found.items()
     }
 
 
-def _taken_back(found: Mapping[Path, list[_Found]], program: Program) -> set[Path]:
+def _taken_back(found: Mapping[Path, list[Found]], program: Program) -> set[Path]:
     """The files of which no edit may stay: those that run together with a refused one."""
     breaking = {p for p, fs in found.items() if any(isinstance(f.what, Refusal) and f.what.breaks_training for f in fs)}
     if not breaking or len(found) == 1:
@@ -379,21 +359,6 @@ def _taken_back(found: Mapping[Path, list[_Found]], program: Program) -> set[Pat
         grew = not together <= breaking
         breaking |= together
     return breaking
-
-
-def _finding(facts: Facts, found: _Found) -> Finding:
-    line, column = facts.position(_site(found.what))
-    if isinstance(found.what, Refusal):
-        return Finding(line, column, found.rule, found.what.reason, found.what.advice, is_refusal=True)
-    return Finding(line, column, found.rule, found.summary.rstrip("."))
-
-
-def _site(found: Edit | Refusal) -> cst.CSTNode:
-    if isinstance(found, (InsertBefore, InsertAfter, Wrap, Replace, Refusal)):
-        return found.node
-    if isinstance(found, InsertFirst):
-        return found.function
-    return found.call if isinstance(found, AddArgument) else found.first
 
 
 def _check(old: str, new: str) -> None:

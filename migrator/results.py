@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """What a rule says of one site, as the user reads it. Lines and columns count from 1."""
+    """What a rule says of one site, as the user reads it. Lines and columns count from 1.
+
+    The site ends before `end_column` of `end_line`; of a compound statement it is the header. `scope` is the dotted
+    name of the function or class that holds it, empty at the top of the file.
+    """
 
     line: int
     column: int
@@ -15,6 +19,22 @@ class Finding:
     message: str
     advice: str = ""
     is_refusal: bool = False
+    end_line: int = 0
+    end_column: int = 0
+    scope: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A piece of the old text, from offset `start` to before `end`, and what stands in its place in the new one.
+
+    `findings` are those that it comes of; none where it only serves others, as the import of the runtime does.
+    """
+
+    start: int
+    end: int
+    new: str
+    findings: tuple[Finding, ...] = ()
 
 
 class Failure(Exception):
@@ -38,8 +58,9 @@ class Defect(Failure):
 class Outcome:
     """What came of one file. `data` is the new content; equal to the old where nothing was to be done.
 
-    `findings` have their places in the old text, `findings_after` in the new one. `lacking` are rules that were not
-    asked, although those that changed the file rely on them, as (rule, rule that it relies on).
+    `findings` have their places in the old text, `findings_after` in the new one. `changes` made together, and in
+    their order, give the new text. `lacking` are rules that were not asked, although those that changed the file rely
+    on them, as (rule, rule that it relies on).
     """
 
     old: bytes
@@ -49,6 +70,7 @@ class Outcome:
     text: str = ""
     findings_after: tuple[Finding, ...] = ()
     lacking: tuple[tuple[str, str], ...] = ()
+    changes: tuple[Change, ...] = ()
 
     @property
     def is_changed(self) -> bool:

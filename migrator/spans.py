@@ -163,7 +163,11 @@ class Spans:
 
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Line and column of the node's first character."""
-        return line_and_column(self._line_starts, self.span(node)[0])
+        return self.place(self.span(node)[0])
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """Line and column of the character at the offset."""
+        return line_and_column(self._line_starts, offset)
 
     def line_start(self, offset: int) -> int:
         return self._line_starts[bisect_right(self._line_starts, offset) - 1]

@@ -16,8 +16,9 @@ from migrator.imports import Imports
 class Script:
     """One parsed file; `text` is what the module was parsed from.
 
-    Where statements of the file were given lines of their own, `written` is the file as it is, and `moved` tells how
-    far `text` is ahead of it from an offset on.
+    Where statements of the file were given lines of their own, `written` is the file as it is, `moved` tells how
+    far `text` is ahead of it from an offset on, and `parting` what of `written`, from where to where, became which
+    line ends.
     """
 
     path: Path
@@ -25,6 +26,7 @@ class Script:
     text: str
     written: str = ""
     moved: tuple[tuple[int, int], ...] = ()
+    parting: tuple[tuple[int, int, str], ...] = ()
 
     def written_offset(self, offset: int) -> int:
         """Where in the file as it is written a character of `text` stands."""

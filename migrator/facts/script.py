@@ -202,10 +202,15 @@ class Facts:
     def position(self, node: cst.CSTNode) -> tuple[int, int]:
         """Line and column of the node in its file, both counted from 1."""
         module = self.tree.module_of(node)
+        return self.positions(module, self.spans(module).span(node)[:1])[0]
+
+    def positions(self, module: cst.Module, offsets: Sequence[int]) -> list[tuple[int, int]]:
+        """Lines and columns of places in the text of a file."""
         script = self.scripts[module]
         if not script.moved:
-            return self.spans(module).position(node)
-        return line_and_column(line_starts(script.written), script.written_offset(self.spans(module).span(node)[0]))
+            return [self.spans(module).place(offset) for offset in offsets]
+        starts = line_starts(script.written)
+        return [line_and_column(starts, script.written_offset(offset)) for offset in offsets]
 
     def source(self, node: cst.CSTNode) -> str:
         """The node as the script writes it; a node that a rule made prints itself."""

@@ -20,6 +20,8 @@ def checked(migrate_program: Migration) -> Migration:
 
     def migrate_and_check(program: Program, *arguments: Any, **options: Any) -> dict[Path, Outcome | Failure]:
         once = migrate_program(program, *arguments, **options)
+        for path, outcome in once.items():
+            check_changes(path, outcome)
         written = {path: o.data for path, o in once.items() if isinstance(o, Outcome) and o.is_changed}
         key = (repr(arguments), *sorted((path, *data.split()) for path, data in written.items()))
         if written and key not in done:
@@ -30,6 +32,23 @@ def checked(migrate_program: Migration) -> Migration:
         return once
 
     return migrate_and_check
+
+
+def check_changes(path: Path, outcome: Outcome | Failure) -> None:
+    """Raises AssertionError where the changes do not make the new text of the old, or a finding has no place."""
+    if not isinstance(outcome, Outcome):
+        return
+    text, end = [], 0
+    for change in outcome.changes:
+        assert end <= change.start <= change.end, f"{path}: changes overlap"
+        text += [outcome.old_text[end : change.start], change.new]
+        end = change.end
+    text.append(outcome.old_text[end:])
+    assert "".join(text) == outcome.text, f"{path}: the changes do not make the new text"
+    causes = {finding for change in outcome.changes for finding in change.findings}
+    assert causes == {f for f in outcome.findings if not f.is_refusal}, f"{path}: edits that change nothing, or unnamed"
+    for finding in (*outcome.findings, *outcome.findings_after):
+        assert (finding.line, finding.column) < (finding.end_line, finding.end_column), f"{path}: {finding}"
 
 
 def check_accepted(once: dict[Path, Outcome | Failure], twice: dict[Path, Outcome | Failure]) -> None:

@@ -1,0 +1,104 @@
+"""What the rules found, as findings that a user reads: where each stands, before and after, and what changes for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from migrator.apply import TextChange
+from migrator.edits import AddArgument, Edit, InsertAfter, InsertBefore, InsertFirst, Refusal, Replace, Wrap
+from migrator.facts.modules import Script
+from migrator.facts.script import Facts
+from migrator.results import Change, Finding
+from migrator.spans import line_and_column, line_starts
+
+
+@dataclass(frozen=True)
+class Found:
+    """An edit or a refusal, and the rule that it comes of; `summary` says what the rule does."""
+
+    rule: str
+    what: Edit | Refusal
+    summary: str = ""
+
+
+def site(found: Edit | Refusal) -> cst.CSTNode:
+    """The node to which the user's eye is led."""
+    if isinstance(found, (InsertBefore, InsertAfter, Wrap, Replace, Refusal)):
+        return found.node
+    if isinstance(found, InsertFirst):
+        return found.function
+    return found.call if isinstance(found, AddArgument) else found.first
+
+
+def finding_of(facts: Facts, found: Found) -> Finding:
+    """What the user reads of it, with its place in the file as it is written."""
+    node = site(found.what)
+    (line, column), (end_line, end_column) = facts.positions(facts.tree.module_of(node), extent(facts, node))
+    message, advice, is_refusal = found.summary.rstrip("."), "", False
+    if isinstance(found.what, Refusal):
+        message, advice, is_refusal = found.what.reason, found.what.advice, True
+    scope = _scope(facts, node)
+    return Finding(line, column, found.rule, message, advice, is_refusal, end_line, end_column, scope)
+
+
+def extent(facts: Facts, node: cst.CSTNode) -> tuple[int, int]:
+    """Where the site begins and ends in the text; of a compound statement, its header."""
+    spans = facts.spans(facts.tree.module_of(node))
+    start, end = spans.span(node)
+    body = getattr(node, "body", None)
+    if isinstance(node, cst.BaseCompoundStatement) and isinstance(body, cst.BaseSuite):
+        # The block's own span begins behind the line end of the header.
+        end = start + len(spans.text[start : spans.span(body)[0]].rstrip())
+    return start, end
+
+
+def _scope(facts: Facts, node: cst.CSTNode) -> str:
+    """The dotted name of the function or class that holds the site, or that it is."""
+    owners = [o for o in (node, *facts.tree.ancestors(node)) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
+    return ".".join(owner.name.value for owner in reversed(owners))
+
+
+def moved(
+    findings: Mapping[Found, Finding],
+    sites: Mapping[Found, tuple[int, int]],
+    places: Mapping[tuple[int, int], tuple[int, int]],
+    text: str,
+) -> tuple[Finding, ...]:
+    """The findings with their lines and columns in the new text."""
+    starts = line_starts(text)
+    found = set()
+    for one, finding in findings.items():
+        if sites[one] in places:
+            (line, column), (end_line, end_column) = (line_and_column(starts, at) for at in places[sites[one]])
+            finding = replace(finding, line=line, column=column, end_line=end_line, end_column=end_column)
+        found.add(finding)
+    return tuple(sorted(found))
+
+
+def changes_of(
+    script: Script, made: Sequence[TextChange], causes: Mapping[Edit, Sequence[Finding]]
+) -> tuple[Change, ...]:
+    """The changes to the file as it is written, of which statements may have been given lines of their own."""
+    found = [(one.start, one.end, one.new, one.edits) for one in made]
+    shift = 0
+    for written, end, line_end in script.parting:
+        start, shift = written + shift, shift + len(line_end) - (end - written)
+        stop = start + len(line_end)
+        within = [change for change in found if start < change[0] and change[1] < stop]
+        found = [change for change in found if change not in within]
+        text, position = "", 0
+        for change in within:
+            text, position = text + line_end[position : change[0] - start] + change[2], change[1] - start
+        found.append((start, stop, text + line_end[position:], tuple(edit for change in within for edit in change[3])))
+    return tuple(
+        Change(
+            script.written_offset(start),
+            script.written_offset(end),
+            new,
+            tuple(sorted({finding for edit in edits for finding in causes.get(edit, ())})),
+        )
+        for start, end, new, edits in sorted(found, key=lambda change: change[:2])
+    )
