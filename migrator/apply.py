@@ -84,9 +84,11 @@ def places(
     """
     printer = _Printer(tree, spans, edits)
     for number, (start, end) in enumerate(sites):
-        # No script has null bytes; lines that are inserted before the site's come first, its own closings last.
-        printer.patches.append(_Patch(start, start, (_INDENT, number), (f"\0{2 * number}\0",)))
-        printer.patches.append(_Patch(end, end, (_CLOSING - 1, number), (f"\0{2 * number + 1}\0",)))
+        # No script has null bytes. Lines that are inserted before the site's come first, and what is put around it
+        # belongs to it.
+        width = end - start
+        printer.patches.append(_Patch(start, start, (_OPENING, -width - 1), (f"\0{2 * number}\0",)))
+        printer.patches.append(_Patch(end, end, (_CLOSING, width), (f"\0{2 * number + 1}\0",)))
     printer.patches.sort(key=lambda p: (p.start, p.rank, p.end))
     offsets: dict[int, int] = {}
     length = 0
@@ -122,6 +124,7 @@ class _Printer:
         # Last: how the arguments of a call are laid out depends on what the other edits make of them.
         by_call: dict[cst.Call, list[AddArgument]] = {}
         causes: dict[cst.Call, list[Edit]] = {}
+        written: dict[Edit, Edit] = {}
         for edit in edits:
             for call in self._calls_changed_by(edit):
                 by_call.setdefault(call, [])
@@ -130,9 +133,11 @@ class _Printer:
             fitted = AddArgument(edit.call, self._fitted(edit.code, edit.call))
             by_call.setdefault(edit.call, []).append(fitted)
             causes.setdefault(edit.call, []).append(edit)
+            written[fitted] = edit
         for call, additions in by_call.items():
             patches += [
-                replace(p, edits=tuple(causes[call])) for p in list(self._argument_patches(call, additions, patches))
+                replace(p, edits=tuple(written[e] for e in p.edits) or tuple(causes[call]))
+                for p in list(self._argument_patches(call, additions, patches))
             ]
         self.patches = sorted(patches, key=lambda p: (p.start, p.rank, p.end))
         replaced = [(p.start, p.end) for p in patches if p.rank[0] == _REPLACEMENT]
@@ -259,7 +264,7 @@ class _Printer:
         if not call.args:
             at = self.spans.text.index("(", self.spans.outer_span(call.func)[1]) + 1
             for number, edit in enumerate(added):
-                yield _Patch(at, at, (_ARGUMENT, number), edit.code if number == 0 else (", ", *edit.code))
+                yield _Patch(at, at, (_ARGUMENT, number), edit.code if number == 0 else (", ", *edit.code), (edit,))
             return
         if added:
             yield from self._parenthesized_generator(call.args[-1])
@@ -284,7 +289,7 @@ class _Printer:
             yield _Patch(end, end, (_ARGUMENT, 0), (",",))
         at = self.spans.line_end(end)
         for number, edit in enumerate(added):
-            yield _Patch(at, at, (_LINE_AFTER, number), (indent, *edit.code, ",", self.newline))
+            yield _Patch(at, at, (_LINE_AFTER, number), (indent, *edit.code, ",", self.newline), (edit,))
 
     def _arguments_inline(self, call: cst.Call, added: list[AddArgument], others: list[_Patch]) -> Iterator[_Patch]:
         spans = [self.spans.span(arg) for arg in call.args]
@@ -295,7 +300,7 @@ class _Printer:
             yield _Patch(gap, spans[i][0], (_OPENING, -1 << 30), (pad,))
         for number, edit in enumerate(added):
             separator = f",{pad}" if self._is_alone(call) or len(spans) + number in broken else ", "
-            yield _Patch(at, at, (_ARGUMENT, number), (separator, *edit.code))
+            yield _Patch(at, at, (_ARGUMENT, number), (separator, *edit.code), (edit,))
 
     def _layout(
         self, call: cst.Call, spans: list[tuple[int, int]], added: list[AddArgument], others: list[_Patch]

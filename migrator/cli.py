@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from pathlib import Path as FilePath
 
 import click
 
-if TYPE_CHECKING:
-    from migrator.run import Run
+from migrator.command import Command, Path, colour
+from migrator.report import FORMATS
 
 
 def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not context.resilient_parsing:
-        from importlib.metadata import PackageNotFoundError, version
+        from migrator.report.tool import version
 
-        try:
-            number = version("tf-lockstep")
-        except PackageNotFoundError:  # a bare checkout
-            from lockstep._version import __version__ as number
-        click.echo(f"migrate {number}")
+        click.echo(f"migrate {version()}")
         context.exit()
 
 
@@ -36,16 +28,20 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
         context.exit()
 
 
-def _explain(context: click.Context, _: click.Parameter, name: str | None) -> None:
-    if name and not context.resilient_parsing:
-        from migrator.registry import UnknownRule, choose
+def _explain(name: str, output_format: str) -> None:
+    import json
 
-        try:
-            (rule,) = choose(select=[name])
-        except UnknownRule as error:
-            raise click.BadParameter(str(error)) from None
+    from migrator.registry import UnknownRule, choose
+
+    try:
+        (rule,) = choose(select=[name])
+    except UnknownRule as error:
+        raise click.BadParameter(str(error), param_hint="'--explain'") from None
+    if output_format == "json":
+        told = {"rule": rule.id, "summary": rule.summary, "manual": rule.manual}
+        click.echo(json.dumps({**told, "is_audit": rule.is_audit, "needs": list(rule.needs)}, indent=2))
+    else:
         click.echo(f"{click.style(rule.id, fg='cyan', bold=True)}\n\n{rule.manual}")
-        context.exit()
 
 
 def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,67 +58,14 @@ def _target(_: click.Context, __: click.Parameter, name: str) -> str:
         raise click.BadParameter(str(error)) from None
 
 
-class _Path(click.Path):
-    """A path that is not empty: the empty one would be the current folder."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            self.fail("an empty path names nothing", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-class _Command(click.Command):
-    """Answers what may happen to any command of a terminal: Ctrl-C, streams that are full or closed, no colours."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        kwargs.setdefault("color", _colour())
-        with _interruptible():
-            return super().make_context(*args, **kwargs)
-
-    def main(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return super().main(*args, **kwargs)
-        except OSError as error:
-            _complain(f"error: standard output: {error.strerror}")
-            sys.exit(_ERROR)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        with _interruptible():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        _complain("interrupted: nothing was written")
-        sys.exit(_INTERRUPTED)
-
-
-_ERROR, _INTERRUPTED = 2, 130
-
-
-def _colour() -> bool | None:
-    """Whether to colour the output: as no-color.org and force-color.org have it; None where the stream decides."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    return True if os.environ.get("FORCE_COLOR", "0") not in ("", "0") else None
-
-
-def _complain(message: str) -> None:
-    with suppress(OSError):
-        click.echo(message, err=True)
-
-
-@click.command(cls=_Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.argument("paths", nargs=-1, required=True, metavar="PATHS...", type=_Path(path_type=Path, allow_dash=True))
+@click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.argument("paths", nargs=-1, metavar="PATHS...", type=Path(path_type=FilePath, allow_dash=True))
 @click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Print a unified diff and write nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; list the sites that are not ported.")
 @click.option(
     "-o",
     "--output",
-    type=_Path(),
+    type=Path(),
     metavar="PATH",
     help="Write the migrated copy there (a folder for several files); leave the original alone.",
 )
@@ -158,15 +101,35 @@ def _complain(message: str) -> None:
     metavar="SECONDS",
     help="The CPU time that the analysis of one program may take (or MIGRATE_TIME_LIMIT).",
 )
-@click.option("-q", "--quiet", is_flag=True, help="Print errors and refusals only.")
 @click.option(
-    "--explain",
-    callback=_explain,
+    "--output-format",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    envvar="MIGRATE_OUTPUT_FORMAT",
+    metavar="FORM",
+    help=f"How to report: {', '.join(FORMATS)} (or MIGRATE_OUTPUT_FORMAT).",
+)
+@click.option(
+    "--output-file",
+    type=Path(dir_okay=False),
+    envvar="MIGRATE_OUTPUT_FILE",
+    metavar="FILE",
+    help="Write the report there (or MIGRATE_OUTPUT_FILE).",
+)
+@click.option("--statistics", is_flag=True, help="Report how many sites each rule has, instead of each site.")
+@click.option("-e", "--exit-zero", is_flag=True, help="Exit with 0 where something is left; errors still give 2.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    callback=colour,
     expose_value=False,
     is_eager=True,
-    metavar="RULE",
-    help="Print a rule's manual and exit.",
+    help="Whether to colour the output.",
 )
+@click.option("-q", "--quiet", is_flag=True, help="Print errors and refusals only.")
+@click.option("--explain", metavar="RULE", help="Print a rule's manual, also as json, and exit.")
 @click.option(
     "--list-rules",
     is_flag=True,
@@ -179,7 +142,7 @@ def _complain(message: str) -> None:
     "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Print the version and exit."
 )
 def main(
-    paths: tuple[Path, ...],
+    paths: tuple[FilePath, ...],
     dry_run: bool,
     check: bool,
     output: str | None,
@@ -188,7 +151,12 @@ def main(
     ignore: tuple[str, ...],
     jobs: int | None,
     time_limit: float,
+    output_format: str,
+    output_file: str | None,
+    statistics: bool,
+    exit_zero: bool,
     quiet: bool,
+    explain: str | None,
 ) -> None:
     """Migrate single-device TensorFlow 2 training scripts to many devices, in place.
 
@@ -202,16 +170,23 @@ def main(
                 2  an error; the other files are still processed
               130  interrupted
     """
+    if explain is not None:
+        return _explain(explain, output_format)
+    if not paths:
+        raise click.UsageError("Missing argument 'PATHS...'.")
     from migrator.registry import UnknownRule, choose
 
     if dry_run and check:
         raise click.UsageError("--dry-run and --check exclude each other")
     if output is not None and (dry_run or check):
         raise click.UsageError("--output writes; it cannot go with --dry-run or --check")
+    if statistics and output_format not in ("concise", "full", "grouped", "json"):
+        raise click.UsageError(f"--statistics has no form {output_format}: take concise or json")
     try:
         rules = choose(select, ignore)
     except UnknownRule as error:
         raise click.UsageError(str(error)) from None
+    from migrator.printing import Wanted, show
     from migrator.run import Options, Run
     from migrator.targets import target_named
 
@@ -224,49 +199,15 @@ def main(
         time_limit=time_limit,
     )
     run = Run(options)
-    result = run.migrate(paths)
-    code = result.exit_code(writes=options.writes)
-    try:
-        _tell(run, shows_diff=dry_run, lists_edits=check)
-    except BrokenPipeError:
-        # Who reads has seen enough; what was asked for is done.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except OSError as error:
-        _complain(f"error: standard output: {error.strerror}")
-        code = _ERROR
-    with suppress(OSError):
-        _tell_aside(run, quiet=quiet, launch=target_named(target).launch)
-    sys.exit(code)
-
-
-def _tell(run: Run, *, shows_diff: bool, lists_edits: bool) -> None:
-    """What was found, on standard output; beside it, where that holds the migrated script itself."""
-    from migrator.report import diff, text
-    from migrator.results import Outcome
-
-    if run.stdin is not None:
-        if sys.stdout is None:
-            raise OSError(0, "it is closed")
-        sys.stdout.buffer.write(run.stdin.data)
-        sys.stdout.buffer.flush()
-    for file in run.result.files:
-        if shows_diff and isinstance(file.outcome, Outcome) and file.is_changed:
-            for line in diff.unified(file.name, file.outcome.old_text, file.outcome.text):
-                click.echo(line)
-        for line in text.findings(file, with_edits=lists_edits):
-            click.echo(line, err=run.stdin is not None and file.name == "<stdin>")
-
-
-def _tell_aside(run: Run, *, quiet: bool, launch: str) -> None:
-    """What became of the files, on standard error."""
-    from migrator.report import text
-
-    result, dry = run.result, not run.options.writes
-    for line in (*text.errors(result), *text.warnings(result)):
-        click.echo(line, err=True)
-    if result.is_interrupted:
-        click.echo(text.interruption(result), err=True)
-    elif not quiet:
-        for line in (*text.listing(result, dry=dry), text.summary(result, dry=dry), text.following(result, launch)):
-            if line:
-                click.echo(line, err=True)
+    run.migrate(paths)
+    wanted = Wanted(
+        form=output_format,
+        output_file=output_file,
+        statistics=statistics,
+        exit_zero=exit_zero,
+        shows_diff=dry_run,
+        lists_edits=check,
+        is_quiet=quiet,
+        launch=target_named(target).launch,
+    )
+    sys.exit(show(run, wanted))

@@ -67,15 +67,14 @@ def moved(
     places: Mapping[tuple[int, int], tuple[int, int]],
     text: str,
 ) -> tuple[Finding, ...]:
-    """The findings with their lines and columns in the new text."""
+    """The findings, in their order, with their lines and columns in the new text."""
     starts = line_starts(text)
-    found = set()
+    now = {finding: finding for finding in findings.values()}
     for one, finding in findings.items():
         if sites[one] in places:
             (line, column), (end_line, end_column) = (line_and_column(starts, at) for at in places[sites[one]])
-            finding = replace(finding, line=line, column=column, end_line=end_line, end_column=end_column)
-        found.add(finding)
-    return tuple(sorted(found))
+            now[finding] = replace(finding, line=line, column=column, end_line=end_line, end_column=end_column)
+    return tuple(now[finding] for finding in sorted(now))
 
 
 def changes_of(

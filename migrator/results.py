@@ -58,9 +58,9 @@ class Defect(Failure):
 class Outcome:
     """What came of one file. `data` is the new content; equal to the old where nothing was to be done.
 
-    `findings` have their places in the old text, `findings_after` in the new one. `changes` made together, and in
-    their order, give the new text. `lacking` are rules that were not asked, although those that changed the file rely
-    on them, as (rule, rule that it relies on).
+    `findings` have their places in the old text, `findings_after`, the same ones, in the new one. `changes` made
+    together, and in their order, give the new text. `lacking` are rules that were not asked, although those that
+    changed the file rely on them, as (rule, rule that it relies on).
     """
 
     old: bytes
@@ -100,12 +100,16 @@ class FileResult:
     is_start: bool = False
 
     @property
+    def is_in_place(self) -> bool:
+        """Whether the file of this name has the new content."""
+        return self.written != "" and self.written == self.name
+
+    @property
     def findings(self) -> tuple[Finding, ...]:
         """Where they stand in the file of this name as it is now."""
         if not isinstance(self.outcome, Outcome):
             return ()
-        is_in_place = self.written != "" and self.written == self.name
-        return self.outcome.findings_after if is_in_place else self.outcome.findings
+        return self.outcome.findings_after if self.is_in_place else self.outcome.findings
 
     @property
     def is_changed(self) -> bool:

@@ -1,20 +1,28 @@
-"""The result of a run as lines for people and editors: `path:line:column: rule: message`."""
+"""The result of a run in short: `path:line:column: rule: message` for each site, and what became of the files."""
 
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator
 
 import click
 
+from migrator.report import View
 from migrator.results import Defect, Failure, FileResult, Finding, Outcome, RunResult
 
 # So many scripts are named to be started next.
 _MOST_STARTS = 3
 
 
+def concise(result: RunResult, view: View) -> Iterator[str]:
+    """The refusals, and the edits where they are asked for (`--check`)."""
+    for file in result.files:
+        yield from findings(file, with_edits=view.with_edits)
+
+
 def findings(file: FileResult, *, with_edits: bool) -> Iterator[str]:
-    """The refusals of a file, and its edits where they are asked for (`--check`)."""
+    """The refusals of a file, and its edits where they are asked for."""
     seen = set()
     for finding in file.findings:
         key = (finding.line, finding.rule, finding.message)
@@ -85,6 +93,21 @@ def listing(result: RunResult, *, dry: bool) -> Iterator[str]:
             yield f"{click.style(verb, fg='green')}: {file.name}{f' ({refused})' if refused else ''}"
         elif refused:
             yield f"{click.style('left as it is', fg='yellow')}: {file.name} ({refused})"
+
+
+def statistics(result: RunResult) -> Iterator[str]:
+    """How many sites each rule has left, or had: most first."""
+    rows = counts(result)
+    width = len(str(rows[0][1])) if rows else 0
+    for rule, number, refused in rows:
+        yield f"{number:>{width}}  {click.style(rule, fg='cyan')}{f'  ({refused} refused)' if refused else ''}"
+
+
+def counts(result: RunResult) -> list[tuple[str, int, int]]:
+    """Each rule with the number of its sites, and how many of them are refused; most sites first."""
+    found = Counter(finding.rule for file in result.files for finding in file.findings)
+    refused = Counter(finding.rule for file in result.files for finding in file.refusals)
+    return [(rule, found[rule], refused[rule]) for rule in sorted(found, key=lambda rule: (-found[rule], rule))]
 
 
 def summary(result: RunResult, *, dry: bool) -> str:

@@ -1,0 +1,102 @@
+"""Prints what came of a run: the migrated script or the diff, the report in its form, and a summary aside."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+
+import click
+
+from migrator.command import ERROR, complain
+from migrator.report import DATA, View, diff, json, lines, text
+from migrator.results import NOTHING_LEFT, SOMETHING_LEFT, Outcome
+from migrator.run import Run
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the user wants to read of the run. `launch` is the command that starts a migrated script."""
+
+    form: str
+    output_file: str | None
+    statistics: bool
+    exit_zero: bool
+    shows_diff: bool
+    lists_edits: bool
+    is_quiet: bool
+    launch: str
+
+
+def show(run: Run, wanted: Wanted) -> int:
+    """Prints all; gives the exit code of the command."""
+    code = run.result.exit_code(writes=run.options.writes)
+    if wanted.exit_zero and code == SOMETHING_LEFT:
+        code = NOTHING_LEFT
+    try:
+        _show(run, wanted, code)
+    except BrokenPipeError:
+        # Who reads has seen enough; what was asked for is done.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        complain(f"error: standard output: {error.strerror}")
+        code = ERROR
+    with suppress(OSError):
+        _show_aside(run, wanted)
+    if wanted.output_file is not None and not _is_written(run, wanted, code):
+        return ERROR
+    return code
+
+
+def _report(run: Run, wanted: Wanted, code: int) -> Iterator[str]:
+    if wanted.statistics:
+        return json.statistics(run.result) if wanted.form == "json" else text.statistics(run.result)
+    return lines(wanted.form, run.result, View(wanted.lists_edits or wanted.form in DATA, code))
+
+
+def _show(run: Run, wanted: Wanted, code: int) -> None:
+    """What was found, on standard output; beside it, where that holds the migrated script itself."""
+    if run.stdin is not None:
+        if sys.stdout is None:
+            raise OSError(0, "it is closed")
+        sys.stdout.buffer.write(run.stdin.data)
+        sys.stdout.buffer.flush()
+    for file in run.result.files if wanted.shows_diff and wanted.form not in DATA else ():
+        if isinstance(file.outcome, Outcome) and file.is_changed:
+            for line in diff.unified(file.name, file.outcome.old_text, file.outcome.text):
+                click.echo(line)
+    if wanted.output_file is None:
+        for line in _report(run, wanted, code):
+            click.echo(line, err=run.stdin is not None)
+
+
+def _is_written(run: Run, wanted: Wanted, code: int) -> bool:
+    """Whether the report could be written to the file that was asked for."""
+    from pathlib import Path
+
+    from migrator.writing import NotWritten, Write, write_all
+
+    path = Path(wanted.output_file or "")
+    report = "".join(f"{click.unstyle(line)}\n" for line in _report(run, wanted, code))
+    try:
+        write_all([Write(path, report.encode("utf-8", "surrogateescape"), like=path)])
+    except NotWritten as error:
+        complain(text.error(f"{path}: {error}"))
+        return False
+    return True
+
+
+def _show_aside(run: Run, wanted: Wanted) -> None:
+    """What became of the files, on standard error."""
+    result, dry = run.result, not run.options.writes
+    for line in (*text.errors(result), *text.warnings(result)):
+        click.echo(line, err=True)
+    if result.is_interrupted:
+        click.echo(text.interruption(result), err=True)
+    elif not wanted.is_quiet:
+        summary, following = text.summary(result, dry=dry), text.following(result, wanted.launch)
+        for line in (*text.listing(result, dry=dry), summary, following):
+            if line:
+                click.echo(line, err=True)

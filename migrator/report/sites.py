@@ -1,0 +1,136 @@
+"""What every report tells of: the sites of a run, each with its place, its state, its change and a lasting name."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from migrator.results import Change, Failure, FileResult, Finding, Outcome, RunResult
+from migrator.spans import line_and_column, line_starts
+
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What is put in the place of a piece of the old text; lines and columns count from 1, the end is exclusive."""
+
+    start: Place
+    end: Place
+    old: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Site:
+    """A finding in its file. Its own place is in the file as it is now, those of `changes` in the file as it was.
+
+    `fingerprint` stays the same while lines move: it is made of the file's name, the rule, the scope of the site and
+    its number among those of the same rule in the same scope.
+    """
+
+    file: FileResult
+    finding: Finding
+    is_applied: bool
+    fingerprint: str
+    changes: tuple[Change, ...]
+
+    @property
+    def pieces(self) -> list[Piece]:
+        """The changes with their lines and columns."""
+        outcome = self.file.outcome
+        return pieces(outcome, self.changes) if isinstance(outcome, Outcome) else []
+
+    @property
+    def is_left(self) -> bool:
+        """Whether it is something left to do: a refusal, or an edit that was not made."""
+        return not self.is_applied
+
+
+def sites(result: RunResult) -> Iterator[Site]:
+    """All findings of a run, edits that were made among them, in the order of files and lines."""
+    for file in result.files:
+        outcome = file.outcome
+        if not isinstance(outcome, Outcome):
+            continue
+        counts: Counter[tuple[str, str]] = Counter()
+        changes: dict[Finding, list[Change]] = {}
+        for change in outcome.changes:
+            for finding in change.findings:
+                changes.setdefault(finding, []).append(change)
+        for before, now in zip(outcome.findings, file.findings):
+            key = (before.rule, before.scope)
+            counts[key] += 1
+            fingerprint = _fingerprint(relative(file.name), *key, str(counts[key]))
+            is_applied = bool(file.written) and not before.is_refusal
+            yield Site(file, now, is_applied, fingerprint, tuple(changes.get(before, ())))
+
+
+def left(result: RunResult, *, with_edits: bool = True) -> list[Site]:
+    """The refusals and, where they are asked for, the edits that were not made."""
+    return [site for site in sites(result) if site.is_left and (with_edits or site.finding.is_refusal)]
+
+
+def failures(result: RunResult) -> Iterator[tuple[FileResult, Failure]]:
+    for file in result.failed:
+        assert isinstance(file.outcome, Failure)
+        yield file, file.outcome
+
+
+def serving(outcome: Outcome) -> list[Piece]:
+    """The changes that belong to no finding: the import of the runtime, and lines of their own for statements."""
+    return pieces(outcome, [change for change in outcome.changes if not change.findings])
+
+
+def pieces(outcome: Outcome, changes: Sequence[Change]) -> list[Piece]:
+    """The changes with their lines and columns in the old text."""
+    starts = line_starts(outcome.old_text)
+    return [
+        Piece(
+            line_and_column(starts, change.start),
+            line_and_column(starts, change.end),
+            outcome.old_text[change.start : change.end],
+            change.new,
+        )
+        for change in changes
+    ]
+
+
+def _fingerprint(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:32]
+
+
+def relative(name: str) -> str:
+    """The name as seen from this folder, with slashes; files outside of it keep their whole path."""
+    if name == "<stdin>":
+        return name
+    path = Path(os.path.abspath(name))
+    try:
+        return path.relative_to(os.getcwd()).as_posix()
+    except ValueError:
+        return path.as_posix()
+
+
+def uri(name: str) -> str:
+    """The name as a URI reference, relative to this folder where the file is in it."""
+    path = relative(name)
+    quoted = quote(path.encode("utf-8", "surrogateescape"))
+    return f"file://{quoted}" if path.startswith("/") else quoted
+
+
+def source_lines(site: Site) -> list[str]:
+    """The lines of the file as it is now, without their ends."""
+    outcome = site.file.outcome
+    assert isinstance(outcome, Outcome)
+    return lines_of(outcome.text if site.file.is_in_place else outcome.old_text)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines without their ends; a text that ends a line ends with an empty one."""
+    starts = [*line_starts(text), len(text)]
+    return [text[start:end].rstrip("\r\n") for start, end in zip(starts, starts[1:])]
