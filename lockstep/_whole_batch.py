@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from typing import Any
 
@@ -29,7 +28,7 @@ def whole_batch(loss: Any) -> Any:
         loss = _keras.in_use().losses.get(loss)
         loss = loss() if isinstance(loss, type) else loss
     if _is_loss_object(loss):
-        return _whole(copy.copy(loss))
+        return _whole(_copied(loss))
     if not callable(loss):
         raise TypeError(f"lockstep.whole_batch takes losses, their names, or lists and dicts of them, not {loss!r}")
     return _of_function(loss)
@@ -37,6 +36,13 @@ def whole_batch(loss: Any) -> Any:
 
 def _is_loss_object(loss: Any) -> bool:
     return any(cls.__name__ == "Loss" for cls in type(loss).__mro__)
+
+
+def _copied(loss: Any) -> Any:
+    """A shallow copy. Keras would write the loss down and read it back, which needs its class to be registered."""
+    duplicate = object.__new__(type(loss))
+    vars(duplicate).update(vars(loss))
+    return duplicate
 
 
 def _whole(loss: Any) -> Any:

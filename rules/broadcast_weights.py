@@ -12,8 +12,10 @@ after:
     model = keras.Sequential([keras.layers.Dense(10)])
     lockstep.broadcast(model)
 
-Leaves alone: models that are not trained in this file (a teacher, a loaded feature extractor that only predicts);
-what is broadcast already; an image or another input that gradients are applied to.
+Models that are run without being trained, as a random teacher is, are sent, too.
+
+Leaves alone: models that nothing runs; loaded ones; what is broadcast already; an image or another input that gradients
+are applied to.
 Refuses: a model that no statement gives a name to, or whose origin is not in this file.
 """
 
@@ -44,11 +46,12 @@ def broadcast_weights(facts: Facts) -> Findings:
     if not facts.trains:
         return
     holders = []
-    for origin in facts.trained.holders():
+    for origin in (*facts.trained.holders(), *facts.untrained):
         if isinstance(origin, Holder):
             holders.append(origin)
         elif isinstance(origin, Unheld):
-            reason = f"what is trained here cannot be broadcast: {origin.reason}"
+            what = "the untrained model" if origin in facts.untrained else "what is trained here"
+            reason = f"{what} cannot be broadcast: {origin.reason}"
             yield Refusal(origin.node, reason, _ADVICE, breaks_training=True)
         elif not _broadcasts(facts, origin.name, origin.function.body):
             yield InsertFirst(origin.function, (facts.call("broadcast", origin.name),))

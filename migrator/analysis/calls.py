@@ -179,6 +179,7 @@ class Calls:
         """`obj(…)`: its `__call__`, or that which a base class of Keras's makes of its `call`."""
         own = self.run.method(atom, "__call__")
         if own is not None:
+            self.run.note_applied(atom, args)
             return self.call(own, args, node, frame)
         return self.run.libraries.call_instance(atom, args, node, frame)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -85,6 +85,11 @@ class Heap:
 
     def forget_reads(self) -> None:
         self._read.clear()
+
+    def held(self) -> Iterator[tuple[Atom, Value]]:
+        """Each object that holds something, with what it holds."""
+        for (owner, _), value in self._cells.items():
+            yield owner, value
 
     def fields(self, owner: Atom) -> list[object]:
         return list(self._fields.get(owner, ()))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import libcst as cst
 
 from migrator.analysis import values as v
-from migrator.analysis.placement import Either, Partial, Replicated, Scaled, Sharded, Unknown
+from migrator.analysis.models import standalone
+from migrator.analysis.placement import ROWS, Either, Partial, Replicated, Scaled, Sharded, Unknown
 from migrator.analysis.run import Plan, Run, TooMuch
 from migrator.analysis.values import Data, Instance, Repair, Value
 from migrator.facts.modules import Script
@@ -119,6 +121,11 @@ class Losses:
             return Verdict(NONE, why="it is a number for each sample", node=node)
         return self._verdict(value, node)
 
+    @cached_property
+    def standalone_models(self) -> set[cst.CSTNode]:
+        """The calls that make models which run on data, start at random and are no part of another one."""
+        return standalone(self._run) if not self.too_much else set()
+
     # -- verdicts ------------------------------------------------------------------------------------------------
 
     def _verdict(self, value: Value, node: cst.CSTNode) -> Verdict:
@@ -178,7 +185,8 @@ class Losses:
         return bool(functions or expressions or losses)
 
     def _sources(self, repair: Repair) -> set[cst.CSTNode]:
-        """The expressions of which what the repair needs whole is made, where they are the rows of a batch as such."""
+        """The expressions of which what the repair needs whole is made, where they are the rows of a batch as such, or
+        the number of them."""
         found: set[cst.CSTNode] = set()
         for node in self._run.lost_at.get(repair.node, ()):
             found |= self._rows_behind(node, 0)
@@ -191,7 +199,7 @@ class Losses:
             return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
         if data.is_replicated:
             return set()
-        if data.placement == Sharded(0) and not data.symbolic:
+        if data.placement in (Sharded(0), ROWS) and not data.symbolic:
             return {node}
         if isinstance(node, cst.Name):
             scope = self.tree.scope_of(node).lookup(node.value)

@@ -11,7 +11,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Names
-from migrator.analysis.libraries import runtime
+from migrator.analysis.libraries import runtime, tensorflow
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, Unknown
 from migrator.analysis.values import (
@@ -160,8 +160,16 @@ class Objects:
         parent = self.run.tree.parent.get(node)
         return isinstance(parent, cst.Call) and parent.func is node
 
+    def _note_variable(self, atom: Instance, node: cst.CSTNode) -> None:
+        """Notes an object of which code outside of its class takes a variable."""
+        function = self.run.tree.function_of(node)
+        if function is None or self.run.tree.class_of(function) is None:
+            self.run.note_weights(atom)
+
     def _instance_attribute(self, atom: Instance, name: str, node: cst.CSTNode) -> Value:
         held = self.run.heap.load(atom, name)
+        if any(isinstance(a, Made) and a.path == tensorflow.VARIABLE for a in held):
+            self._note_variable(atom, node)
         found = self._of_class(self.lineage(atom.cls), name)
         if found is not None:
             decorated = _decorated(found)

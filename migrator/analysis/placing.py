@@ -80,6 +80,9 @@ class Placing:
     def place(
         self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None
     ) -> Value:
+        return self._widened(row, args, self._placed(row, path, args, node, made))
+
+    def _placed(self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None) -> Value:
         leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
         needs = frozenset(r for d in leaves for r in d.needs)
         poison = next((d for d in leaves if isinstance(d.placement, Unknown)), None)
@@ -125,6 +128,18 @@ class Placing:
             result = _with_equal_ranks(row, call, result)
         return result if result.rank is not None or result.deep else replace(result, deep=_stays_deep(row, call))
 
+    @staticmethod
+    def _widened(row: Op | None, args: Arguments, value: Value) -> Value:
+        """The result of an elementwise op with the width of its operands: one of more than one decides."""
+        if row is None or not isinstance(row.kind, Elementwise) or value.data is None:
+            return value
+        widths = {x.data.width for _, x in args.all() if x.data is not None and x.data.width is not None}
+        known = widths - {1} if len(widths) > 1 else widths
+        several = [x for _, x in args.all() if x.data is not None and x.data.rank != 0]
+        if len(known) != 1 or (known == {1} and len(several) > 1):
+            return value
+        return Value(replace(value.data, width=known.pop()), value.objects)
+
     def _made(self, made: Arguments) -> OpCall:
         return OpCall(
             [self._arg(x, _plain) for x in made.positional],
@@ -153,14 +168,16 @@ class Placing:
         if isinstance(constant, v.Slice):
             constant = slice(constant.lower, constant.upper, constant.step)
         rank = ranks.pop() if len(ranks) == 1 else None
-        return Arg(placement, constant, rank, many=many, deep=all(d.deep for d in data))
+        widths = {d.width for d in data}
+        width = widths.pop() if len(widths) == 1 else None
+        return Arg(placement, constant, rank, many=many, deep=all(d.deep for d in data), width=width)
 
     def _value(self, arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:
         if arg.items is not None:
             return v.of(Tuple(tuple(self._value(item, needs, symbolic, whole=whole) for item in arg.items)))
         is_whole = whole and isinstance(arg.placement, Replicated)
         constant = arg.constant if isinstance(arg.constant, (int, float, str)) else NOT_CONSTANT
-        return Value(Data(arg.placement, constant, arg.rank, is_whole, arg.many, symbolic, arg.deep, needs))
+        return Value(Data(arg.placement, constant, arg.rank, is_whole, arg.many, symbolic, arg.deep, arg.width, needs))
 
     def _replicated(
         self,
@@ -309,9 +326,12 @@ class Placing:
             return "it is part of a model that is built of Keras tensors"
         if len(hows) > 1 or any(how(d) is None for d in leaves):
             return "its parts stand in different ways"
-        if any(isinstance(d.placement, Sharded) and d.placement.axis != 0 for d in leaves):
+        if "unknown" in hows:
+            return "it is divided or multiplied by the number of rows that a worker has"
+        cuts = [p for d in leaves for p in _options(d.placement) if isinstance(p, Sharded)]
+        if any(cut.axis != 0 for cut in cuts):
             return "the samples do not lie along its first axis"
-        if any(isinstance(d.placement, Sharded) and d.placement.blocks > 1 for d in leaves):
+        if any(cut.blocks > 1 for cut in cuts):
             return "it is made of several batches, one behind the other"
         found.add(Operand(node, str(hows.pop())))
         return ""
@@ -394,9 +414,10 @@ class Placing:
         """Made of parts in a way that cannot be undone: the same on all workers if they are."""
         leaves = [d for value in parts for d in self.run.objects.leaves(value)]
         apart = next((d for d in leaves if not d.is_replicated), None)
+        needs = frozenset(r for d in leaves for r in d.needs)
         if apart is None:
-            return NUMBER
-        return Value(Data(LOCAL if isinstance(apart.placement, Local) else Unknown(why)))
+            return Value(Data(needs=needs))
+        return Value(Data(LOCAL if isinstance(apart.placement, Local) else Unknown(why), needs=needs))
 
     # -- data ----------------------------------------------------------------------------------------------------
 
@@ -423,7 +444,7 @@ class Placing:
         if isinstance(data.placement, Sharded):
             return Value(Data(Shape(data.placement.axis, data.placement.rows), rank=1, needs=data.needs))
         if data.is_replicated or isinstance(data.placement, Partial):
-            return Value(Data(rank=1))
+            return Value(Data(rank=1, needs=data.needs))
         return Value(Data(Unknown("the shape of this is not seen"), needs=data.needs))
 
     def item(self, data: Data, index: Value, node: cst.Subscript) -> Value:
@@ -441,7 +462,8 @@ class Placing:
     def slice(self, bounds: Sequence[Value]) -> Value:
         constants = [b.constant for b in bounds]
         apart = next((d for b in bounds for d in v.contents(b) if not d.is_replicated), None)
-        return Value(Data(apart.placement if apart is not None else REPLICATED, v.Slice(*constants)))
+        needs = frozenset(r for b in bounds for d in v.contents(b) for r in d.needs)
+        return Value(Data(apart.placement if apart is not None else REPLICATED, v.Slice(*constants), needs=needs))
 
     @staticmethod
     def is_slice(index: Value) -> bool:
@@ -451,7 +473,7 @@ class Placing:
         if isinstance(data.placement, Shape):
             axis = data.placement.axis
             rows = Value(Data(ROWS, rank=0, needs=data.needs))
-            return [rows if i == axis else Value(Data(rank=0)) for i in range(count)]
+            return [rows if i == axis else Value(Data(rank=0, needs=data.needs)) for i in range(count)]
         return None
 
     @staticmethod

@@ -111,6 +111,9 @@ class Run:
         self.lost_at: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
         self.forward: set[cst.CSTNode] = set()
         self.hidden: set[cst.CSTNode] = set()
+        self.applied: set[v.Atom] = set()
+        self.built_in: set[v.Atom] = set()
+        self.known_weights: set[v.Atom] = set()
         self.wanting: set[cst.CSTNode] = set()
 
     def run(self, entries: Iterable[cst.FunctionDef] = ()) -> None:
@@ -191,6 +194,15 @@ class Run:
     def note_forward(self) -> None:
         """Notes that the functions which run now run a model."""
         self.forward.update(self.calls.stack)
+
+    def note_applied(self, model: v.Atom, args: Arguments) -> None:
+        """Notes a model or layer that runs on data, or that Keras's tensors make a part of another one."""
+        symbolic = any(d.symbolic for _, x in args.all() for d in self.objects.leaves(x))
+        (self.built_in if symbolic else self.applied).add(model)
+
+    def note_weights(self, model: v.Atom) -> None:
+        """Notes a model that is trained or filled: whoever asks for its weights sees to them."""
+        self.known_weights.add(model)
 
     def decide(self, node: cst.CSTNode, value: Value) -> None:
         """Notes that what runs next depends on this value."""

@@ -80,7 +80,7 @@ class Data:
 
     `constant`: the Python literal, where it is one. `whole`: every worker has all rows of the batch, so that it does
     not fit beside a worker's part. `nested`: may be a tuple or dictionary of tensors. `symbolic`: a Keras tensor of a
-    functional model. `deep`: has axes behind that of the samples. `needs`: the repairs without which the placement does
+    functional model. `deep`: has axes behind that of the samples. `width`: the size of the last axis. `needs`: the repairs without which the placement does
     not hold.
     """
 
@@ -91,6 +91,7 @@ class Data:
     nested: bool = False
     symbolic: bool = False
     deep: bool = False
+    width: int | None = None
     needs: frozenset[Repair] = _NO_REPAIRS
 
     @property
@@ -326,6 +327,7 @@ def join_data(a: Data, b: Data) -> Data:
         a.nested or b.nested,
         a.symbolic or b.symbolic,
         a.deep and b.deep,
+        a.width if a.width == b.width else None,
         a.needs | b.needs if a.needs is not b.needs else a.needs,
     )
 

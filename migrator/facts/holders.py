@@ -59,6 +59,10 @@ class Holders:
         """The places where what the expression stands for is made or handed over, each once."""
         return list(dict.fromkeys(self._trace(expression, set())))
 
+    def made_by(self, call: cst.Call) -> list[Origin]:
+        """The places where what the call makes gets its name."""
+        return list(dict.fromkeys(self._named(call, set())))
+
     def _trace(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         if node in seen:
             return
@@ -162,7 +166,7 @@ class Holders:
         if not found:
             yield Unheld(use, f"no statement in this file makes an object of the class `{cls.node.name.value}`")
 
-    def _named(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Origin]:
+    def _named(self, call: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         """Where the object that a call makes gets its name, here or in the callers of the function that returns it."""
         parent = self.tree.parent[call]
         if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, (cst.Name, cst.Attribute)):
@@ -170,6 +174,10 @@ class Holders:
             return
         if isinstance(parent, cst.AnnAssign):
             yield Holder(parent.target, self.tree.statement_of(parent), value=call)
+            return
+        listed = self._named_in_list(call)
+        if listed is not None:
+            yield listed
             return
         function = self.tree.function_of(call)
         if isinstance(parent, cst.Return) and function is not None and function not in seen:
@@ -187,6 +195,33 @@ class Holders:
                         yield HeldByParameter(name, value.node)
                         return
         yield Unheld(call, "it has no name of its own here")
+
+    def _named_in_list(self, call: cst.CSTNode) -> Holder | None:
+        """`a, b = Net(), Net()`, or a list of such objects that has a name."""
+        element = self.tree.parent[call]
+        around = self.tree.parent[element]
+        if isinstance(element, cst.Element) and isinstance(around, (cst.Tuple, cst.List)):
+            assigned = self.tree.parent[around]
+        elif isinstance(element, cst.ListComp) and element.elt is call:
+            assigned = around
+        else:
+            return None
+        if not isinstance(assigned, cst.Assign):
+            return None
+        target: cst.BaseExpression = assigned.targets[0].target
+        if isinstance(target, (cst.Tuple, cst.List)) and isinstance(around, (cst.Tuple, cst.List)):
+            if len(target.elements) != len(around.elements) or any(
+                isinstance(e, cst.StarredElement) for e in (*target.elements, *around.elements)
+            ):
+                return None
+            target = target.elements[[e.value for e in around.elements].index(call)].value  # type: ignore[arg-type]
+        elif isinstance(around, (cst.Tuple, cst.List)) and not all(
+            any(map(self.kinds.has_weights, self.resolver.values(e.value))) for e in around.elements
+        ):
+            return None
+        if not isinstance(target, (cst.Name, cst.Attribute)):
+            return None
+        return Holder(target, self.tree.statement_of(assigned), value=call)
 
     @staticmethod
     def _parameter_for(function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> str | None:

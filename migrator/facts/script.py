@@ -17,6 +17,7 @@ from migrator.facts.built import Built
 from migrator.facts.chance import Chance
 from migrator.facts.decisions import Decisions
 from migrator.facts.files import Files
+from migrator.facts.holders import Origin
 from migrator.facts.joining import Joining
 from migrator.facts.keywords import Keywords
 from migrator.facts.kinds import Kinds
@@ -91,6 +92,11 @@ class Facts:
     @cached_property
     def trained(self) -> Trained:
         return Trained(self.tree, self.resolver, self.kinds, self.training)
+
+    @cached_property
+    def untrained(self) -> list[Origin]:
+        """Where models get their names that the script runs from random weights without training them."""
+        return self.trained.made_by(self.losses.standalone_models)
 
     @cached_property
     def losses(self) -> Losses:

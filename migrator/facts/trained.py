@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import libcst as cst
@@ -44,6 +44,11 @@ class Trained:
     def of(self, expression: cst.BaseExpression) -> list[Origin]:
         """Where the object that the expression stands for gets its name."""
         return self._holders.of(expression)
+
+    def made_by(self, calls: Iterable[cst.CSTNode]) -> list[Origin]:
+        """Where the models that these calls make get their names, in source order."""
+        found = [origin for call in calls if isinstance(call, cst.Call) for origin in self._holders.made_by(call)]
+        return sorted(set(found), key=self._order)
 
     def _order(self, holder: Origin) -> int:
         if isinstance(holder, Holder):

@@ -107,7 +107,8 @@ def _range(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     if apart is not None and isinstance(node, cst.Call):
         run.decide(node, Value(apart))
     made = Container("iterator", Site(node, frame.context))
-    run.heap.store(made, None, Value(Data(rank=0)))
+    needs = frozenset(r for x in args.positional for d in v.contents(x) for r in d.needs)
+    run.heap.store(made, None, Value(Data(rank=0, needs=needs)))
     return v.of(made)
 
 

@@ -152,6 +152,7 @@ class Keras:
             return v.mapped(result, lambda d: Data(REPLICATED, needs=done))
         if not _LOSS.match(path) and not _METRIC.match(path):
             self.run.note_forward()
+            self.run.note_applied(atom, args)
         if path in api.SEQUENTIAL:
             return self._sequential(atom, args, node, frame)
         if api.makes_model(path):
@@ -186,7 +187,19 @@ class Keras:
             result = self._traced(Arguments([result]), self._caller(function, node, frame))
         if any(made.keywords.get(name, NONE).constant is True for name in _SEVERAL):
             result = v.mapped(result, lambda d: replace(d, nested=True))
-        return v.mapped(result, lambda d: replace(d, deep=True))
+        width = self._width(path, made)
+        return v.mapped(result, lambda d: replace(d, deep=True, width=width or d.width))
+
+    @staticmethod
+    def _width(path: str, made: Arguments) -> int | None:
+        """The size of the last axis of what the layer gives, where it is told."""
+        found = re.match(r"keras\.layers\.(?:(Dense|LSTM|GRU|SimpleRNN)|(Conv\dD)|(Embedding))$", path)
+        if found is None or made.get("data_format") is not None:
+            return None
+        name, position = (("units", 0), ("filters", 0), ("output_dim", 1))[found.lastindex - 1]  # type: ignore[operator]
+        given = made.get(name, position)
+        width = given.constant if given is not None else None
+        return width if isinstance(width, int) else None
 
     @staticmethod
     def _activations(path: str, made: Arguments) -> Iterator[Value]:
@@ -299,8 +312,9 @@ class Keras:
     def _through(self, layer: Value, value: Value, node: cst.CSTNode, frame: Frame) -> Value:
         if any(isinstance(a, Made) and a.path in (*_SYMBOLIC, "keras.layers.InputLayer") for a in layer):
             return value
-        if layer.data is not None:
-            return value  # `keras.Input(…)`
+        if layer.data is not None:  # `keras.Input(…)`
+            rank = layer.data.rank
+            return value if rank is None else v.mapped(value, lambda d: replace(d, rank=d.rank or rank))
         return self.run.calls.call(layer, Arguments([value]), node, frame)
 
     def _with_block(self, why: str, action: Callable[[], Value]) -> Value:
@@ -318,6 +332,7 @@ class Keras:
             self.method(atom, "update_state", args, node, frame)
             return self._metric_result(atom)
         self.run.note_forward()
+        self.run.note_applied(atom, args)
         build = self.run.method(atom, "build")
         if build is not None and args.positional:
             self.run.calls.call(build, Arguments([NUMBER]), node, frame)
@@ -466,6 +481,8 @@ class Keras:
             found = tensorflow.method(self.run, atom, name, args, node)
             if found is not None:
                 return found
+        if name in _FILLING:
+            self.run.note_weights(atom)
         handler = _METHODS.get(name)
         if handler is not None:
             return handler(self, atom, args, node, frame)
@@ -717,6 +734,8 @@ class Keras:
     def attribute(self, atom: v.Atom, name: str) -> Value:
         if isinstance(atom, Made) and atom.path == tensorflow.VARIABLE and name in ("shape", "dtype", "name", "value"):
             return NUMBER if name != "value" else v.of(v.Method(v.of(atom), name))
+        if name in _WEIGHTS:
+            self.run.note_weights(atom)
         if name in _WEIGHTS and self._is(atom, lambda p: p.startswith(_BASES) or p.startswith("tensorflow_")):
             return Value(Data(nested=True))
         if name == "losses" and self._is(atom, lambda p: p.startswith(_BASES)):
@@ -738,6 +757,8 @@ class Keras:
         return v.of(v.Method(v.of(atom), name))
 
 
+# What trains a model, or gives it other weights.
+_FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_weights"})
 _EVERY_MODEL = Made("keras.Model", Site(cst.Pass(), ()))
 _ANY = Site(cst.Pass(), ())
 _METHODS: dict[str, Callable[[Keras, Made | Instance, Arguments, cst.CSTNode, Frame], Value]] = {
@@ -769,7 +790,9 @@ def _snake(name: str) -> str:
 
 
 def _input(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    return Value(Data(Sharded(0), symbolic=True))
+    shape = args.get("shape", 0)
+    items = run.sequence_items(shape) if shape is not None else None
+    return Value(Data(Sharded(0), rank=None if items is None else len(items) + 1, symbolic=True))
 
 
 FUNCTIONS: dict[str, Handler] = {

@@ -33,7 +33,7 @@ class Arg:
     `deep`: there are axes behind the first, however many.
     `many`: a list of unknown length, whose items all stand as `placement` and `rank` say. `dtype` is None where it is
     not known; "bool" tells a mask from positions. `masked`: Keras carries a mask along, by which losses and metrics
-    leave values out.
+    leave values out. `width`: the size of the last axis.
     """
 
     placement: Placement = REPLICATED
@@ -44,6 +44,7 @@ class Arg:
     deep: bool = False
     dtype: str | None = None
     masked: bool = False
+    width: int | None = None
 
     def leaves(self) -> Iterator[Arg]:
         """The argument, or the items that it holds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -159,12 +160,21 @@ class Reshape:
                 raise NeedsWhole("its shape fixes the number of rows, or mixes them with other values", ALL_GATHER)
         if place is None:
             raise NeedsWhole("its shape moves the rows of the batch", ALL_GATHER)
+        if wanted[place] == -1 and _may_join_rows(value, wanted[place + 1 :]):
+            raise NeedsWhole("its shape may put several rows into one", ALL_GATHER)
         rows = cut.rows if cut.rows == "ragged" or known_rank(value) == rank == 1 else "even"
         return Arg(moved(value.placement, place, rows), rank=rank)
 
     def _same_place(self, cut: Sharded, wanted: list[Any]) -> int | None:
         """Rows in several blocks stay rows as long as none is split: only flat rows are sure."""
         return 0 if cut.axis == 0 and cut.blocks == 1 and wanted[0] == -1 else None
+
+
+def _may_join_rows(value: Arg, sizes: list[int]) -> bool:
+    """Whether what becomes one row may be more than one was: known only where the width of the rows is."""
+    if value.width is None or not all(isinstance(size, int) and size > 0 for size in sizes):
+        return False
+    return value.width % math.prod(sizes) != 0
 
 
 @dataclass(frozen=True)
