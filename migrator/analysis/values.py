@@ -80,8 +80,8 @@ class Data:
 
     `constant`: the Python literal, where it is one. `whole`: every worker has all rows of the batch, so that it does
     not fit beside a worker's part. `nested`: may be a tuple or dictionary of tensors. `symbolic`: a Keras tensor of a
-    functional model. `deep`: has axes behind that of the samples. `width`: the size of the last axis. `needs`: the repairs without which the placement does
-    not hold.
+    functional model. `deep`: has axes behind that of the samples. `width`: the size of the last axis. `needs`: the
+    repairs without which the placement does not hold.
     """
 
     placement: Placement = REPLICATED
