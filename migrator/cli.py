@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path as FilePath
+from typing import Any
 
 import click
 
@@ -58,7 +60,22 @@ def _target(_: click.Context, __: click.Parameter, name: str) -> str:
         raise click.BadParameter(str(error)) from None
 
 
-@click.command(cls=Command, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Migrate(Command):
+    """`migrate verify` is a command of its own; a file of that name is ./verify."""
+
+    # As overloaded as click's own is from 8.2 on, for who reads types.
+    def main(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **kwargs: Any
+    ) -> Any:
+        given = list(sys.argv[1:] if args is None else args)
+        if given[:1] == ["verify"]:
+            from migrator.verify.command import verify
+
+            return verify.main(given[1:], f"{prog_name or 'migrate'} verify", **kwargs)
+        return super().main(given, prog_name, **kwargs)
+
+
+@click.command(cls=_Migrate, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.argument("paths", nargs=-1, metavar="PATHS...", type=Path(path_type=FilePath, allow_dash=True))
 @click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Print a unified diff and write nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; list the sites that are not ported.")

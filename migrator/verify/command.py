@@ -1,0 +1,165 @@
+"""The command `migrate verify`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from migrator.command import ERROR, Command, colour
+
+
+def _sizes(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(int(part) for part in value.split(","))
+    except ValueError:
+        sizes = ()
+    if not sizes or min(sizes) < 2:
+        raise click.BadParameter("numbers of workers from 2 on, as in 2 or 2,4", context, parameter)
+    return sizes
+
+
+@click.command(
+    cls=Command,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "ignore_unknown_options": True,
+    },
+    options_metavar="[OPTIONS]",
+)
+@click.argument("command", nargs=-1, required=True, metavar="SCRIPT [ARGUMENTS...]", type=click.UNPROCESSED)
+@click.option(
+    "-n",
+    "--workers",
+    "sizes",
+    default="2",
+    show_default=True,
+    callback=_sizes,
+    metavar="N[,N]",
+    help="Workers to compare with one process.",
+)
+@click.option(
+    "--original",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="What SCRIPT is the port of, made by this tool or by hand: it is run as it is.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="K",
+    help="Optimizer steps that are compared, of every optimizer.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["tensorflow", "mpi", "horovod"]),
+    default="tensorflow",
+    show_default=True,
+    help="What connects the workers.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=900,
+    show_default=True,
+    metavar="SECONDS",
+    help="For all runs together.",
+)
+@click.option("--as-is", is_flag=True, help="Make nothing equal: shuffles, dropout and noise stay random.")
+@click.option("--local-batch-norm", is_flag=True, help="Leave BatchNormalization to the local batch.")
+@click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
+@click.option("--cold", is_flag=True, help="Let every process import TensorFlow by itself.")
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    callback=colour,
+    expose_value=False,
+    is_eager=True,
+    help="Whether to colour the output.",
+)
+@click.option("-q", "--quiet", is_flag=True, help="Print no progress.")
+def verify(
+    command: tuple[str, ...],
+    sizes: tuple[int, ...],
+    original: Path | None,
+    steps: int,
+    backend: str,
+    timeout: float,
+    as_is: bool,
+    local_batch_norm: bool,
+    output_format: str,
+    cold: bool,
+    quiet: bool,
+) -> None:
+    """Prove that N workers train what one process trains, on a script of your own.
+
+    Migrates SCRIPT into a scratch folder, runs the original and the migrated script for some steps, and compares them
+    step by step: samples, losses, gradients, weights. Nothing of yours is changed. Options of the script's own that are
+    named as one of these go behind a --.
+
+    \b
+    Exit codes: 0  SAME
+                1  DIFFERENT, INCONCLUSIVE, NOT TRAINING, or not migrated
+                2  an error, such as a script that fails by itself
+              130  interrupted
+    """
+    script, *arguments = command
+    path = Path(script)
+    if not path.is_file():
+        raise click.BadParameter(f"there is no script {script}")
+    from migrator.verify.proof import Settings, Unverifiable, prove
+    from migrator.verify.report import as_json, as_text
+    from migrator.verify.runs import TimedOut
+
+    settings = Settings(
+        files=(path,),
+        arguments=tuple(arguments),
+        original=original,
+        sizes=sizes,
+        steps=steps,
+        backend=backend,
+        timeout=timeout,
+        as_is=as_is,
+        local_batch_norm=local_batch_norm,
+        is_warm=not cold,
+    )
+    progress = _Progress(not quiet)
+    try:
+        proof = prove(settings, progress)
+    except (Unverifiable, TimedOut) as error:
+        progress.clear()
+        output: Any = getattr(error, "output", "")
+        if output:
+            click.echo(output, err=True)
+        click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
+        sys.exit(ERROR)
+    progress.clear()
+    if output_format == "json":
+        click.echo(as_json(proof))
+    else:
+        for line in as_text(proof):
+            click.echo(line)
+    sys.exit(0 if proof.verdict.kind == "SAME" else 1)
+
+
+class _Progress:
+    """One line on standard error that tells what runs now; nothing where that is no terminal."""
+
+    def __init__(self, is_wanted: bool) -> None:
+        self._is_shown = is_wanted and sys.stderr is not None and sys.stderr.isatty()
+        self._last = ""
+
+    def __call__(self, text: str) -> None:
+        if self._is_shown and text != self._last:
+            self._last = text
+            click.echo(f"\r\x1b[2K{text[:100]}", nl=False, err=True)
+
+    def clear(self) -> None:
+        if self._is_shown and self._last:
+            click.echo("\r\x1b[2K", nl=False, err=True)

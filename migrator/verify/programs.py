@@ -1,0 +1,61 @@
+"""The migrated form of what is to be verified: the files are migrated where they lie, in a scratch copy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from migrator.programs import context_of
+from migrator.registry import all_rules
+from migrator.results import Failure, FileResult, Finding, Outcome
+from migrator.run import Options, Run
+
+
+@dataclass(frozen=True)
+class Change:
+    """What the migration did to a file, by its path in the user's folder."""
+
+    file: str
+    old: str
+    new: str
+    findings: tuple[Finding, ...]  # with their places in the old text
+    findings_after: tuple[Finding, ...]
+
+
+@dataclass
+class Migration:
+    changes: list[Change] = field(default_factory=list)
+    # (file, refusal) of what was not migrated.
+    refusals: list[tuple[str, Finding]] = field(default_factory=list)
+    failures: list[tuple[str, Failure]] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.refusals and not self.failures
+
+
+def with_imported(files: Sequence[Path]) -> list[Path]:
+    """The files and those that they import, directly or not: what makes up the program."""
+    sources = {path.absolute(): path.read_bytes() for path in files}
+    return [*sources, *sorted(context_of(sources))]
+
+
+def migrate_in_place(files: Sequence[Path], folder: Path, time_limit: float = 120.0) -> Migration:
+    """Migrate the files, which lie in the scratch folder; names are told by their paths in it."""
+    options = Options(tuple(all_rules()), "lockstep", writes=True, output=None, jobs=1, time_limit=time_limit)
+    migration = Migration()
+    for result in Run(options).migrate(files).files:
+        _add(migration, result, str(Path(result.name).relative_to(folder)))
+    return migration
+
+
+def _add(migration: Migration, result: FileResult, name: str) -> None:
+    outcome = result.outcome
+    if isinstance(outcome, Failure):
+        migration.failures.append((name, outcome))
+    elif isinstance(outcome, Outcome):
+        migration.refusals += [(name, refusal) for refusal in outcome.refusals]
+        if outcome.is_changed:
+            findings = tuple(f for f in outcome.findings if not f.is_refusal)
+            migration.changes.append(Change(name, outcome.old_text, outcome.text, findings, outcome.findings_after))

@@ -1,0 +1,57 @@
+"""Every hook, set the moment the script itself has imported what it hooks."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from contextlib import suppress
+from types import ModuleType
+
+from migrator.verify.plan import Plan
+from migrator.verify.recorder import equal, optimizers, samples, tapes, variables
+from migrator.verify.recorder.import_hooks import after_import
+from migrator.verify.recorder.journal import Journal
+
+
+def install(plan: Plan, journal: Journal) -> None:
+    """Call before the script runs, and before TensorFlow has made a tensor."""
+    rank = journal.record.rank
+    # Workers start from different seeds, as they would: only what the script or its runtime does makes them agree. The
+    # chief starts from the one that lockstep is told to use, and so as the original does.
+    seed = plan.seed + 1000 * rank
+    with suppress(ImportError):
+        # Draws from Python's generator when it is first imported, which Keras and scikit-learn do sometime.
+        importlib.import_module("rich.style")
+    _seed(seed)
+
+    def tensorflow_is_there(tensorflow: ModuleType) -> None:
+        tensorflow.random.set_seed(seed)
+        # What a compiled function computes cannot be seen from outside.
+        tensorflow.config.run_functions_eagerly(True)
+        variables.watch(tensorflow, journal)
+        tapes.watch(tensorflow, journal)
+        samples.watch_datasets(tensorflow, journal)
+        optimizers.watch_tensorflow(tensorflow, journal)
+        if not plan.as_is:
+            equal.datasets(tensorflow, journal)
+            equal.noise(journal)
+
+    def keras_is_there(keras: ModuleType) -> None:
+        optimizers.watch_keras(keras, journal)
+        samples.watch_layers(keras, journal)
+        optimizers.watch_epochs(keras, journal)
+        if not plan.as_is:
+            equal.fit(keras, journal)
+
+    after_import("tensorflow", tensorflow_is_there)
+    for name in ("keras", "tf_keras"):
+        after_import(name, keras_is_there)
+    if not plan.as_is and not plan.local_batch_norm:
+        after_import("lockstep", lambda lockstep: equal.batch_normalization(lockstep, journal))
+
+
+def _seed(seed: int) -> None:
+    import numpy as np
+
+    random.seed(seed)
+    np.random.seed(seed)

@@ -1,0 +1,205 @@
+"""The record of this process while it grows: what the hooks tell, put together step by step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+from migrator.verify.plan import Plan
+from migrator.verify.record import (
+    BEFORE,
+    FAILED,
+    GRADIENTS,
+    LOCAL,
+    SLOTS,
+    STATISTICS,
+    WEIGHTS,
+    Numbers,
+    Optimizer,
+    Record,
+    Step,
+    digest,
+)
+from migrator.verify.recorder import lines
+from migrator.verify.recorder.values import as_array, name_of, plain_variable, shape_of
+
+
+class Enough(BaseException):
+    """The script has made the steps that are compared. No `except Exception` of its own holds this up."""
+
+
+@dataclass
+class _Differentiated:
+    loss: float
+    gradients: dict[int, Any]  # by the variable's identity
+
+
+class Journal:
+    def __init__(self, plan: Plan, rank: int) -> None:
+        self.plan = plan
+        self.record = Record(rank)
+        self.variables_in_making = 0
+        self.creator_scope: Any = None
+        self._start = time.monotonic()
+        self._since_enough: float | None = None
+        self._numbers: dict[int, int] = {}  # of the optimizers, by identity
+        self._kept: list[Any] = []  # so that no identity is used twice
+        self._counts: list[int] = []
+        self._pending: list[_Differentiated] = []
+        self._rows: list[Numbers] = []
+        self._source = ""
+        self._trainable: list[Any] = []
+        self._touched: set[int] = set()
+        self._statistics: list[Any] = []
+
+    # -- what the hooks tell -----------------------------------------------------------------------------------------
+
+    def made_equal(self, what: str) -> None:
+        """Something of the script's that cannot be equal was made so; told once."""
+        if what not in self.record.made_equal:
+            self.record.made_equal.append(what)
+
+    @contextmanager
+    def making_variable(self) -> Iterator[None]:
+        """Inside, a variable gets its first value."""
+        self.variables_in_making += 1
+        try:
+            yield
+        finally:
+            self.variables_in_making -= 1
+
+    def created(self, variable: Any) -> None:
+        """A tf.Variable was made."""
+        if not variable.dtype.is_floating:
+            return
+        if variable.trainable:
+            self._trainable.append(variable)
+        elif any(part in variable.name for part in ("moving_mean", "moving_variance")):
+            self._statistics.append(variable)
+            self.record.statistics.append(name_of(variable))
+
+    def read(self, rows: Numbers, source: str) -> None:
+        """A model saw these samples under a tape."""
+        self._rows.append(rows)
+        self._source = self._source or source
+
+    def differentiated(self, loss: Any, sources: Sequence[Any], gradients: Sequence[Any]) -> None:
+        """A tape gave the gradients of the loss with regard to the sources."""
+        found = {
+            id(plain_variable(source)): gradient
+            for source, gradient in zip(sources, gradients)
+            if plain_variable(source) is not None
+        }
+        if found:
+            self._pending.append(_Differentiated(float(np.sum(as_array(loss))), found))
+
+    def update(
+        self,
+        optimizer: Any,
+        variables: Sequence[Any],
+        gradients: Sequence[Any],
+        slots: Callable[[], Sequence[Any]],
+        apply: Callable[[], Any],
+    ) -> Any:
+        """An optimizer applies gradients to variables: record what it finds and what it leaves."""
+        number = self._numbers.get(id(optimizer))
+        is_first = number is None
+        if number is None:
+            number = self._numbers[id(optimizer)] = len(self._counts)
+            self._kept.append(optimizer)
+            self._counts.append(0)
+            names = [name_of(v) for v in variables]
+            self.record.optimizers.append(Optimizer(_title(optimizer), names, [shape_of(v) for v in variables]))
+        is_recorded = self._counts[number] < self.plan.steps
+        arrays: dict[str, list[Numbers | None]] = {}
+        used = self._used_by(variables)
+        if is_recorded:
+            if is_first:
+                arrays[BEFORE] = [_digest(v) for v in variables]
+            if len(used) == 1:
+                arrays[LOCAL] = [_digest(used[0].gradients.get(id(plain_variable(v)))) for v in variables]
+            arrays[GRADIENTS] = [_digest(g) for g in gradients]
+        line = lines.of_script(self.plan.root)
+        result = apply()
+        if is_recorded:
+            arrays[WEIGHTS] = [_digest(v) for v in variables]
+            arrays[SLOTS] = [_digest(v) for v in slots()]
+            arrays[STATISTICS] = [_digest(v) for v in self._statistics]
+        self._touched.update(id(plain_variable(v)) for v in variables)
+        self._counts[number] += 1
+        self.record.steps.append(
+            Step(
+                optimizer=number,
+                number=self._counts[number],
+                line=line,
+                losses=[one.loss for one in used],
+                seconds=time.monotonic() - self._start,
+                learning_rate=_learning_rate(optimizer),
+                source=self._source,
+                rows=np.concatenate(self._rows) if self._rows else np.zeros((0, 2)),
+                arrays=arrays,
+            )
+        )
+        self._rows, self._source = [], ""
+        self._end_if_enough()
+        return result
+
+    def assigned(self, variable: Any) -> None:
+        """The script, or its optimizer, set a variable."""
+        self._touched.add(id(variable))
+
+    def finished_epoch(self) -> None:
+        """`fit` has ended an epoch, after as many updates as are recorded."""
+        self.record.epochs.append(len(self.record.steps))
+
+    # -- the end -----------------------------------------------------------------------------------------------------
+
+    def failed(self, error: str, traceback: str) -> None:
+        self.record.end, self.record.error, self.record.traceback = FAILED, error, traceback
+
+    def close(self) -> None:
+        """Note what was never touched; call once, when the script has ended."""
+        self.record.untouched = [name_of(v) for v in self._trainable if id(v) not in self._touched and v.shape.rank]
+
+    def _used_by(self, variables: Sequence[Any]) -> list[_Differentiated]:
+        """What was differentiated for these variables since their last update; it is not given twice."""
+        wanted = {id(plain_variable(v)) for v in variables}
+        used = [one for one in self._pending if wanted & one.gradients.keys()]
+        self._pending = [one for one in self._pending if one not in used]
+        return used
+
+    def _end_if_enough(self) -> None:
+        updates = len(self.record.steps)
+        if self.plan.most_updates is not None:
+            if updates >= self.plan.most_updates + self.plan.has_to_end:
+                raise Enough
+            return
+        if min(self._counts) < self.plan.steps:
+            return
+        if self._since_enough is None:
+            self._since_enough = time.monotonic()
+        if time.monotonic() - self._since_enough >= self.plan.patience_seconds:
+            raise Enough
+
+
+def _digest(value: Any) -> Numbers | None:
+    return None if value is None else digest(as_array(value))
+
+
+def _title(optimizer: Any) -> str:
+    return str(getattr(optimizer, "name", "") or type(optimizer).__name__)
+
+
+def _learning_rate(optimizer: Any) -> float | None:
+    for name in ("learning_rate", "_learning_rate", "_lr"):
+        try:
+            rate = getattr(optimizer, name)
+            return float(np.asarray(as_array(rate() if callable(rate) else rate)))
+        except Exception:  # another class's idea of that name
+            continue
+    return None

@@ -1,0 +1,18 @@
+"""The user's line that a call comes from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+
+
+def of_script(root: str) -> str:
+    """The innermost line that made this call in a file below the folder `root`, "/path/train.py:31"; else ""."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = os.path.abspath(frame.f_code.co_filename)
+        if file.startswith(root + os.sep):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""

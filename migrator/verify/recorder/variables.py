@@ -1,0 +1,38 @@
+"""The variables that a script makes: known to the journal, and on other ranks than the chief of another start."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Callable
+
+from migrator.verify.recorder.journal import Journal
+
+
+def watch(tensorflow: ModuleType, journal: Journal) -> None:
+    """Tell the journal of every variable and of what is assigned to it. On ranks above 0 what is trained starts from
+    other values, as it does where nobody has seeded it: only a broadcast can bring the ranks together."""
+    rank = journal.record.rank
+
+    def create(next_creator: Callable[..., Any], **arguments: Any) -> Any:
+        if rank > 0 and arguments.get("trainable") is not False:
+            arguments["initial_value"] = moved_apart(
+                tensorflow, arguments["initial_value"], arguments.get("dtype"), rank
+            )
+        with journal.making_variable():
+            variable = next_creator(**arguments)
+        journal.created(variable)
+        return variable
+
+    # Entered and never left, so kept: it has to cover the whole script.
+    journal.creator_scope = tensorflow.variable_creator_scope(create)
+    journal.creator_scope.__enter__()
+
+
+def moved_apart(tensorflow: ModuleType, initial_value: Any, dtype: Any, rank: int) -> Any:
+    """An initial value that differs from the given one on each rank. Draws no random number."""
+
+    def moved(value: Any) -> Any:
+        tensor = tensorflow.convert_to_tensor(value, dtype=dtype)
+        return tensor * (1 + 0.1 * rank) + 0.05 * rank if tensor.dtype.is_floating else tensor
+
+    return (lambda: moved(initial_value())) if callable(initial_value) else moved(initial_value)

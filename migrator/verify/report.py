@@ -1,0 +1,94 @@
+"""A proof as text for the terminal, and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from migrator.verify.comparison import ORDER
+from migrator.verify.proof import Compared, Proof
+from migrator.verify.verdict import Verdict
+
+_COLOURS = {"SAME": "green", "DIFFERENT": "red", "INCONCLUSIVE": "yellow", "NOT TRAINING": "yellow"}
+
+
+def as_text(proof: Proof) -> Iterator[str]:
+    """A table for each number of processes, what was made equal, and the verdict as the last line."""
+    updates = len(proof.original.steps)
+    recorded = sum(1 for step in proof.original.steps if step.arrays)
+    changes = len(proof.migration.changes)
+    yield f"{proof.script}: {updates} optimizer steps, of which {recorded} are compared number by number"
+    if not changes:
+        yield "nothing to migrate: the script is compared with itself on several workers"
+    for one in proof.compared:
+        yield ""
+        yield from _table(one)
+    made_equal = dict.fromkeys(text for c in proof.compared for r in c.records for text in r.made_equal)
+    if made_equal:
+        yield ""
+        yield "made equal for the comparison (--as-is leaves it):"
+        yield from (f"  {text}" for text in made_equal)
+    yield ""
+    yield from _verdict(proof.verdict, proof)
+
+
+def _table(one: Compared) -> Iterator[str]:
+    colour = _COLOURS[one.verdict.kind]
+    yield f"{click.style(one.title, bold=True)}: {click.style(one.verdict.kind, fg=colour)}"
+    yield click.style(f"  {'':<16}{'apart at most':>15}{'at step':>9}{'allowed there':>15}", dim=True)
+    for what in ORDER:
+        largest = one.comparison.largest(what)
+        if largest is not None:
+            step, size, allowed = largest
+            apart = "equal" if size == 0 else f"{size:.1e}"
+            at = "" if size == 0 else str(step)
+            yield f"  {what:<16}{apart:>15}{at:>9}{allowed:>15.0e}"
+
+
+def _verdict(verdict: Verdict, proof: Proof) -> Iterator[str]:
+    if verdict.difference is not None and verdict.difference.line:
+        cause = f"{verdict.cause.rule}: {verdict.cause.text}" if verdict.cause else "the cause is not clear"
+        yield f"{verdict.difference.line}: {cause}"
+    yield f"{click.style(verdict.kind, fg=_COLOURS[verdict.kind], bold=True)}: {verdict.reason}"
+    if verdict.advice:
+        yield f"    {verdict.advice}"
+
+
+def as_json(proof: Proof) -> str:
+    """One JSON object; figures are lists of [step, difference, allowed]."""
+    compared = [
+        {
+            "title": one.title,
+            "processes": one.size,
+            "seconds": round(one.seconds, 2),
+            "verdict": _plain(one.verdict),
+            "figures": one.comparison.figures,
+            "differences": [vars(d) for d in one.comparison.differences[:20]],
+        }
+        for one in proof.compared
+    ]
+    found = {
+        "script": proof.script,
+        "verdict": _plain(proof.verdict),
+        "steps": len(proof.original.steps),
+        "compared_steps": sum(1 for step in proof.original.steps if step.arrays),
+        "spread": proof.rounding.spread,
+        "made_equal": list(dict.fromkeys(t for c in proof.compared for r in c.records for t in r.made_equal)),
+        "runs": compared,
+    }
+    return json.dumps(found, indent=2)
+
+
+def _plain(verdict: Verdict) -> dict[str, Any]:
+    difference, cause = verdict.difference, verdict.cause
+    return {
+        "kind": verdict.kind,
+        "reason": verdict.reason,
+        "advice": verdict.advice,
+        "difference": vars(difference) if difference else None,
+        "rule": cause.rule if cause else None,
+        "cause": cause.text if cause else None,
+    }

@@ -1,0 +1,129 @@
+"""What the comparison comes to: one of four verdicts, with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from migrator.verify.causes import Cause, likely_cause
+from migrator.verify.comparison import LOSS, RATE, SAMPLES, START, STEPS, Comparison, Difference, Rounding
+from migrator.verify.record import FAILED, GRADIENTS, WEIGHTS, Record
+
+SAME, DIFFERENT, INCONCLUSIVE, NOT_TRAINING = "SAME", "DIFFERENT", "INCONCLUSIVE", "NOT TRAINING"
+
+# Of these, no rounding explains any difference.
+_EXACT = (SAMPLES, STEPS, START, RATE)
+# A script that repeats itself worse than this is not deterministic, whatever rounding does.
+_MOST_SPREAD = 1e-3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict of one comparison; reason: one sentence; advice: what to do, where there is something."""
+
+    kind: str
+    reason: str
+    advice: str = ""
+    difference: Difference | None = None
+    cause: Cause | None = None
+
+
+def not_training(original: Record) -> Verdict | None:
+    """NOT TRAINING where the original itself does not: two dead models agree, too."""
+    if not original.steps:
+        return Verdict(
+            NOT_TRAINING,
+            "the script made no optimizer step",
+            "give it arguments with which it trains, or name the file that does",
+        )
+    for number, optimizer in enumerate(original.optimizers):
+        steps = [step for step in original.steps if step.optimizer == number and GRADIENTS in step.arrays]
+        if not steps:
+            continue
+        line = f" ({steps[0].line})" if steps[0].line else ""
+        before, after = steps[0].arrays.get("before", []), steps[-1].arrays[WEIGHTS]
+        moved = [b is None or a is None or not np.array_equal(a, b) for b, a in zip(before, after)]
+        if not any(moved):
+            return Verdict(
+                NOT_TRAINING, f"{len(steps)} steps of {optimizer.name} leave all its weights as they were{line}"
+            )
+        for index, name in enumerate(optimizer.variables):
+            gradients = [step.arrays[GRADIENTS][index] for step in steps if index < len(step.arrays[GRADIENTS])]
+            if all(g is None or not np.any(g) for g in gradients):
+                return Verdict(NOT_TRAINING, f"the gradient of {name} is zero in all {len(steps)} steps{line}")
+    if original.untouched:
+        names = ", ".join(original.untouched[:3]) + (" and others" if len(original.untouched) > 3 else "")
+        verb = "is" if len(original.untouched) == 1 else "are"
+        return Verdict(
+            NOT_TRAINING,
+            f"{names} can be trained, but {verb} given to no optimizer and never changed",
+            "say trainable=False where that is meant",
+        )
+    return None
+
+
+def judge(original: Record, comparison: Comparison, ranks: Sequence[Record], rounding: Rounding, steps: int) -> Verdict:
+    """The verdict on so many ranks, from the comparison with the original."""
+    failed = next((record for record in ranks if record.end == FAILED), None)
+    first = _first_that_counts(comparison)
+    if failed is not None and not (first is not None and first.what in (START, SAMPLES)):
+        who = f"rank {failed.rank}" if len(ranks) > 1 else "the migrated script"
+        return Verdict(DIFFERENT, f"{who} failed, which the original does not: {failed.error}")
+    if first is None:
+        recorded = sum(1 for step in original.steps if step.arrays)
+        if recorded < min(steps, 3):
+            return Verdict(
+                INCONCLUSIVE,
+                f"only {recorded} steps could be compared",
+                "let it make more: give it more data or epochs",
+            )
+        return Verdict(SAME, _figure(comparison))
+    spread = rounding.spread
+    if first.what not in _EXACT and spread > _MOST_SPREAD:
+        return Verdict(
+            INCONCLUSIVE,
+            f"the original itself is not deterministic: two runs of it are {spread:.0e} apart",
+            "look for a random generator that is neither TensorFlow's, NumPy's nor Python's, or for threads",
+            first,
+        )
+    if first.what not in _EXACT and rounding.noise(WEIGHTS, first.step - 1) * 50 > 0.1:
+        return Verdict(
+            INCONCLUSIVE,
+            "the script amplifies rounding: moving its gradients by one unit in the last place moves its weights by "
+            f"{rounding.noise(WEIGHTS, first.step - 1):.0e}",
+            "try a smaller learning rate, or compare fewer steps (--steps)",
+            first,
+        )
+    return Verdict(DIFFERENT, _told(first), difference=first, cause=likely_cause(original, ranks, first))
+
+
+def _first_that_counts(comparison: Comparison) -> Difference | None:
+    """The first difference; one of the losses only where what is trained differs, too: workers may tell theirs
+    otherwise."""
+    trained = [d for d in comparison.differences if d.what != LOSS]
+    if not trained:
+        return None
+    return comparison.differences[0]
+
+
+def _figure(comparison: Comparison) -> str:
+    found = comparison.figures.get(WEIGHTS, [])
+    largest = max((size for _, size, _ in found), default=0.0)
+    if largest == 0.0:
+        return f"the weights are equal, bit for bit, in {len(found)} steps"
+    return (
+        f"the weights are at most {largest:.1e} apart, relative to the largest of each variable, in {len(found)} steps"
+    )
+
+
+def _told(first: Difference) -> str:
+    where = f"step {first.step}"
+    rank = f" on rank {first.rank}" if first.rank else ""
+    if first.what in (SAMPLES, STEPS, RATE):
+        return f"the {first.what} differ{'s' * (first.what == RATE)} at {where}{rank}: {first.detail}"
+    tensor = f" of {first.tensor}" if first.tensor else ""
+    verb = "is" if first.what == LOSS else "are"
+    apart = f"{first.size:.1e} apart at {where}{rank}, of which rounding explains {first.allowed:.0e}"
+    return f"the {first.what}{tensor} {verb} {apart}"

@@ -1,0 +1,60 @@
+"""Samples of the workers against those of the batch: lost, repeated, strange."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from migrator.verify.rows import RowsApart, rows_apart
+
+BATCH = np.random.RandomState(0).uniform(1, 2, (12, 2))
+
+
+def apart(*parts: np.ndarray, batch: np.ndarray = BATCH) -> RowsApart:
+    return rows_apart(batch, parts, 1e-6)
+
+
+def test_interleaved_and_contiguous_shares_make_up_the_batch() -> None:
+    assert apart(BATCH[::2], BATCH[1::2]).is_same
+    assert apart(BATCH[:6], BATCH[6:]).is_same
+    assert apart(BATCH[7:], BATCH[:7]).is_same
+
+
+def test_samples_computed_in_another_order_are_the_same_but_for_rounding() -> None:
+    found = apart(BATCH[::2] * (1 + 1e-8), BATCH[1::2])
+    assert found.is_same
+    assert 0 < found.size < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("parts", "lost", "repeated", "strange"),
+    [
+        ((BATCH, BATCH), 0, 12, 0),
+        ((BATCH[:6], BATCH[:6]), 6, 6, 0),
+        ((BATCH[:6], BATCH[6:11]), 1, 0, 0),
+        ((BATCH[:6], BATCH[6:] + 1), 6, 0, 6),
+    ],
+    ids=["whole-batch-twice", "same-half-twice", "one-lost", "others"],
+)
+def test_wrong_shares_are_told(parts: tuple[np.ndarray, ...], lost: int, repeated: int, strange: int) -> None:
+    found = apart(*parts)
+    assert not found.is_same
+    assert (found.lost, found.repeated, found.strange) == (lost, repeated, strange)
+
+
+def test_equal_samples_of_a_batch_count_as_often_as_they_are_there() -> None:
+    batch = np.concatenate([BATCH[:4], BATCH[:4]])
+    assert apart(batch[:4], batch[4:], batch=batch).is_same
+    assert apart(BATCH[:2], BATCH[2:4], batch=batch).lost == 4
+
+
+def test_a_part_that_cannot_be_shared_out_evenly_may_be_computed_by_several_workers() -> None:
+    odd = BATCH[:11]
+    assert apart(odd, odd, batch=odd).is_same
+    assert not apart(odd, odd, odd[:1], batch=BATCH[:11]).lost
+    assert apart(odd[:5], odd[:5], batch=odd).lost == 6
+
+
+def test_no_samples_seen_differ_from_some() -> None:
+    assert apart(np.zeros((0, 2)), np.zeros((0, 2)), batch=np.zeros((0, 2))).is_same
+    assert apart(np.zeros((0, 2)), np.zeros((0, 2))).lost == 12
