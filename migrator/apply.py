@@ -65,24 +65,27 @@ class OverlappingEdits(Exception):
     """Two edits replace the same text: a defect of the rules, never of the script."""
 
 
-def apply(tree: Tree, spans: Spans, edits: Sequence[Edit]) -> str:
-    """The text of the file to which the spans belong, after the edits, which are all of this file."""
-    return _Printer(tree, spans, edits).text()
+def apply(tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int = LONGEST_LINE) -> str:
+    """The text of the file to which the spans belong, after the edits, which are all of this file.
+
+    Arguments that would make a line longer than `longest` go to the next one.
+    """
+    return _Printer(tree, spans, edits, longest).text()
 
 
-def changes(tree: Tree, spans: Spans, edits: Sequence[Edit]) -> list[TextChange]:
+def changes(tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int = LONGEST_LINE) -> list[TextChange]:
     """What the edits do to the text: pieces that do not overlap, in the order in which they are to be made."""
-    return list(_Printer(tree, spans, edits).changes())
+    return list(_Printer(tree, spans, edits, longest).changes())
 
 
 def places(
-    tree: Tree, spans: Spans, edits: Sequence[Edit], sites: Sequence[tuple[int, int]]
+    tree: Tree, spans: Spans, edits: Sequence[Edit], sites: Sequence[tuple[int, int]], longest: int = LONGEST_LINE
 ) -> dict[tuple[int, int], tuple[int, int]]:
     """Where in the text after the edits these pieces of the old one begin and end.
 
     Without those that the edits leave out.
     """
-    printer = _Printer(tree, spans, edits)
+    printer = _Printer(tree, spans, edits, longest)
     for number, (start, end) in enumerate(sites):
         # No script has null bytes. Lines that are inserted before the site's come first, and what is put around it
         # belongs to it.
@@ -105,7 +108,8 @@ def places(
 
 
 class _Printer:
-    def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit]) -> None:
+    def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int) -> None:
+        self.longest = longest
         self.tree = tree
         self.spans = spans
         self.newline = spans.module.default_newline
@@ -324,7 +328,7 @@ class _Printer:
             return pad, self._breaks_before_added(spans, added, others, tail)
         widths = [e - s + self._growth(s, e, others) for s, e in spans] + [_length(edit.code) for edit in added]
         joined = {i for i, (s, _) in enumerate(spans) if any(a < s < b for a, b in self.joined)}
-        return pad, breaks(len(before.expandtabs(4)) + shift, widths, tail, joined)
+        return pad, breaks(len(before.expandtabs(4)) + shift, widths, tail, joined, self.longest)
 
     def _breaks_before_added(
         self, spans: list[tuple[int, int]], added: list[AddArgument], others: list[_Patch], tail: int
@@ -335,7 +339,7 @@ class _Printer:
         column = len(self.spans.text[line:last].expandtabs(4)) + self._growth(line, last, others)
         for number, edit in enumerate(added):
             column += 2 + _length(edit.code)
-            if column + tail > LONGEST_LINE:
+            if column + tail > self.longest:
                 return {len(spans) + number}
         return set()
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from migrator.settings import Settings
 
 from migrator.command import Command, Path, colour
 from migrator.report import FORMATS
@@ -51,13 +55,24 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
-def _target(_: click.Context, __: click.Parameter, name: str) -> str:
+def _settings(paths: Sequence[FilePath], config: Sequence[str], *, isolated: bool, **given: Any) -> Settings:
+    """The project's settings, with what stands on the command line in their place; `--ignore` and the like add."""
+    from migrator.registry import UnknownRule, choose
+    from migrator.settings import BadSetting, settings_for
     from migrator.targets import UnknownTarget, target_named
 
     try:
-        return target_named(name).name
-    except UnknownTarget as error:
-        raise click.BadParameter(str(error)) from None
+        found = settings_for(paths, config, isolated=isolated)
+        if given["select"]:
+            found = replace(found, select=(), ignore=())
+        for name in ("ignore", "extend_exclude"):
+            given[name] = (*getattr(found, name), *given[name])
+        found = replace(found, **{name: value for name, value in given.items() if value not in (None, ())})
+        choose(found.select, found.ignore)
+        target_named(found.target)
+    except (BadSetting, UnknownRule, UnknownTarget) as error:
+        raise click.UsageError(str(error)) from None
+    return found
 
 
 class _Migrate(Command):
@@ -88,11 +103,8 @@ class _Migrate(Command):
 )
 @click.option(
     "--target",
-    default="lockstep",
-    show_default=True,
-    callback=_target,
     metavar="API",
-    help="The API to write: lockstep, the bundled runtime, or npu, Ascend's npu_device.",
+    help="The API to write: lockstep, the bundled runtime and the default, or npu, Ascend's npu_device.",
 )
 @click.option(
     "--select",
@@ -102,6 +114,33 @@ class _Migrate(Command):
     help="Apply this rule only (repeatable, comma-separated).",
 )
 @click.option("--ignore", multiple=True, callback=_names, metavar="RULE", help="Do not apply this rule.")
+@click.option(
+    "--exclude",
+    multiple=True,
+    callback=_names,
+    metavar="PATTERN",
+    help="Leave out of folders what this pattern of .gitignore matches, instead of build folders and the like.",
+)
+@click.option(
+    "--extend-exclude", multiple=True, callback=_names, metavar="PATTERN", help="Leave this out of folders, too."
+)
+@click.option(
+    "--respect-gitignore/--no-respect-gitignore",
+    default=None,
+    help="Whether to leave out of folders what .gitignore names (it is).",
+)
+@click.option(
+    "--line-length", type=click.IntRange(20, 320), metavar="N", help="The longest line to write (default: 100)."
+)
+@click.option(
+    "--config",
+    multiple=True,
+    metavar="FILE|KEY=VALUE",
+    help="Take the settings of this file, or this one setting in TOML, instead of [tool.migrate] in pyproject.toml.",
+)
+@click.option("--isolated", is_flag=True, help="Heed no file of settings.")
+@click.option("--show-settings", is_flag=True, help="Print the settings of the run and exit.")
+@click.option("--show-files", is_flag=True, help="Print the files that would be read and exit.")
 @click.option(
     "-j",
     "--jobs",
@@ -163,9 +202,17 @@ def main(
     dry_run: bool,
     check: bool,
     output: str | None,
-    target: str,
+    target: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    exclude: tuple[str, ...],
+    extend_exclude: tuple[str, ...],
+    respect_gitignore: bool | None,
+    line_length: int | None,
+    config: tuple[str, ...],
+    isolated: bool,
+    show_settings: bool,
+    show_files: bool,
     jobs: int | None,
     time_limit: float,
     output_format: str,
@@ -189,32 +236,46 @@ def main(
     """
     if explain is not None:
         return _explain(explain, output_format)
-    if not paths:
+    if not paths and not show_settings:
         raise click.UsageError("Missing argument 'PATHS...'.")
-    from migrator.registry import UnknownRule, choose
-
     if dry_run and check:
         raise click.UsageError("--dry-run and --check exclude each other")
     if output is not None and (dry_run or check):
         raise click.UsageError("--output writes; it cannot go with --dry-run or --check")
     if statistics and output_format not in ("concise", "full", "grouped", "json"):
         raise click.UsageError(f"--statistics has no form {output_format}: take concise or json")
-    try:
-        rules = choose(select, ignore)
-    except UnknownRule as error:
-        raise click.UsageError(str(error)) from None
-    from migrator.printing import Wanted, show
+    settings = _settings(
+        paths,
+        config,
+        isolated=isolated,
+        target=target,
+        select=select,
+        ignore=ignore,
+        exclude=exclude,
+        extend_exclude=extend_exclude,
+        respect_gitignore=respect_gitignore,
+        line_length=line_length,
+    )
+    from migrator.printing import Wanted, show, show_names
+    from migrator.registry import choose
     from migrator.run import Options, Run
     from migrator.targets import target_named
 
     options = Options(
-        rules=tuple(rule.id for rule in rules),
-        target=target,
+        rules=tuple(rule.id for rule in choose(settings.select, settings.ignore)),
+        target=settings.target,
         writes=not (dry_run or check),
         output=output,
         jobs=jobs,
         time_limit=time_limit,
+        without=settings.filter(),
+        line_length=settings.line_length,
     )
+    if show_settings:
+        click.echo("\n".join(settings.lines()))
+        return
+    if show_files:
+        sys.exit(show_names(Run(options), paths))
     run = Run(options)
     run.migrate(paths)
     wanted = Wanted(
@@ -225,6 +286,6 @@ def main(
         shows_diff=dry_run,
         lists_edits=check,
         is_quiet=quiet,
-        launch=target_named(target).launch,
+        launch=target_named(settings.target).launch,
     )
     sys.exit(show(run, wanted))

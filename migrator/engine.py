@@ -76,7 +76,8 @@ def migrate_program(
                 continue
             try:
                 sources[path] = Source.decode(program.files[path])
-                scripts[path] = Script(path, parse(sources[path].text), sources[path].text)
+                module = parse(sources[path].text)
+                scripts[path] = Script(path, module, sources[path].text, line_length=program.line_length)
             except (UnreadableSource, ScriptSyntaxError) as error:
                 done[path] = error
     while scripts:
@@ -134,16 +135,18 @@ def _migrate(
         outcome = Outcome(program.files[script.path], program.files[script.path], before, old, old, before)
         if script.path in edits:
             spans = facts.spans(script.module)
-            text = apply(facts.tree, spans, edits[script.path])
+            text = apply(facts.tree, spans, edits[script.path], script.line_length)
             _check(old, text)
             data = sources[script.path].encode(text)
             sites = {f: extent(facts, site(f.what)) for f in findings}
-            after = moved(findings, sites, places(facts.tree, spans, edits[script.path], list(sites.values())), text)
+            new = places(facts.tree, spans, edits[script.path], list(sites.values()), script.line_length)
+            after = moved(findings, sites, new, text)
             causes: dict[Edit, list[Finding]] = {}
             for one, finding in findings.items():
                 if not isinstance(one.what, Refusal):
                     causes.setdefault(one.what, []).append(finding)
-            made = changes_of(script, changes(facts.tree, spans, edits[script.path]), causes)
+            pieces = changes(facts.tree, spans, edits[script.path], script.line_length)
+            made = changes_of(script, pieces, causes)
             outcome = Outcome(program.files[script.path], data, before, old, text, after, lacking, made)
         yield script.path, outcome
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import click
 
@@ -50,6 +51,15 @@ def show(run: Run, wanted: Wanted) -> int:
     return code
 
 
+def show_names(run: Run, paths: Sequence[Path]) -> int:
+    """Prints the files that the run would read; gives the exit code of the command."""
+    for name in run.files(paths):
+        click.echo(name)
+    for line in text.errors(run.result):
+        click.echo(line, err=True)
+    return run.result.exit_code(writes=True)
+
+
 def _report(run: Run, wanted: Wanted, code: int) -> Iterator[str]:
     if wanted.statistics:
         return json.statistics(run.result) if wanted.form == "json" else text.statistics(run.result)
@@ -74,8 +84,6 @@ def _show(run: Run, wanted: Wanted, code: int) -> None:
 
 def _is_written(run: Run, wanted: Wanted, code: int) -> bool:
     """Whether the report could be written to the file that was asked for."""
-    from pathlib import Path
-
     from migrator.writing import NotWritten, Write, write_all
 
     path = Path(wanted.output_file or "")

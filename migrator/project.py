@@ -6,14 +6,23 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
 from pathspec import GitIgnoreSpec
 
-# Folders whose Python files are other people's, or nobody's.
-_SKIPPED_FOLDERS = frozenset(
-    {"__pycache__", "__pypackages__", "_build", "build", "buck-out", "dist", "node_modules", "site-packages", "venv"}
+# Folders whose Python files are other people's, or nobody's, as patterns of .gitignore.
+EXCLUDED = (
+    "__pycache__/",
+    "__pypackages__/",
+    "_build/",
+    "build/",
+    "buck-out/",
+    "dist/",
+    "node_modules/",
+    "site-packages/",
+    "venv/",
 )
 _MARKS_OF_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
@@ -23,14 +32,28 @@ _TEST_CONTENT = re.compile(rb"\b(?:unittest|pytest|absltest|googletest|tf\.test|
 Problem = Callable[[OSError], None]
 
 
+@dataclass(frozen=True)
+class Filter:
+    """What of a folder is left out: `patterns` below `root`, and what .gitignore names unless it is not asked."""
+
+    root: Path = Path()
+    patterns: tuple[str, ...] = EXCLUDED
+    respects_gitignore: bool = True
+
+
+DEFAULT = Filter()
+
+
 class NoSuchScript(Exception):
     """A path that names no Python file; the message says why."""
 
 
-def scripts(path: Path, left_out: Path | None = None, problem: Problem | None = None) -> Iterator[Path]:
+def scripts(
+    path: Path, left_out: Path | None = None, problem: Problem | None = None, without: Filter = DEFAULT
+) -> Iterator[Path]:
     """The Python files that the path names: itself, or all below a folder that are its own.
 
-    Those of a folder are without hidden and installed ones, what .gitignore names, links that lead out of it, and
+    Those of a folder are without hidden and installed ones, what the filter leaves out, links that lead out of it, and
     all below `left_out`. `problem` is told of each folder that cannot be read. Raises NoSuchScript for a path that
     is not there and for a folder without Python files; OSError where the path itself cannot be read.
     """
@@ -44,7 +67,7 @@ def scripts(path: Path, left_out: Path | None = None, problem: Problem | None = 
         yield path
         return
     problems: list[OSError] = []
-    found = sorted(_below(path, left_out, problems.append))
+    found = sorted(_below(path, left_out, problems.append, without))
     for error in problems:
         error.filename = str(path / os.path.relpath(error.filename, os.path.realpath(path)))
         if problem is not None:
@@ -54,9 +77,9 @@ def scripts(path: Path, left_out: Path | None = None, problem: Problem | None = 
     yield from found
 
 
-def _below(folder: Path, left_out: Path | None, problem: Problem) -> Iterator[Path]:
+def _below(folder: Path, left_out: Path | None, problem: Problem, without: Filter) -> Iterator[Path]:
     top = Path(os.path.realpath(folder))
-    ignored = _Ignored(top)
+    ignored = _Ignored(top, without)
     for root, folders, files in os.walk(top, onerror=problem):
         here = Path(root)
         ignored.enter(here)
@@ -64,7 +87,6 @@ def _below(folder: Path, left_out: Path | None, problem: Problem) -> Iterator[Pa
             name
             for name in folders
             if not name.startswith(".")
-            and name not in _SKIPPED_FOLDERS
             and here / name != left_out
             and not any(os.path.lexists(here / name / mark) for mark in _MARKS_OF_ENVIRONMENTS)
             and not ignored.has(here / name, is_folder=True)
@@ -90,15 +112,20 @@ def _is_own(path: Path, top: Path) -> bool:
 
 
 class _Ignored:
-    """What the .gitignore files say, from the top of the repository down to the folders that are walked."""
+    """What the settings exclude, and the .gitignore files, from the top of the repository down to where we are."""
 
-    def __init__(self, top: Path) -> None:
+    def __init__(self, top: Path, without: Filter) -> None:
         self._specs: list[tuple[Path, GitIgnoreSpec]] = []
+        self._respects_gitignore = without.respects_gitignore
         above = self._repository(top)
         for folder in reversed(above):
             self.enter(folder)
-        if above and any(self.has(path, is_folder=True) for path in (top, *above)):
+        if above and any(self._is_ignored(path, is_folder=True) for path in (top, *above)):
             self._specs.clear()  # what is named counts
+        self._root = Path(os.path.realpath(without.root))
+        self._excluded = GitIgnoreSpec.from_lines(without.patterns)
+        if self._is_excluded(top, is_folder=True):
+            self._root = top
 
     def _repository(self, top: Path) -> Sequence[Path]:
         """The folders above, nearest first, as far as the repository reaches that the folder is of."""
@@ -110,6 +137,8 @@ class _Ignored:
 
     def enter(self, folder: Path) -> None:
         """Takes account of the folder's own files."""
+        if not self._respects_gitignore:
+            return
         for name in (".git/info/exclude", ".gitignore"):
             try:
                 lines = (folder / name).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -118,13 +147,21 @@ class _Ignored:
                 continue
 
     def has(self, path: Path, *, is_folder: bool = False) -> bool:
-        """Whether the path is ignored: the last word has the file that is nearest to it."""
+        """Whether the path is left out."""
+        return self._is_excluded(path, is_folder=is_folder) or self._is_ignored(path, is_folder=is_folder)
+
+    def _is_ignored(self, path: Path, *, is_folder: bool) -> bool:
+        """What the .gitignore files say; the last word has the one that is nearest to the path."""
         for folder, spec in reversed(self._specs):
             if folder in path.parents:
                 verdict = spec.check_file(path.relative_to(folder).as_posix() + "/" * is_folder).include
                 if verdict is not None:
                     return verdict
         return False
+
+    def _is_excluded(self, path: Path, *, is_folder: bool) -> bool:
+        name = f"{os.path.relpath(path, self._root).replace(os.sep, '/')}{'/' * is_folder}"
+        return bool(self._excluded.check_file(name).include)
 
 
 def is_unit_test(path: Path, data: bytes) -> bool:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Union
 
 from migrator.engine import migrate_program
 from migrator.imports import reachable
+from migrator.layout import LONGEST_LINE
 from migrator.limits import TookTooLong, at_most
 from migrator.programs import Program, context_of, programs, shadowed
-from migrator.project import NoSuchScript, is_unit_test, scripts
+from migrator.project import DEFAULT, Filter, NoSuchScript, is_unit_test, scripts
 from migrator.registry import all_rules
 from migrator.results import Defect, Failure, FileResult, Outcome, RunResult
 from migrator.source import Source, UnreadableSource, is_about_training
@@ -42,6 +43,8 @@ class Options:
     jobs: int | None
     # CPU-seconds for one program.
     time_limit: float
+    without: Filter = DEFAULT
+    line_length: int = LONGEST_LINE
 
 
 Result = Union[Outcome, Failure]
@@ -85,6 +88,14 @@ class Run:
         self.result.files.sort(key=lambda file: (file.name != "<stdin>", file.name))
         return self.result
 
+    def files(self, paths: Iterable[Path]) -> list[str]:
+        """The files that a run over these paths would read; what cannot be found is in the result."""
+        named, files = list(dict.fromkeys(paths)), dict[Path, _File]()
+        for path in named:
+            if str(path) != "-":
+                self._collect(path, files, is_single=len(named) == 1)
+        return sorted(file.name for file in files.values())
+
     def _migrate(self, named: list[Path]) -> None:
         files: dict[Path, _File] = {}
         for path in named:
@@ -104,7 +115,7 @@ class Run:
     def _collect(self, path: Path, files: dict[Path, _File], *, is_single: bool) -> None:
         try:
             is_folder = os.path.isdir(path)
-            for script in scripts(path, self._left_out(path), self._unreadable):
+            for script in scripts(path, self._left_out(path), self._unreadable, self.options.without):
                 destination = self._destination(script, path, is_single=is_single and not is_folder)
                 file = _File(str(script), script, destination, is_named=not is_folder)
                 files.setdefault(Path(os.path.abspath(script)), file)
@@ -271,6 +282,7 @@ def _migrated(options: Options, program: Program) -> dict[Path, Result]:
     try:
         with at_most(options.time_limit):
             target = target_named(options.target)
+            program = replace(program, line_length=options.line_length)
             if any(map(is_about_training, program.files.values())):
                 program = shadowed(program, target.package)
             return dict(migrate_program(program, [all_rules()[name] for name in options.rules], target))

@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrator.facts.syntax import dotted
 from migrator.imports import Imports
+from migrator.layout import LONGEST_LINE
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class Script:
 
     Where statements of the file were given lines of their own, `written` is the file as it is, `moved` tells how
     far `text` is ahead of it from an offset on, and `parting` what of `written`, from where to where, became which
-    line ends.
+    line ends. `line_length`: what is written goes to a new line beyond that many characters.
     """
 
     path: Path
@@ -27,6 +28,7 @@ class Script:
     written: str = ""
     moved: tuple[tuple[int, int], ...] = ()
     parting: tuple[tuple[int, int, str], ...] = ()
+    line_length: int = LONGEST_LINE
 
     def written_offset(self, offset: int) -> int:
         """Where in the file as it is written a character of `text` stands."""

@@ -1,0 +1,205 @@
+"""The settings of a run: defaults, then `[tool.migrate]` of the project's pyproject.toml, then the command line."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Callable
+
+from migrator.layout import LONGEST_LINE
+from migrator.project import EXCLUDED, Filter
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_FILE = "pyproject.toml"
+
+
+class BadSetting(Exception):
+    """A setting that is not there or has no such value; the message says where it stands."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a project wants of each run. Patterns are those of .gitignore, below the folder `root`."""
+
+    root: Path
+    # The file that the settings come from.
+    source: Path | None = None
+    target: str = "lockstep"
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = EXCLUDED
+    extend_exclude: tuple[str, ...] = ()
+    respect_gitignore: bool = True
+    line_length: int = LONGEST_LINE
+
+    def filter(self) -> Filter:
+        """What of the folders is left out."""
+        return Filter(self.root, (*self.exclude, *self.extend_exclude), self.respect_gitignore)
+
+    def lines(self) -> Iterator[str]:
+        """The settings as they stand in [tool.migrate], for people."""
+        yield f"# from {self.source}" if self.source is not None else "# no settings were found: these are the defaults"
+        for name in _KEYS:
+            yield f"{name} = {_toml(getattr(self, _attribute(name)))}"
+
+
+@dataclass(frozen=True)
+class _Key:
+    """How a setting is read: `what` names the values that it takes."""
+
+    what: str
+    read: Callable[[Any], Any]
+
+
+def _strings(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError
+    return tuple(value)
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError
+    return value
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError
+    return value
+
+
+def _width(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 20 <= value <= 320:
+        raise ValueError
+    return value
+
+
+_KEYS = {
+    "target": _Key("a string", _string),
+    "select": _Key("a list of rules", _strings),
+    "ignore": _Key("a list of rules", _strings),
+    "exclude": _Key("a list of patterns", _strings),
+    "extend-exclude": _Key("a list of patterns", _strings),
+    "respect-gitignore": _Key("true or false", _truth),
+    "line-length": _Key("a number from 20 to 320", _width),
+}
+
+
+def _attribute(key: str) -> str:
+    return key.replace("-", "_")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    return str(value)
+
+
+def settings_for(paths: Sequence[Path], given: Sequence[str] = (), *, isolated: bool = False) -> Settings:
+    """The settings for these files and folders.
+
+    `given`: files that take the place of the project's own, and single settings `key=value` in TOML, which count more.
+    Without a file, the next pyproject.toml with [tool.migrate] counts, upward from the folder that holds all paths.
+    `isolated`: no file counts. Raises BadSetting.
+    """
+    files = [Path(one) for one in given if _is_file(one)]
+    if len(files) > 1:
+        raise BadSetting("one file of settings at a time")
+    if files and isolated:
+        raise BadSetting("--isolated and a file of settings exclude each other")
+    if not files:
+        found = Settings(Path.cwd()) if isolated else _discovered(paths)
+    else:
+        found = _with_file(files[0], _table(files[0]))
+    for one in given:
+        if not _is_file(one):
+            found = _with(found, _inline(one), f"'{one}'")
+    return found
+
+
+def _is_file(given: str) -> bool:
+    return given.endswith(".toml") or os.path.isfile(given)
+
+
+def _discovered(paths: Sequence[Path]) -> Settings:
+    folder = _common_folder(paths)
+    for here in (folder, *folder.parents):
+        file = here / _FILE
+        if os.path.isfile(file):
+            table = _load(file).get("tool", {}).get("migrate")
+            if table is not None:
+                return _with_file(file, table)
+    return Settings(folder if folder.is_dir() else Path.cwd())
+
+
+def _common_folder(paths: Sequence[Path]) -> Path:
+    """The folder that holds all; for standard input, the current one."""
+    absolute = [os.path.abspath(path) for path in paths if str(path) != "-"]
+    if not absolute:
+        return Path.cwd()
+    try:
+        common = os.path.commonpath(absolute)
+    except ValueError:  # on several drives
+        return Path.cwd()
+    return Path(common if os.path.isdir(common) else os.path.dirname(common))
+
+
+def _load(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadSetting(f"{file}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"{file}: this is not TOML: {error}") from None
+
+
+def _table(file: Path) -> Any:
+    """The settings of a file that was named: [tool.migrate], or the whole file where it is none of Python's."""
+    loaded = _load(file)
+    if file.name == _FILE:
+        return loaded.get("tool", {}).get("migrate", {})
+    return loaded.get("tool", {}).get("migrate", loaded)
+
+
+def _with_file(file: Path, table: Any) -> Settings:
+    return _with(Settings(Path(os.path.abspath(file)).parent, file), table, f"{file}: [tool.migrate]")
+
+
+def _inline(given: str) -> dict[str, Any]:
+    key, separator, value = given.partition("=")
+    if not separator:
+        raise BadSetting(f"'{given}': this is neither a file nor key=value")
+    try:
+        return {key.strip(): tomllib.loads(f"value = {value}")["value"]}
+    except tomllib.TOMLDecodeError:
+        return {key.strip(): value.strip()}  # a plain word needs no quotes
+
+
+def _with(settings: Settings, table: Any, place: str) -> Settings:
+    if not isinstance(table, Mapping):
+        raise BadSetting(f"{place} is no table")
+    found = {}
+    for key, value in table.items():
+        if key not in _KEYS:
+            near = difflib.get_close_matches(key, _KEYS, 1)
+            hint = f"did you mean '{near[0]}'?" if near else f"the settings are {', '.join(_KEYS)}"
+            raise BadSetting(f"{place}: there is no setting '{key}': {hint}")
+        try:
+            found[_attribute(key)] = _KEYS[key].read(value)
+        except ValueError:
+            raise BadSetting(f"{place}: '{key}' takes {_KEYS[key].what}") from None
+    return replace(settings, **found)
