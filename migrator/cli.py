@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
+    from migrator.baseline import Baseline
     from migrator.settings import Settings
 
 from migrator.command import Command, Path, colour
@@ -90,6 +91,25 @@ class _Migrate(Command):
         return super().main(given, prog_name, **kwargs)
 
 
+def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool) -> Baseline | None:
+    """The accepted findings; where they are to be written anew, none of them, with the file's name."""
+    from collections import Counter
+
+    from migrator.baseline import NAME, BadBaseline, Baseline
+
+    file = FilePath(given) if given is not None else settings.baseline_file
+    if write:
+        return Baseline(file or settings.root / NAME, Counter())
+    if file is None:
+        if prune:
+            raise click.UsageError("--prune-baseline needs a baseline: name it with --baseline")
+        return None
+    try:
+        return Baseline.read(file)
+    except BadBaseline as error:
+        raise click.UsageError(str(error)) from None
+
+
 @click.command(cls=_Migrate, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.argument("paths", nargs=-1, metavar="PATHS...", type=Path(path_type=FilePath, allow_dash=True))
 @click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Print a unified diff and write nothing.")
@@ -138,6 +158,16 @@ class _Migrate(Command):
     metavar="FILE|KEY=VALUE",
     help="Take the settings of this file, or this one setting in TOML, instead of [tool.migrate] in pyproject.toml.",
 )
+@click.option(
+    "--baseline",
+    type=Path(dir_okay=False),
+    metavar="FILE",
+    help="Accept the findings that this file has: they do not count as left.",
+)
+@click.option(
+    "--write-baseline", is_flag=True, help="Accept all that is left now: write it to the baseline, and nothing else."
+)
+@click.option("--prune-baseline", is_flag=True, help="Take out of the baseline what is not found any more.")
 @click.option("--isolated", is_flag=True, help="Heed no file of settings.")
 @click.option("--show-settings", is_flag=True, help="Print the settings of the run and exit.")
 @click.option("--show-files", is_flag=True, help="Print the files that would be read and exit.")
@@ -210,6 +240,9 @@ def main(
     respect_gitignore: bool | None,
     line_length: int | None,
     config: tuple[str, ...],
+    baseline: str | None,
+    write_baseline: bool,
+    prune_baseline: bool,
     isolated: bool,
     show_settings: bool,
     show_files: bool,
@@ -244,6 +277,8 @@ def main(
         raise click.UsageError("--output writes; it cannot go with --dry-run or --check")
     if statistics and output_format not in ("concise", "full", "grouped", "json"):
         raise click.UsageError(f"--statistics has no form {output_format}: take concise or json")
+    if write_baseline and (dry_run or output is not None or prune_baseline):
+        raise click.UsageError("--write-baseline goes with no other way of writing or showing")
     settings = _settings(
         paths,
         config,
@@ -256,7 +291,8 @@ def main(
         respect_gitignore=respect_gitignore,
         line_length=line_length,
     )
-    from migrator.printing import Wanted, show, show_names
+    accepted = _baseline(settings, baseline, write=write_baseline, prune=prune_baseline)
+    from migrator.printing import Wanted, accept, prune, show, show_names
     from migrator.registry import choose
     from migrator.run import Options, Run
     from migrator.targets import target_named
@@ -264,7 +300,7 @@ def main(
     options = Options(
         rules=tuple(rule.id for rule in choose(settings.select, settings.ignore)),
         target=settings.target,
-        writes=not (dry_run or check),
+        writes=not (dry_run or check or write_baseline),
         output=output,
         jobs=jobs,
         time_limit=time_limit,
@@ -278,6 +314,12 @@ def main(
         sys.exit(show_names(Run(options), paths))
     run = Run(options)
     run.migrate(paths)
+    if accepted is not None and write_baseline:
+        sys.exit(accept(run, accepted.file, is_quiet=quiet))
+    if accepted is not None:
+        run.result = accepted.heeded(run.result)
+        if prune_baseline:
+            prune(run, accepted)
     wanted = Wanted(
         form=output_format,
         output_file=output_file,

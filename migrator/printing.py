@@ -11,10 +11,12 @@ from pathlib import Path
 
 import click
 
+from migrator.baseline import Baseline
 from migrator.command import ERROR, complain
 from migrator.report import DATA, View, diff, json, lines, text
-from migrator.results import NOTHING_LEFT, SOMETHING_LEFT, Outcome
+from migrator.results import INTERRUPTED, NOTHING_LEFT, SOMETHING_LEFT, Outcome
 from migrator.run import Run
+from migrator.writing import NotWritten, Write, write_all
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,38 @@ def show(run: Run, wanted: Wanted) -> int:
     return code
 
 
+def accept(run: Run, file: Path, *, is_quiet: bool) -> int:
+    """Writes all that is left to the baseline; gives the exit code of the command."""
+    baseline = Baseline.of(file, run.result)
+    if not run.result.is_interrupted and not _is_stored(baseline):
+        return ERROR
+    for line in text.errors(run.result):
+        click.echo(line, err=True)
+    if run.result.is_interrupted:
+        complain("interrupted: nothing was written")
+        return INTERRUPTED
+    if not is_quiet:
+        click.echo(f"{sum(baseline.counts.values())} findings are accepted in {file}", err=True)
+    return ERROR if run.result.failed else NOTHING_LEFT
+
+
+def prune(run: Run, baseline: Baseline) -> None:
+    """Takes out of the baseline what was not found; if it can be written, nothing is told as gone."""
+    if run.result.is_interrupted or not run.result.gone:
+        return
+    if _is_stored(baseline.without(run.result.gone)):
+        run.result.gone = ()
+
+
+def _is_stored(baseline: Baseline) -> bool:
+    try:
+        baseline.write()
+    except NotWritten as error:
+        complain(text.error(f"{baseline.file}: {error}"))
+        return False
+    return True
+
+
 def show_names(run: Run, paths: Sequence[Path]) -> int:
     """Prints the files that the run would read; gives the exit code of the command."""
     for name in run.files(paths):
@@ -84,8 +118,6 @@ def _show(run: Run, wanted: Wanted, code: int) -> None:
 
 def _is_written(run: Run, wanted: Wanted, code: int) -> bool:
     """Whether the report could be written to the file that was asked for."""
-    from migrator.writing import NotWritten, Write, write_all
-
     path = Path(wanted.output_file or "")
     report = "".join(f"{click.unstyle(line)}\n" for line in _report(run, wanted, code))
     try:
@@ -104,6 +136,8 @@ def _show_aside(run: Run, wanted: Wanted) -> None:
     if result.is_interrupted:
         click.echo(text.interruption(result), err=True)
     elif not wanted.is_quiet:
+        for line in text.gone(result):
+            click.echo(line, err=True)
         summary, following = text.summary(result, dry=dry), text.following(result, wanted.launch)
         for line in (*text.listing(result, dry=dry), summary, following):
             if line:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 
@@ -98,6 +99,10 @@ class FileResult:
     is_passed_over: bool = False
     # Python starts here: no other file of its program imports it.
     is_start: bool = False
+    # The files of its program that it imports, by their names.
+    imports: tuple[str, ...] = ()
+    # Those of the outcome's findings that the baseline has.
+    accepted: frozenset[Finding] = frozenset()
 
     @property
     def is_in_place(self) -> bool:
@@ -106,10 +111,15 @@ class FileResult:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Where they stand in the file of this name as it is now."""
+        """Where they stand in the file of this name as it is now; without the accepted ones."""
+        return tuple(now for before, now in self.found if before not in self.accepted)
+
+    @property
+    def found(self) -> Iterator[tuple[Finding, Finding]]:
+        """Each finding, where it stood in the file and where it stands now."""
         if not isinstance(self.outcome, Outcome):
-            return ()
-        return self.outcome.findings_after if self.is_in_place else self.outcome.findings
+            return iter(())
+        return zip(self.outcome.findings, self.outcome.findings_after if self.is_in_place else self.outcome.findings)
 
     @property
     def is_changed(self) -> bool:
@@ -118,6 +128,16 @@ class FileResult:
     @property
     def refusals(self) -> list[Finding]:
         return [f for f in self.findings if f.is_refusal]
+
+
+@dataclass(frozen=True, order=True)
+class Gone:
+    """So many findings of a rule that were accepted in a scope of a file and are not there any more."""
+
+    path: str
+    rule: str
+    scope: str
+    count: int
 
 
 NOTHING_LEFT, SOMETHING_LEFT, ERROR, INTERRUPTED = 0, 1, 2, 130
@@ -129,6 +149,8 @@ class RunResult:
 
     files: list[FileResult] = field(default_factory=list)
     is_interrupted: bool = False
+    # What the baseline has, but was not found; None where no baseline was asked for.
+    gone: tuple[Gone, ...] | None = None
 
     @property
     def failed(self) -> list[FileResult]:
@@ -160,4 +182,11 @@ class RunResult:
             return INTERRUPTED
         if self.failed:
             return ERROR
-        return SOMETHING_LEFT if self.refused or (self.changed and not writes) else NOTHING_LEFT
+        return SOMETHING_LEFT if self.refused or (not writes and self.is_to_change) else NOTHING_LEFT
+
+    @property
+    def is_to_change(self) -> bool:
+        """Whether there are changes that are not all accepted."""
+        if self.gone is None:
+            return bool(self.changed)
+        return any(file.findings for file in self.changed)

@@ -39,6 +39,12 @@ class Settings:
     extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
     line_length: int = LONGEST_LINE
+    # The accepted findings; empty where there are none.
+    baseline: str = ""
+
+    @property
+    def baseline_file(self) -> Path | None:
+        return self.root / self.baseline if self.baseline else None
 
     def filter(self) -> Filter:
         """What of the folders is left out."""
@@ -90,6 +96,7 @@ _KEYS = {
     "exclude": _Key("a list of patterns", _strings),
     "extend-exclude": _Key("a list of patterns", _strings),
     "respect-gitignore": _Key("true or false", _truth),
+    "baseline": _Key("the name of a file", _string),
     "line-length": _Key("a number from 20 to 320", _width),
 }
 

@@ -77,6 +77,7 @@ def _finding(site: Site) -> dict[str, Any]:
         "message": found.message,
         "advice": found.advice,
         "applied": site.is_applied,
+        "accepted": site.is_accepted,
         "fingerprint": site.fingerprint,
         "edit": [_piece(piece) for piece in site.pieces],
     }

@@ -38,7 +38,7 @@ def sarif(result: RunResult, view: View) -> Iterator[str]:
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"uri": Path(os.getcwd()).as_uri().rstrip("/") + "/"}},
         "invocations": [_invocation(result, view)],
-        "results": [_result(site, numbers) for site in left(result, with_edits=view.with_edits)],
+        "results": [_result(site, numbers) for site in left(result, with_edits=view.with_edits, with_accepted=True)],
     }
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
@@ -90,6 +90,7 @@ def _result(site: Site, numbers: dict[str, int]) -> dict[str, Any]:
         "message": {"text": text},
         "locations": [place],
         "partialFingerprints": {"migrateSite/v1": site.fingerprint},
+        "suppressions": [{"kind": "external", "justification": "the baseline has it"}] if site.is_accepted else [],
         **_fixes(site),
     }
 

@@ -37,6 +37,8 @@ class Site:
     file: FileResult
     finding: Finding
     is_applied: bool
+    # The baseline has it.
+    is_accepted: bool
     fingerprint: str
     changes: tuple[Change, ...]
 
@@ -48,8 +50,8 @@ class Site:
 
     @property
     def is_left(self) -> bool:
-        """Whether it is something left to do: a refusal, or an edit that was not made."""
-        return not self.is_applied
+        """Whether it is something left to do: a refusal, or an edit that was not made, if it is not accepted."""
+        return not (self.is_applied or self.is_accepted)
 
 
 def sites(result: RunResult) -> Iterator[Site]:
@@ -63,17 +65,22 @@ def sites(result: RunResult) -> Iterator[Site]:
         for change in outcome.changes:
             for finding in change.findings:
                 changes.setdefault(finding, []).append(change)
-        for before, now in zip(outcome.findings, file.findings):
+        for before, now in file.found:
             key = (before.rule, before.scope)
             counts[key] += 1
             fingerprint = _fingerprint(relative(file.name), *key, str(counts[key]))
             is_applied = bool(file.written) and not before.is_refusal
-            yield Site(file, now, is_applied, fingerprint, tuple(changes.get(before, ())))
+            is_accepted = before in file.accepted
+            yield Site(file, now, is_applied, is_accepted, fingerprint, tuple(changes.get(before, ())))
 
 
-def left(result: RunResult, *, with_edits: bool = True) -> list[Site]:
-    """The refusals and, where they are asked for, the edits that were not made."""
-    return [site for site in sites(result) if site.is_left and (with_edits or site.finding.is_refusal)]
+def left(result: RunResult, *, with_edits: bool = True, with_accepted: bool = False) -> list[Site]:
+    """The refusals and, where they are asked for, the edits that were not made, and what the baseline has."""
+    return [
+        site
+        for site in sites(result)
+        if (site.is_left or (with_accepted and not site.is_applied)) and (with_edits or site.finding.is_refusal)
+    ]
 
 
 def failures(result: RunResult) -> Iterator[tuple[FileResult, Failure]]:

@@ -82,6 +82,16 @@ def _relies(rules: set[str]) -> str:
     return "relies" if len(rules) == 1 else "rely"
 
 
+def gone(result: RunResult) -> Iterator[str]:
+    """What the baseline has, but was not found."""
+    for one in result.gone or ():
+        scope = f" in {one.scope}" if one.scope else ""
+        times = f" ({one.count} times)" if one.count > 1 else ""
+        yield f"{click.style('gone:', fg='green')} {one.path}: {one.rule}{scope}{times}"
+    if result.gone:
+        yield "take them out of the baseline with --prune-baseline"
+
+
 def listing(result: RunResult, *, dry: bool) -> Iterator[str]:
     """Which of several files changed, and which have refusals."""
     if len(result.files) < 2:
