@@ -203,6 +203,12 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
     metavar="FILE",
     help="Write the report there (or MIGRATE_OUTPUT_FILE).",
 )
+@click.option(
+    "--report",
+    type=Path(dir_okay=False),
+    metavar="FILE.html",
+    help="Write a page for review there: one file, with every change beside its rule.",
+)
 @click.option("--statistics", is_flag=True, help="Report how many sites each rule has, instead of each site.")
 @click.option("-e", "--exit-zero", is_flag=True, help="Exit with 0 where something is left; errors still give 2.")
 @click.option(
@@ -250,6 +256,7 @@ def main(
     time_limit: float,
     output_format: str,
     output_file: str | None,
+    report: str | None,
     statistics: bool,
     exit_zero: bool,
     quiet: bool,
@@ -323,6 +330,7 @@ def main(
     wanted = Wanted(
         form=output_format,
         output_file=output_file,
+        page=report,
         statistics=statistics,
         exit_zero=exit_zero,
         shows_diff=dry_run,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,7 @@ class Wanted:
 
     form: str
     output_file: str | None
+    page: str | None
     statistics: bool
     exit_zero: bool
     shows_diff: bool
@@ -48,9 +49,24 @@ def show(run: Run, wanted: Wanted) -> int:
         code = ERROR
     with suppress(OSError):
         _show_aside(run, wanted)
-    if wanted.output_file is not None and not _is_written(run, wanted, code):
-        return ERROR
-    return code
+    reports: list[tuple[str, Callable[[], str]]] = []
+    if wanted.output_file is not None:
+        reports.append((wanted.output_file, lambda: _as_file(_report(run, wanted, code))))
+    if wanted.page is not None:
+        reports.append((wanted.page, lambda: _page(run)))
+    # Each is written, whatever became of the others.
+    are_written = [_is_written(Path(name), report()) for name, report in reports]
+    return code if all(are_written) else ERROR
+
+
+def _page(run: Run) -> str:
+    from migrator.report.page.writing import page
+
+    return page(run.result, is_dry=not run.options.writes)
+
+
+def _as_file(report: Iterable[str]) -> str:
+    return "".join(f"{click.unstyle(line)}\n" for line in report)
 
 
 def accept(run: Run, file: Path, *, is_quiet: bool) -> int:
@@ -116,10 +132,8 @@ def _show(run: Run, wanted: Wanted, code: int) -> None:
             click.echo(line, err=run.stdin is not None)
 
 
-def _is_written(run: Run, wanted: Wanted, code: int) -> bool:
-    """Whether the report could be written to the file that was asked for."""
-    path = Path(wanted.output_file or "")
-    report = "".join(f"{click.unstyle(line)}\n" for line in _report(run, wanted, code))
+def _is_written(path: Path, report: str) -> bool:
+    """Whether the report could be written there."""
     try:
         write_all([Write(path, report.encode("utf-8", "surrogateescape"), like=path)])
     except NotWritten as error:

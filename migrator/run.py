@@ -251,7 +251,10 @@ class Run:
             starts = path not in imported and not changed.isdisjoint(reachable([path], program.imported))
             file = files[path]
             is_written = isinstance(outcome, Outcome) and os.path.realpath(file.destination) in self._written
-            self._add(file.name, outcome, written=str(file.destination) * is_written, is_start=starts)
+            others = program.imported.get(path, set()) & files.keys() - {path}
+            imports = tuple(sorted(files[other].name for other in others))
+            written = str(file.destination) * is_written
+            self.result.files.append(FileResult(file.name, outcome, written, is_start=starts, imports=imports))
 
     def _writes(self, outcomes: Mapping[Path, Result], files: Mapping[Path, _File]) -> Iterator[tuple[Path, Write]]:
         wanted: set[str] = set()
@@ -265,10 +268,8 @@ class Run:
                 old = None if file.is_copied else outcome.old
                 yield path, Write(file.destination, outcome.data, like=file.script, old=old)
 
-    def _add(
-        self, name: str, outcome: Result, *, written: str = "", is_passed_over: bool = False, is_start: bool = False
-    ) -> None:
-        self.result.files.append(FileResult(name, outcome, written, is_passed_over, is_start))
+    def _add(self, name: str, outcome: Result, *, is_passed_over: bool = False) -> None:
+        self.result.files.append(FileResult(name, outcome, is_passed_over=is_passed_over))
 
 
 def _not_written(file: _File, problem: NotWritten) -> Failure:

@@ -88,10 +88,18 @@ def _staged(target: Path, write: Write) -> str:
                 _give_owner(name, os.stat(write.like))
             shutil.copystat(write.like, name)
             os.utime(name)
+        else:
+            os.chmod(name, 0o666 & ~_umask())
     except BaseException:
         os.unlink(name)
         raise
     return name
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _give_owner(name: str, wanted: os.stat_result) -> None:
