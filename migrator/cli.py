@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from migrator.baseline import Baseline
+    from migrator.run import Options
     from migrator.settings import Settings
 
 from migrator.command import Command, Path, colour
@@ -58,9 +59,7 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 
 def _settings(paths: Sequence[FilePath], config: Sequence[str], *, isolated: bool, **given: Any) -> Settings:
     """The project's settings, with what stands on the command line in their place; `--ignore` and the like add."""
-    from migrator.registry import UnknownRule, choose
     from migrator.settings import BadSetting, settings_for
-    from migrator.targets import UnknownTarget, target_named
 
     try:
         found = settings_for(paths, config, isolated=isolated)
@@ -69,11 +68,27 @@ def _settings(paths: Sequence[FilePath], config: Sequence[str], *, isolated: boo
         for name in ("ignore", "extend_exclude"):
             given[name] = (*getattr(found, name), *given[name])
         found = replace(found, **{name: value for name, value in given.items() if value not in (None, ())})
-        choose(found.select, found.ignore)
-        target_named(found.target)
-    except (BadSetting, UnknownRule, UnknownTarget) as error:
+    except BadSetting as error:
         raise click.UsageError(str(error)) from None
     return found
+
+
+def _options(settings: Settings, **given: Any) -> Options:
+    """The same for the run, with the names of rules and the target looked up."""
+    from migrator.registry import UnknownRule, choose
+    from migrator.run import Options
+    from migrator.targets import UnknownTarget, target_named
+
+    try:
+        return Options(
+            rules=tuple(rule.id for rule in choose(settings.select, settings.ignore)),
+            target=target_named(settings.target).name,
+            without=settings.filter(),
+            line_length=settings.line_length,
+            **given,
+        )
+    except (UnknownRule, UnknownTarget) as error:
+        raise click.UsageError(str(error)) from None
 
 
 class _Migrate(Command):
@@ -89,6 +104,12 @@ class _Migrate(Command):
 
             return verify.main(given[1:], f"{prog_name or 'migrate'} verify", **kwargs)
         return super().main(given, prog_name, **kwargs)
+
+
+def _launch(target: str) -> str:
+    from migrator.targets import target_named
+
+    return target_named(target).launch
 
 
 def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool) -> Baseline | None:
@@ -168,6 +189,12 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
     "--write-baseline", is_flag=True, help="Accept all that is left now: write it to the baseline, and nothing else."
 )
 @click.option("--prune-baseline", is_flag=True, help="Take out of the baseline what is not found any more.")
+@click.option(
+    "--cache/--no-cache", default=True, help="Whether --check remembers what it found in unchanged files (it does)."
+)
+@click.option(
+    "--cache-dir", type=Path(), envvar="MIGRATE_CACHE_DIR", metavar="FOLDER", help="Where (or MIGRATE_CACHE_DIR)."
+)
 @click.option("--isolated", is_flag=True, help="Heed no file of settings.")
 @click.option("--show-settings", is_flag=True, help="Print the settings of the run and exit.")
 @click.option("--show-files", is_flag=True, help="Print the files that would be read and exit.")
@@ -249,6 +276,8 @@ def main(
     baseline: str | None,
     write_baseline: bool,
     prune_baseline: bool,
+    cache: bool,
+    cache_dir: str | None,
     isolated: bool,
     show_settings: bool,
     show_files: bool,
@@ -299,34 +328,40 @@ def main(
         line_length=line_length,
     )
     accepted = _baseline(settings, baseline, write=write_baseline, prune=prune_baseline)
-    from migrator.printing import Wanted, accept, prune, show, show_names
-    from migrator.registry import choose
-    from migrator.run import Options, Run
-    from migrator.targets import target_named
+    from migrator.printing import Done, Wanted, accept, prune, show, show_names
 
-    options = Options(
-        rules=tuple(rule.id for rule in choose(settings.select, settings.ignore)),
-        target=settings.target,
-        writes=not (dry_run or check or write_baseline),
-        output=output,
-        jobs=jobs,
-        time_limit=time_limit,
-        without=settings.filter(),
-        line_length=settings.line_length,
-    )
+    writes = not (dry_run or check or write_baseline)
+    given = {"writes": writes, "output": output, "jobs": jobs, "time_limit": time_limit}
     if show_settings:
+        _options(settings, **given)
         click.echo("\n".join(settings.lines()))
         return
     if show_files:
-        sys.exit(show_names(Run(options), paths))
-    run = Run(options)
-    run.migrate(paths)
+        from migrator.run import Run
+
+        run = Run(_options(settings, **given))
+        sys.exit(show_names(run.files(paths), run.result))
+    known = None
+    if check and cache:
+        from migrator.known import Known
+
+        known = Known(click.get_current_context().params, settings, paths, cache_dir)
+    result = known.result if known is not None else None
+    if result is not None:
+        done = Done(result, writes)
+    else:
+        from migrator.run import Run
+
+        run = Run(_options(settings, **given))
+        done = Done(run.migrate(paths), writes, run.stdin)
+        if known is not None:
+            known.remember(run)
     if accepted is not None and write_baseline:
-        sys.exit(accept(run, accepted.file, is_quiet=quiet))
+        sys.exit(accept(done, accepted.file, is_quiet=quiet))
     if accepted is not None:
-        run.result = accepted.heeded(run.result)
+        done.result = accepted.heeded(done.result)
         if prune_baseline:
-            prune(run, accepted)
+            prune(done, accepted)
     wanted = Wanted(
         form=output_format,
         output_file=output_file,
@@ -336,6 +371,6 @@ def main(
         shows_diff=dry_run,
         lists_edits=check,
         is_quiet=quiet,
-        launch=target_named(settings.target).launch,
+        launch=_launch(settings.target) if writes else "",
     )
-    sys.exit(show(run, wanted))
+    sys.exit(show(done, wanted))

@@ -11,8 +11,8 @@ from migrator.apply import TextChange
 from migrator.edits import AddArgument, Edit, InsertAfter, InsertBefore, InsertFirst, Refusal, Replace, Wrap
 from migrator.facts.modules import Script
 from migrator.facts.script import Facts
+from migrator.lines import line_and_column, line_starts
 from migrator.results import Change, Finding
-from migrator.spans import line_and_column, line_starts
 
 
 @dataclass(frozen=True)

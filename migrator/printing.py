@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +13,18 @@ import click
 
 from migrator.baseline import Baseline
 from migrator.command import ERROR, complain
-from migrator.report import DATA, View, diff, json, lines, text
-from migrator.results import INTERRUPTED, NOTHING_LEFT, SOMETHING_LEFT, Outcome
-from migrator.run import Run
+from migrator.report import DATA, View, diff, lines, text
+from migrator.results import INTERRUPTED, NOTHING_LEFT, SOMETHING_LEFT, Outcome, RunResult
 from migrator.writing import NotWritten, Write, write_all
+
+
+@dataclass
+class Done:
+    """What came of a run. `stdin`: what standard output is to hold; None where nothing was read from it."""
+
+    result: RunResult
+    writes: bool
+    stdin: Outcome | None = None
 
 
 @dataclass(frozen=True)
@@ -34,9 +42,9 @@ class Wanted:
     launch: str
 
 
-def show(run: Run, wanted: Wanted) -> int:
+def show(run: Done, wanted: Wanted) -> int:
     """Prints all; gives the exit code of the command."""
-    code = run.result.exit_code(writes=run.options.writes)
+    code = run.result.exit_code(writes=run.writes)
     if wanted.exit_zero and code == SOMETHING_LEFT:
         code = NOTHING_LEFT
     try:
@@ -59,17 +67,17 @@ def show(run: Run, wanted: Wanted) -> int:
     return code if all(are_written) else ERROR
 
 
-def _page(run: Run) -> str:
+def _page(run: Done) -> str:
     from migrator.report.page.writing import page
 
-    return page(run.result, is_dry=not run.options.writes)
+    return page(run.result, is_dry=not run.writes)
 
 
 def _as_file(report: Iterable[str]) -> str:
     return "".join(f"{click.unstyle(line)}\n" for line in report)
 
 
-def accept(run: Run, file: Path, *, is_quiet: bool) -> int:
+def accept(run: Done, file: Path, *, is_quiet: bool) -> int:
     """Writes all that is left to the baseline; gives the exit code of the command."""
     baseline = Baseline.of(file, run.result)
     if not run.result.is_interrupted and not _is_stored(baseline):
@@ -84,7 +92,7 @@ def accept(run: Run, file: Path, *, is_quiet: bool) -> int:
     return ERROR if run.result.failed else NOTHING_LEFT
 
 
-def prune(run: Run, baseline: Baseline) -> None:
+def prune(run: Done, baseline: Baseline) -> None:
     """Takes out of the baseline what was not found; if it can be written, nothing is told as gone."""
     if run.result.is_interrupted or not run.result.gone:
         return
@@ -101,22 +109,26 @@ def _is_stored(baseline: Baseline) -> bool:
     return True
 
 
-def show_names(run: Run, paths: Sequence[Path]) -> int:
-    """Prints the files that the run would read; gives the exit code of the command."""
-    for name in run.files(paths):
+def show_names(names: Iterable[str], result: RunResult) -> int:
+    """Prints the files that a run would read, and what cannot be found; gives the exit code of the command."""
+    for name in names:
         click.echo(name)
-    for line in text.errors(run.result):
+    for line in text.errors(result):
         click.echo(line, err=True)
-    return run.result.exit_code(writes=True)
+    return result.exit_code(writes=True)
 
 
-def _report(run: Run, wanted: Wanted, code: int) -> Iterator[str]:
+def _report(run: Done, wanted: Wanted, code: int) -> Iterator[str]:
     if wanted.statistics:
-        return json.statistics(run.result) if wanted.form == "json" else text.statistics(run.result)
+        if wanted.form != "json":
+            return text.statistics(run.result)
+        from migrator.report import json
+
+        return json.statistics(run.result)
     return lines(wanted.form, run.result, View(wanted.lists_edits or wanted.form in DATA, code))
 
 
-def _show(run: Run, wanted: Wanted, code: int) -> None:
+def _show(run: Done, wanted: Wanted, code: int) -> None:
     """What was found, on standard output; beside it, where that holds the migrated script itself."""
     if run.stdin is not None:
         if sys.stdout is None:
@@ -142,9 +154,9 @@ def _is_written(path: Path, report: str) -> bool:
     return True
 
 
-def _show_aside(run: Run, wanted: Wanted) -> None:
+def _show_aside(run: Done, wanted: Wanted) -> None:
     """What became of the files, on standard error."""
-    result, dry = run.result, not run.options.writes
+    result, dry = run.result, not run.writes
     for line in (*text.errors(result), *text.warnings(result)):
         click.echo(line, err=True)
     if result.is_interrupted:

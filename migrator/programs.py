@@ -98,14 +98,16 @@ def _is_runtime(path: Path) -> bool:
         return False
 
 
-def context_of(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
+def context_of(files: Mapping[Path, bytes], looked_for: set[Path] | None = None) -> dict[Path, bytes]:
     """The files on disk that those of the run import without being among them, directly or not.
 
     Looked for beside the importing file and from the folder in which its package lies. Paths are absolute.
+    `looked_for` takes the paths that were looked for on disk, whether they are there or not.
     """
     roots = {folder: _import_root(folder) for folder in {path.parent for path in files}}
     found: dict[Path, bytes] = {}
-    lookups = {root: Imports(_among(files, root)) for root in set(roots.values())}
+    looked_for = looked_for if looked_for is not None else set()
+    lookups = {root: Imports(_among(files, root, looked_for)) for root in set(roots.values())}
     queue = list(files.items())
     while queue:
         path, data = queue.pop()
@@ -122,10 +124,19 @@ def context_of(files: Mapping[Path, bytes]) -> dict[Path, bytes]:
     return found
 
 
-def _among(files: Collection[Path], root: Path) -> Callable[[Path], bool]:
+def _among(files: Collection[Path], root: Path, looked_for: set[Path]) -> Callable[[Path], bool]:
     """Whether a path is one of the files, or one on disk below the root."""
     top = f"{root}{os.sep}"
-    return lambda path: path in files or (str(path).startswith(top) and os.path.isfile(path))
+
+    def exists(path: Path) -> bool:
+        if path in files:
+            return True
+        if not str(path).startswith(top):
+            return False
+        looked_for.add(path)
+        return os.path.isfile(path)
+
+    return exists
 
 
 def _import_root(folder: Path) -> Path:

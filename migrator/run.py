@@ -71,6 +71,8 @@ class Run:
         self.options = options
         self.result = RunResult()
         self.stdin: Outcome | None = None
+        # The paths around the files that the outcome depends on, whether something is there or not.
+        self.around: set[Path] = set()
         self._output = Path(options.output) if options.output is not None else None
         self._output_is_folder = options.output is not None and (
             options.output.endswith(os.sep) or os.path.isdir(options.output)
@@ -104,11 +106,20 @@ class Run:
             else:
                 self._collect(path, files, is_single=len(named) == 1)
         data, unread = self._read(files)
-        found = programs(data, context_of(data), unread)
+        context = context_of(data, self.around)
+        self.around |= self._beside({*data, *context})
+        found = programs(data, context, unread)
         for program, outcomes in self._outcomes(found):
             # What is written is taken down, too.
             with uninterrupted():
                 self._finish(program, {path: outcomes[path] for path in program.files if path in outcomes}, files)
+
+    def _beside(self, paths: Iterable[Path]) -> set[Path]:
+        """What makes a package of the folders of these files, or would be imported in the place of the runtime."""
+        package = target_named(self.options.target).package
+        names = ("__init__.py", f"{package}.py", f"{package}/__init__.py")
+        folders = {folder for path in paths for folder in path.parents}
+        return {folder / name for folder in folders for name in names}
 
     # -- reading -------------------------------------------------------------------------------------------------
 

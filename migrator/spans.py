@@ -6,14 +6,12 @@ as much, since they track lines and columns for every token.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from itertools import accumulate
 
 import libcst as cst
 
-_NEWLINE = re.compile(r"\r\n|\n|\r")
+from migrator.lines import line_and_column, line_starts
 
 
 class _Recorder:
@@ -89,17 +87,6 @@ class UnprintableSource(Exception):
         super().__init__()
         self.module = module
         self.place = place
-
-
-def line_starts(text: str) -> list[int]:
-    """The offset of the first character of each line."""
-    return [0, *(match.end() for match in _NEWLINE.finditer(text))]
-
-
-def line_and_column(starts: Sequence[int], offset: int) -> tuple[int, int]:
-    """Where an offset is in a text with these line starts, both counted from 1."""
-    line = bisect_right(starts, offset)
-    return line, offset - starts[line - 1] + 1
 
 
 # What libcst drops in some places: form feeds that begin a line, blank lines and spaces at the end of a file, a last

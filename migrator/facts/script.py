@@ -44,7 +44,8 @@ from migrator.facts.tree import Tree
 from migrator.facts.unbuilt import Unbuilt
 from migrator.facts.unsupported import Unsupported
 from migrator.facts.worker_paths import WorkerPaths
-from migrator.spans import Spans, line_and_column, line_starts
+from migrator.lines import line_and_column, line_starts
+from migrator.spans import Spans
 
 
 class Facts:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from migrator.lines import line_and_column, line_starts
 from migrator.results import Change, Failure, FileResult, Finding, Outcome, RunResult
-from migrator.spans import line_and_column, line_starts
 
 Place = tuple[int, int]
 

@@ -21,6 +21,11 @@ def every_migration_is_checked() -> Iterator[None]:
     patch.undo()
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_known_from_before(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MIGRATE_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
     path = tmp_path / "train.py"

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from markupsafe import Markup
 
+from migrator.lines import line_and_column, line_starts
 from migrator.registry import all_rules
 from migrator.report.page.lanes import LANES, lane_of
 from migrator.report.page.paint import painted
 from migrator.report.sites import Site, failures, relative, sites
 from migrator.report.tool import version
 from migrator.results import Change, Outcome, RunResult
-from migrator.spans import line_and_column, line_starts
 
 _CONTEXT = 3
 _LONGEST = 60
