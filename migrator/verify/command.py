@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from migrator.command import ERROR, Command, colour
+from migrator.results import NOTHING_LEFT, SOMETHING_LEFT
 
 
 def _sizes(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
@@ -113,7 +114,7 @@ def verify(
     path = Path(script)
     if not path.is_file():
         raise click.BadParameter(f"there is no script {script}")
-    from migrator.verify.proof import Settings, Unverifiable, prove
+    from migrator.verify.proof import NotMigrated, Settings, Unverifiable, prove
     from migrator.verify.report import as_json, as_text
     from migrator.verify.runs import TimedOut
 
@@ -138,14 +139,14 @@ def verify(
         if output:
             click.echo(output, err=True)
         click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
-        sys.exit(ERROR)
+        sys.exit(SOMETHING_LEFT if isinstance(error, NotMigrated) else ERROR)
     progress.clear()
     if output_format == "json":
         click.echo(as_json(proof))
     else:
         for line in as_text(proof):
             click.echo(line)
-    sys.exit(0 if proof.verdict.kind == "SAME" else 1)
+    sys.exit(NOTHING_LEFT if proof.verdict.kind == "SAME" else SOMETHING_LEFT)
 
 
 class _Progress:

@@ -16,9 +16,9 @@ from migrator.verify.programs import Migration, migrate_in_place, with_imported
 from migrator.verify.record import ENDED, FAILED, Record
 from migrator.verify.runs import Job, Runner, runner
 from migrator.verify.scratch import Mirror, mirror
-from migrator.verify.verdict import Verdict, judge, not_training
+from migrator.verify.verdict import Verdict, is_unclear, judge, not_training, unwidened, widened
 
-_FLOAT32_EPSILON = 2.0**-23
+_FLOAT32_EPSILON, _FLOAT64_EPSILON = 2.0**-23, 2.0**-52
 
 
 class Unverifiable(Exception):
@@ -27,6 +27,10 @@ class Unverifiable(Exception):
     def __init__(self, message: str, output: str = "") -> None:
         super().__init__(message)
         self.output = output
+
+
+class NotMigrated(Unverifiable):
+    """The migration refuses something, and leaves all as it is."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +61,7 @@ class Compared:
     verdict: Verdict
     records: list[Record]
     seconds: float
+    wide: Comparison | None = None  # of the repetition in float64, where there was one
 
 
 @dataclass
@@ -69,6 +74,7 @@ class Proof:
     compared: list[Compared] = field(default_factory=list)
     not_training: Verdict | None = None
     seconds: dict[str, float] = field(default_factory=dict)
+    not_wide: str = ""  # why the runs could not be repeated in float64
 
     @property
     def verdict(self) -> Verdict:
@@ -103,46 +109,33 @@ class _Verification:
 
     def prove(self) -> Proof:
         settings = self._settings
-        migrated = self._mirror("migrated")
         self._progress("the script is being migrated")
-        migration = self._migrate(migrated)
+        migration = self._migrate(self._mirror("migrated"))
         if not migration.is_complete:
-            raise Unverifiable("not migrated, so there is nothing to compare:\n" + _refused(migration))
-        original = self._job("original", self._mirror("original"), patience_seconds=settings.patience)
+            raise NotMigrated("not migrated, so there is nothing to compare:\n" + _refused(migration))
+        original = self._job("original", "original", patience_seconds=settings.patience)
         self._runs.run([original])
         record = self._record_of(original)
+        idle = not_training(record)
         if not record.steps:
-            verdict = not_training(record)
-            return Proof(
-                self._script.name, settings, migration, record, Rounding(record, [], _FLOAT32_EPSILON), [], verdict
-            )
+            nothing = Rounding(record, record, record, _FLOAT32_EPSILON)
+            return Proof(self._script.name, settings, migration, record, nothing, [], idle)
         recorded = max((i + 1 for i, step in enumerate(record.steps) if step.arrays), default=0)
-        again = self._job("original again", self._mirror("again"), most_updates=recorded)
-        moved = self._job(
-            "original, gradients moved by one ulp", self._mirror("moved"), most_updates=recorded, is_perturbed=True
-        )
-        alone = self._job("migrated, 1 process", migrated, most_updates=recorded)
-        several = []
-        for size in settings.sizes:
-            copy = self._mirror(f"on-{size}")
-            self._migrate(copy)
-            several.append(
-                self._job(
-                    f"migrated, {size} workers",
-                    copy,
-                    size,
-                    most_updates=len(record.steps),
-                    has_to_end=record.end == ENDED,
-                )
-            )
+        again = self._job("original again", "again", most_updates=recorded)
+        moved = self._job("original, gradients moved by one ulp", "moved", most_updates=recorded, is_perturbed=True)
+        alone = self._job("migrated, 1 process", "alone", most_updates=recorded)
+        whole = {"most_updates": len(record.steps), "has_to_end": record.end == ENDED}
+        several = [self._job(_title(size), f"on-{size}", size, **whole) for size in settings.sizes]
         self._runs.run([again, moved, alone, *several])
-        repetitions = [self._record_of(again), self._record_of(moved)]
-        rounding = Rounding(record, repetitions, _FLOAT32_EPSILON)
-        proof = Proof(self._script.name, settings, migration, record, rounding, not_training=not_training(record))
+        rounding = Rounding(record, self._record_of(again), self._record_of(moved), _FLOAT32_EPSILON)
+        proof = Proof(self._script.name, settings, migration, record, rounding, not_training=idle)
         proof.seconds = {job.title: job.seconds for job in (original, again, moved, alone, *several)}
         head = replace(record, steps=record.steps[:recorded])
         for job in (alone, *several):
             proof.compared.append(self._compared(job, head if job is alone else record, rounding))
+        unclear = [one for one in proof.compared if is_unclear(one.verdict)]
+        if unclear:
+            self._widen(proof, unclear, recorded)
         return proof
 
     def _compared(self, job: Job, original: Record, rounding: Rounding) -> Compared:
@@ -153,6 +146,33 @@ class _Verification:
         comparison = compare(original, job.records, rounding)
         verdict = judge(original, comparison, job.records, rounding, self._settings.steps)
         return Compared(job.title, job.weight, comparison, verdict, job.records, job.seconds)
+
+    def _widen(self, proof: Proof, unclear: Sequence[Compared], recorded: int) -> None:
+        """Repeat in float64 the runs that part by more than rounding explains at once: what rounding has done is gone
+        then, what is wrong is not."""
+        options: dict[str, Any] = {"most_updates": recorded, "is_wide": True}
+        original = self._job("original, float64", "wide", **options)
+        moved = self._job("original, float64, moved", "wide-moved", is_perturbed=True, **options)
+        jobs = [
+            self._job(f"{one.title}, float64", f"wide-{one.size}", one.size if one.size > 1 else None, **options)
+            for one in unclear
+        ]
+        self._runs.run([original, moved, *jobs])
+        for job in (original, moved, *jobs):
+            proof.seconds[job.title] = job.seconds
+            if len(job.records) < job.weight or job.records[0].end == FAILED:
+                proof.not_wide = f"{job.title}: {job.records[0].error if job.records else 'no record'}"
+                for one in unclear:
+                    one.verdict = unwidened(one.verdict)
+                return
+            for record in job.records:
+                self._shorten(record, job.working_directory)
+        record = original.records[0]
+        rounding = Rounding(record, record, moved.records[0], _FLOAT64_EPSILON)
+        for one, job in zip(unclear, jobs):
+            one.wide = compare(record, job.records, rounding)
+            second = judge(record, one.wide, job.records, rounding, self._settings.steps)
+            one.verdict = widened(one.verdict, one.comparison, second, one.wide)
 
     def _record_of(self, job: Job) -> Record:
         """The record of the original. Raises Unverifiable where it failed."""
@@ -176,10 +196,14 @@ class _Verification:
     def _mirror(self, name: str) -> Mirror:
         return mirror(self._root, self._folder / name / "files")
 
-    def _job(self, title: str, copy: Mirror, workers: int | None = None, **options: Any) -> Job:
-        settings = self._settings
+    def _job(self, title: str, folder: str, workers: int | None = None, **options: Any) -> Job:
+        """A run in a scratch copy of its own; of the migrated script where the title says so."""
+        settings, is_migrated = self._settings, title.startswith("migrated")
+        copy = self._mirror(folder)
+        if is_migrated:
+            self._migrate(copy)
         plan = Plan(
-            script=str(copy.of(self._original if title.startswith("original") else self._script)),
+            script=str(copy.of(self._script if is_migrated else self._original)),
             arguments=list(settings.arguments),
             folder=str(copy.copy.parent / "record"),
             root=str(copy.copy),
@@ -190,6 +214,10 @@ class _Verification:
             **options,
         )
         return Job(title, plan, copy.of(self._here), workers, settings.backend)
+
+
+def _title(size: int) -> str:
+    return f"migrated, {size} workers"
 
 
 def _root(here: Path, files: Sequence[Path]) -> Path:

@@ -38,14 +38,16 @@ def as_text(proof: Proof) -> Iterator[str]:
 def _table(one: Compared) -> Iterator[str]:
     colour = _COLOURS[one.verdict.kind]
     yield f"{click.style(one.title, bold=True)}: {click.style(one.verdict.kind, fg=colour)}"
-    yield click.style(f"  {'':<16}{'apart at most':>15}{'at step':>9}{'allowed there':>15}", dim=True)
+    head = f"  {'':<16}{'apart at most':>15}{'at step':>9}{'allowed there':>15}"
+    yield click.style(head + f"{'in float64':>13}" * (one.wide is not None), dim=True)
     for what in ORDER:
         largest = one.comparison.largest(what)
         if largest is not None:
             step, size, allowed = largest
             apart = "equal" if size == 0 else f"{size:.1e}"
             at = "" if size == 0 else str(step)
-            yield f"  {what:<16}{apart:>15}{at:>9}{allowed:>15.0e}"
+            wide = one.wide.largest(what) if one.wide is not None else None
+            yield f"  {what:<16}{apart:>15}{at:>9}{allowed:>15.0e}" + (f"{wide[1]:>13.1e}" if wide else "")
 
 
 def _verdict(verdict: Verdict, proof: Proof) -> Iterator[str]:
@@ -67,6 +69,7 @@ def as_json(proof: Proof) -> str:
             "verdict": _plain(one.verdict),
             "figures": one.comparison.figures,
             "differences": [vars(d) for d in one.comparison.differences[:20]],
+            "float64": {"figures": one.wide.figures} if one.wide is not None else None,
         }
         for one in proof.compared
     ]
@@ -76,6 +79,8 @@ def as_json(proof: Proof) -> str:
         "steps": len(proof.original.steps),
         "compared_steps": sum(1 for step in proof.original.steps if step.arrays),
         "spread": proof.rounding.spread,
+        "seconds": {title: round(seconds, 2) for title, seconds in proof.seconds.items()},
+        "not_in_float64": proof.not_wide or None,
         "made_equal": list(dict.fromkeys(t for c in proof.compared for r in c.records for t in r.made_equal)),
         "runs": compared,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,12 @@ SAME, DIFFERENT, INCONCLUSIVE, NOT_TRAINING = "SAME", "DIFFERENT", "INCONCLUSIVE
 _EXACT = (SAMPLES, STEPS, START, RATE)
 # A script that repeats itself worse than this is not deterministic, whatever rounding does.
 _MOST_SPREAD = 1e-3
+# No rounding makes this much at a step where the cause shows as well.
+_CLEARLY = 1e-2
+# Of a difference that float64 reduces to this share of what it was in float32, and to this, rounding was all.
+_LEFT_OF_ROUNDING, _MOST_LEFT = 1e-3, 1e-6
+# What keeps this share is no rounding.
+_STAYS = 0.1
 
 
 @dataclass(frozen=True)
@@ -127,3 +133,36 @@ def _told(first: Difference) -> str:
     verb = "is" if first.what == LOSS else "are"
     apart = f"{first.size:.1e} apart at {where}{rank}, of which rounding explains {first.allowed:.0e}"
     return f"the {first.what}{tensor} {verb} {apart}"
+
+
+def is_unclear(verdict: Verdict) -> bool:
+    """Whether rounding may be what the runs part by: nothing else is known to be, and it could be."""
+    if verdict.difference is None or verdict.difference.what in _EXACT:
+        return False
+    return verdict.cause is None or verdict.kind == INCONCLUSIVE or verdict.difference.size < _CLEARLY
+
+
+def widened(first: Verdict, narrow: Comparison, second: Verdict, wide: Comparison) -> Verdict:
+    """The verdict on runs that were repeated in float64: rounding is gone, what is wrong stays."""
+    before, after = _largest(narrow), _largest(wide)
+    figures = f"in float32 the weights are {before:.1e} apart, in float64 {after:.1e}"
+    if second.kind == SAME or (after < _LEFT_OF_ROUNDING * before and after < _MOST_LEFT):
+        return Verdict(SAME, f"{figures}: what parts the runs in float32 is rounding, which the script amplifies")
+    if after >= _STAYS * before:
+        return replace(second, kind=DIFFERENT, reason=f"{second.reason}; {figures}: it is not rounding", advice="")
+    return Verdict(
+        INCONCLUSIVE,
+        f"{figures}: less, but not as little as rounding in float64 explains",
+        "look for numbers that the script keeps in float32, as files or NumPy arrays that it trains on again",
+        second.difference or first.difference,
+    )
+
+
+def unwidened(first: Verdict) -> Verdict:
+    """The verdict where the runs could not be repeated in float64."""
+    advice = "they could not be repeated in float64; compare fewer steps (--steps)"
+    return replace(first, kind=INCONCLUSIVE, reason=f"in float32 {first.reason}", advice=advice)
+
+
+def _largest(comparison: Comparison) -> float:
+    return max((size for _, size, _ in comparison.figures.get(WEIGHTS, ())), default=0.0)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import ModuleType
 
 from migrator.verify.plan import Plan
-from migrator.verify.recorder import equal, optimizers, samples, tapes, variables
+from migrator.verify.recorder import equal, optimizers, samples, tapes, variables, wide
 from migrator.verify.recorder.import_hooks import after_import
 from migrator.verify.recorder.journal import Journal
 
@@ -25,6 +25,8 @@ def install(plan: Plan, journal: Journal) -> None:
     _seed(seed)
 
     def tensorflow_is_there(tensorflow: ModuleType) -> None:
+        if plan.is_wide:
+            wide.tensorflow(tensorflow)
         tensorflow.random.set_seed(seed)
         # What a compiled function computes cannot be seen from outside.
         tensorflow.config.run_functions_eagerly(True)
@@ -37,6 +39,8 @@ def install(plan: Plan, journal: Journal) -> None:
             equal.noise(journal)
 
     def keras_is_there(keras: ModuleType) -> None:
+        if plan.is_wide:
+            wide.keras(keras)
         optimizers.watch_keras(keras, journal)
         samples.watch_layers(keras, journal)
         optimizers.watch_epochs(keras, journal)
