@@ -3,7 +3,7 @@
     python benchmarks/demo.py
 
 Needs TensorFlow, scikit-learn and nothing from the network; writes to a temporary folder only. Exit code 0 if
-the workers trained the model that one process trains, 1 if they did not.
+the workers trained the model that one process trains, 1 if they did not, 2 if `migrate verify` could not run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,10 @@ def main() -> int:
         ranks = train_and_report(f"migrated, {WORKERS} workers", migrated, folder / "ranks", workers=WORKERS)
 
         heading(3, "compare")
-        return show_comparison(original, ranks)
+        code = show_comparison(original, ranks)
+
+        heading(4, f"or all of that at once, and step by step: migrate verify {SCRIPT.relative_to(REPOSITORY)}")
+        return verify() or code
 
 
 def show_diff() -> None:
@@ -48,6 +51,13 @@ def show_diff() -> None:
     sys.stdout.flush()
     command = [sys.executable, "-m", "migrator", "--dry-run", str(SCRIPT.relative_to(REPOSITORY))]
     subprocess.run(command, cwd=REPOSITORY, env=environment(), check=False)
+
+
+def verify() -> int:
+    """Let the tool prove it by itself; its exit code."""
+    sys.stdout.flush()
+    command = [sys.executable, "-m", "migrator", "verify", SCRIPT.name]
+    return subprocess.run(command, cwd=SCRIPT.parent, env=environment(), check=False).returncode
 
 
 def train_and_report(title: str, script: Path, folder: Path, workers: int | None) -> list[Trained]:

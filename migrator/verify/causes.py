@@ -10,16 +10,39 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from migrator.verify.comparison import RATE, SAMPLES, STEPS, Difference
-from migrator.verify.record import GRADIENTS, LOCAL, WEIGHTS, Numbers, Record, Step
+from migrator.verify.comparison import EPOCHS, FILES, RATE, SAMPLES, STEPS, Difference
+from migrator.verify.record import (
+    ARRAYS,
+    BATCHES,
+    DATASET,
+    GRADIENTS,
+    LOCAL,
+    MINIBATCHES,
+    WEIGHTS,
+    Numbers,
+    Record,
+    Step,
+)
 
 _CLOSE = 1e-3
+# The rule that cuts what the samples come out of.
+_CUTS = {
+    ARRAYS: "shard-arrays",
+    DATASET: "shard-dataset",
+    BATCHES: "shard-batch",
+    MINIBATCHES: "shard-minibatches",
+}
 
 
 @dataclass(frozen=True)
 class Cause:
+    """rule: whose work is missing or done wrongly; "" where it is no rule's."""
+
     rule: str
     text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}" if self.rule else self.text
 
 
 def likely_cause(original: Record, ranks: Sequence[Record], first: Difference) -> Cause | None:
@@ -29,13 +52,17 @@ def likely_cause(original: Record, ranks: Sequence[Record], first: Difference) -
         return Cause(
             "local-step-count", "the workers count their steps by their share of the data, or cut only some of it"
         )
+    if first.what == FILES:
+        return Cause("write-once", "every worker writes, or none does")
+    if first.what == EPOCHS:
+        return Cause("synchronise-callbacks", "the workers end or count their epochs by what each of them sees")
     if index >= len(original.steps) or any(index >= len(record.steps) for record in ranks):
         return None
     step, found = original.steps[index], [record.steps[index] for record in ranks]
     if first.what == SAMPLES:
         return _of_samples(step, found)
     if first.what == RATE:
-        return Cause("local-step-count", "the learning rate is another one")
+        return _of_rate(step, found[first.rank], first)
     starts = _starts_differ(original, ranks, step.optimizer)
     if starts:
         return Cause(
@@ -46,12 +73,22 @@ def likely_cause(original: Record, ranks: Sequence[Record], first: Difference) -
 
 
 def _of_samples(step: Step, found: Sequence[Step]) -> Cause | None:
-    rule = "shard-dataset"
+    rule = _CUTS.get(step.source, "shard-dataset")
     if len(found) > 1 and all(_same_rows(step, other) for other in found):
         return Cause(rule, "every worker trains on the whole batch: the data are not cut")
     if len(found) > 1 and all(_same_rows(found[0], other) for other in found[1:]):
         return Cause(rule, "all workers train on the same samples")
     return Cause(rule, "the workers' shares do not make up the batch")
+
+
+def _of_rate(step: Step, other: Step, first: Difference) -> Cause:
+    ratio = (other.learning_rate or 0.0) / (step.learning_rate or 1.0)
+    if first.step == 1:
+        text = (
+            f"the learning rate is {ratio:.3g} times the original's: the global batch is what it was, so it stays, too"
+        )
+        return Cause("", text)
+    return Cause("local-step-count", "the learning rate follows another schedule: another number of steps, or epochs")
 
 
 def _same_rows(one: Step, other: Step) -> bool:
@@ -85,7 +122,10 @@ def _of_gradients(step: Step, found: Sequence[Step], size: int) -> Cause | None:
         return None
     applied = np.stack([g for g in several if g is not None])
     apart = max(_off(applied[0], other) for other in applied) if size > 1 else 0.0
-    rule = "all-reduce-gradients" if LOCAL in step.arrays and step.line else "wrap-optimizer"
+    rule = "all-reduce-gradients" if step.is_loop else "wrap-optimizer"
+    if _differ_between_tape_and_optimizer(step, found):
+        text = "each worker changes its own gradients, as by clipping, before they are reduced: reduce them first"
+        return Cause(rule, text)
     if apart > _CLOSE:
         if _off(expected, applied.mean(0)) < _CLOSE:
             return Cause(rule, "each worker applies its own gradients: they are not averaged over the workers")
@@ -105,13 +145,19 @@ def _of_gradients(step: Step, found: Sequence[Step], size: int) -> Cause | None:
     if _is_multiple_of_weights(step, found[0]):
         return Cause("scale-loss", "a penalty on the weights counts another number of times")
     if _off(expected, applied[0]) < _CLOSE:
-        return _of_update(step, found[0], size)
+        return Cause("wrap-optimizer", "the gradients are right, but the optimizer makes other weights of them")
     return None
 
 
-def _of_update(step: Step, other: Step, size: int) -> Cause | None:
-    """The gradients are right, what is made of them is not."""
-    return Cause("wrap-optimizer", "the gradients are right, but the optimizer makes other weights of them")
+def _differ_between_tape_and_optimizer(step: Step, found: Sequence[Step]) -> bool:
+    """Whether the original changes its gradients before it applies them, and the workers' tapes gave the right ones."""
+    taken, applied = _all(step, LOCAL), _all(step, GRADIENTS)
+    of_ranks = [_all(other, LOCAL) for other in found]
+    if taken is None or applied is None or len(found) < 2 or _off(taken, applied) < _CLOSE:
+        return False
+    if any(local is None or local.shape != taken.shape for local in of_ranks):
+        return False
+    return _off(taken, np.mean(np.stack([local for local in of_ranks if local is not None]), 0)) < _CLOSE
 
 
 def _is_multiple_of_weights(step: Step, other: Step) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,7 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: str) -> tu
     },
     options_metavar="[OPTIONS]",
 )
-@click.argument("command", nargs=-1, required=True, metavar="SCRIPT [ARGUMENTS...]", type=click.UNPROCESSED)
+@click.argument("command", nargs=-1, metavar="SCRIPT [ARGUMENTS...]", type=click.UNPROCESSED)
 @click.option(
     "-n",
     "--workers",
@@ -42,6 +44,8 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: str) -> tu
     metavar="N[,N]",
     help="Workers to compare with one process.",
 )
+@click.option("--main", "main_file", metavar="FILE", help="Of a folder, or of several files, the one that is started.")
+@click.option("-m", "--module", metavar="MODULE", help="Start a module, as python -m does, in place of SCRIPT.")
 @click.option(
     "--original",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -74,6 +78,12 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option("--as-is", is_flag=True, help="Make nothing equal: shuffles, dropout and noise stay random.")
 @click.option("--local-batch-norm", is_flag=True, help="Leave BatchNormalization to the local batch.")
 @click.option("--output-format", type=click.Choice(["full", "json"]), default="full", show_default=True)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE.html",
+    help="Write one page with plots, samples and the diff there.",
+)
 @click.option("--cold", is_flag=True, help="Let every process import TensorFlow by itself.")
 @click.option(
     "--color",
@@ -88,6 +98,8 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: str) -> tu
 def verify(
     command: tuple[str, ...],
     sizes: tuple[int, ...],
+    main_file: str | None,
+    module: str | None,
     original: Path | None,
     steps: int,
     backend: str,
@@ -95,6 +107,7 @@ def verify(
     as_is: bool,
     local_batch_norm: bool,
     output_format: str,
+    report: Path | None,
     cold: bool,
     quiet: bool,
 ) -> None:
@@ -110,17 +123,15 @@ def verify(
                 2  an error, such as a script that fails by itself
               130  interrupted
     """
-    script, *arguments = command
-    path = Path(script)
-    if not path.is_file():
-        raise click.BadParameter(f"there is no script {script}")
+    files, arguments = _files(command, main_file, module)
     from migrator.verify.proof import NotMigrated, Settings, Unverifiable, prove
     from migrator.verify.report import as_json, as_text
     from migrator.verify.runs import TimedOut
 
     settings = Settings(
-        files=(path,),
-        arguments=tuple(arguments),
+        files=files,
+        arguments=arguments,
+        module=module,
         original=original,
         sizes=sizes,
         steps=steps,
@@ -131,6 +142,8 @@ def verify(
         is_warm=not cold,
     )
     progress = _Progress(not quiet)
+    # Ended by another program, as by Ctrl-C: no run is left behind, and no scratch folder.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         proof = prove(settings, progress)
     except (Unverifiable, TimedOut) as error:
@@ -141,12 +154,65 @@ def verify(
         click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
         sys.exit(SOMETHING_LEFT if isinstance(error, NotMigrated) else ERROR)
     progress.clear()
+    if report is not None:
+        from migrator.verify.page import page
+
+        report.write_text(page(proof), encoding="utf-8")
     if output_format == "json":
         click.echo(as_json(proof))
     else:
         for line in as_text(proof):
             click.echo(line)
     sys.exit(NOTHING_LEFT if proof.verdict.kind == "SAME" else SOMETHING_LEFT)
+
+
+def _files(
+    command: tuple[str, ...], main_file: str | None, module: str | None
+) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """The files of the program, first the one that is started, and the script's own arguments."""
+    if module is not None:
+        return (_of_module(module),), command
+    if not command:
+        raise click.UsageError("Missing argument 'SCRIPT'.")
+    first = Path(command[0])
+    if first.is_dir():
+        files, arguments = list(_scripts(first)), command[1:]
+        if main_file is None:
+            raise click.UsageError(f"{first} is a folder: say with --main which of its files is started")
+    elif first.is_file():
+        # What follows and is a Python file too belongs to the program, up to the first that is not.
+        several = next((i for i, name in enumerate(command) if not _is_script(name)), len(command)) if main_file else 1
+        files, arguments = [Path(name) for name in command[:several]], command[several:]
+    else:
+        raise click.UsageError(f"there is no script {first}")
+    if main_file is None:
+        return (first,), arguments
+    main = next((Path(name) for name in (main_file, first / main_file) if Path(name).is_file()), None)
+    if main is None:
+        raise click.UsageError(f"there is no script {main_file}")
+    return (main, *(file for file in files if not file.samefile(main))), arguments
+
+
+def _is_script(name: str) -> bool:
+    return name.endswith(".py") and Path(name).is_file()
+
+
+def _scripts(folder: Path) -> Iterator[Path]:
+    from migrator.project import NoSuchScript, is_unit_test, scripts
+
+    try:
+        yield from (path for path in scripts(folder) if not is_unit_test(path, path.read_bytes()))
+    except NoSuchScript as error:
+        raise click.UsageError(f"{folder}: {error}") from None
+
+
+def _of_module(name: str) -> Path:
+    """The file of a module that is found from the current folder."""
+    path = Path(*name.split("."))
+    for candidate in (path.with_suffix(".py"), path / "__main__.py"):
+        if candidate.is_file():
+            return candidate
+    raise click.UsageError(f"there is no module {name} in {Path.cwd()}")
 
 
 class _Progress:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from migrator.verify.record import BEFORE, GRADIENTS, SLOTS, STATISTICS, WEIGHTS, Numbers, Record, Step
+from migrator.verify.record import BEFORE, ENDED, GRADIENTS, SLOTS, STATISTICS, WEIGHTS, Numbers, Record, Step
 from migrator.verify.rows import RowsApart, rows_apart
 
 SAMPLES, STEPS, START, LOSS, RATE = "samples", "steps", "first weights", "loss", "learning rate"
+EPOCHS, FILES = "epochs", "files"
 # In the order in which a step makes them: of what is compared, the first that differs is named.
-ORDER = (SAMPLES, STEPS, START, LOSS, GRADIENTS, WEIGHTS, SLOTS, STATISTICS, RATE)
+ORDER = (SAMPLES, STEPS, START, LOSS, GRADIENTS, WEIGHTS, SLOTS, STATISTICS, RATE, EPOCHS, FILES)
 KINDS = {BEFORE: START, GRADIENTS: GRADIENTS, WEIGHTS: WEIGHTS, SLOTS: SLOTS, STATISTICS: STATISTICS}
 
 # What the perturbed run shows is one way of rounding of many.
@@ -100,6 +102,8 @@ def compare(original: Record, ranks: Sequence[Record], rounding: Rounding) -> Co
             break
         result.differences += _of_step(result, original, index, found, rounding)
     result.differences += _of_counts(original, ranks)
+    result.differences += _of_epochs(original, ranks)
+    result.differences += _of_files(original, ranks)
     return result
 
 
@@ -139,7 +143,7 @@ def _of_step(
         names = _names(original, step, kind)
         worst: tuple[float, int, int] = (-1.0, 0, 0)
         for rank, other in enumerate(found):
-            for number, off in enumerate(_each_apart(kind, step.arrays[kind], other.arrays.get(kind, []))):
+            for number, off in enumerate(each_apart(kind, step.arrays[kind], other.arrays.get(kind, []))):
                 if off > worst[0] and not worst[0] > allowed:
                     worst = (off, rank, number)
         if worst[0] >= 0:
@@ -172,6 +176,47 @@ def _of_counts(original: Record, ranks: Sequence[Record]) -> Iterator[Difference
             return
 
 
+def _of_epochs(original: Record, ranks: Sequence[Record]) -> Iterator[Difference]:
+    """Where `fit` ended its epochs after other numbers of steps, or made another number of epochs."""
+    for rank, record in enumerate(ranks):
+        # A run that was stopped has not come to all of its epochs' ends.
+        several = zip(original.epochs, record.epochs)
+        same = next((i for i, (one, other) in enumerate(several) if one != other), None)
+        are_whole = original.end == record.end == ENDED
+        if same is None and are_whole and len(record.epochs) != len(original.epochs):
+            same = min(len(original.epochs), len(record.epochs))
+        if same is not None:
+            detail = f"{len(record.epochs)} epochs of fit, after {record.epochs[same : same + 1] or 'no more'} steps, "
+            detail += f"instead of {len(original.epochs)}, after {original.epochs[same : same + 1] or 'no more'}"
+            at = original.epochs[same] if same < len(original.epochs) else len(original.steps)
+            yield Difference(EPOCHS, at, 1.0, 0.0, rank=rank, detail=detail)
+            return
+
+
+def _of_files(original: Record, ranks: Sequence[Record]) -> Iterator[Difference]:
+    """Files that several ranks write, and files of the original's that nobody writes."""
+    last = max(len(original.steps), 1)
+    chiefs = {path for path, _ in ranks[0].files}
+    for rank, record in enumerate(ranks[1:], 1):
+        for path, line in record.files:
+            if path in chiefs:
+                detail = f"{path} is written by rank 0 and rank {rank}"
+                yield Difference(FILES, last, 1.0, 0.0, line, rank=rank, detail=detail)
+                return
+    if original.end == ENDED and all(record.end == ENDED for record in ranks):
+        missing = {_nameless(path): (path, line) for path, line in original.files if path in original.lasting}
+        written = {_nameless(path) for record in ranks for path, _ in record.files}
+        missing = {name: one for name, one in missing.items() if name not in written}
+        for path, line in missing.values():
+            yield Difference(FILES, last, 1.0, 0.0, line, detail=f"{path} is not written")
+            return
+
+
+def _nameless(path: str) -> str:
+    """The path without numbers and what else is a name of the day, the process or a temporary file."""
+    return re.sub(r"[0-9]+|(?<=tmp)[a-z_]+", "#", path)
+
+
 def _told(apart: RowsApart) -> str:
     parts = []
     if apart.lost:
@@ -199,10 +244,10 @@ def loss_apart(step: Step, found: Sequence[Step]) -> float | None:
 def _apart(kind: str, step: Step, other: Step) -> float:
     if kind == LOSS:
         return loss_apart(step, [other]) or 0.0
-    return max(_each_apart(kind, step.arrays.get(kind, []), other.arrays.get(kind, [])), default=0.0)
+    return max(each_apart(kind, step.arrays.get(kind, []), other.arrays.get(kind, [])), default=0.0)
 
 
-def _each_apart(kind: str, expected: Sequence[Numbers | None], found: Sequence[Numbers | None]) -> Iterator[float]:
+def each_apart(kind: str, expected: Sequence[Numbers | None], found: Sequence[Numbers | None]) -> Iterator[float]:
     """For each tensor the largest difference of a value, relative to the tensor's largest; infinite where one of the
     two has none, or where one is a number and the other is not."""
     if len(expected) != len(found):

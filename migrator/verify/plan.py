@@ -15,6 +15,7 @@ class Plan:
     arguments: list[str]
     folder: str  # where each process leaves rank-<r>.npz
     root: str  # the scratch copy of the user's files
+    user_root: str = ""  # the folder that it is a copy of
     is_module: bool = False
     seed: int = 20
     # So many steps of each optimizer are recorded with all tensors.

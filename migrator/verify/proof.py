@@ -39,6 +39,7 @@ class Settings:
 
     files: tuple[Path, ...]  # the first is the one that is started
     arguments: tuple[str, ...] = ()
+    module: str | None = None  # started by this name, as python -m does
     original: Path | None = None  # what `files` are the port of; None: they are migrated
     sizes: tuple[int, ...] = (2,)
     steps: int = 20
@@ -183,10 +184,14 @@ class _Verification:
 
     def _shorten(self, record: Record, copy: Path) -> None:
         """Lines by the names that the user knows: from the folder in which the command was given."""
+
+        def short(place: str) -> str:
+            file, _, line = place.rpartition(":")
+            return f"{os.path.relpath(file, copy)}:{line}" if file else ""
+
         for step in record.steps:
-            file, _, line = step.line.rpartition(":")
-            if file:
-                step.line = f"{os.path.relpath(file, copy)}:{line}"
+            step.line = short(step.line)
+        record.files = [[path, short(place)] for path, place in record.files]
 
     def _migrate(self, copy: Mirror) -> Migration:
         if self._settings.original is not None:
@@ -203,10 +208,12 @@ class _Verification:
         if is_migrated:
             self._migrate(copy)
         plan = Plan(
-            script=str(copy.of(self._script if is_migrated else self._original)),
+            is_module=settings.module is not None,
+            script=settings.module or str(copy.of(self._script if is_migrated else self._original)),
             arguments=list(settings.arguments),
             folder=str(copy.copy.parent / "record"),
             root=str(copy.copy),
+            user_root=str(copy.original),
             seed=settings.seed,
             steps=settings.steps,
             as_is=settings.as_is,

@@ -23,6 +23,10 @@ BEFORE, LOCAL, GRADIENTS, WEIGHTS, SLOTS, STATISTICS = (
     "statistics",  # moving means and variances of BatchNormalization
 )
 
+# What the samples of a step come out of: arrays given to `fit`; a dataset, Sequence or generator; what
+# `train_on_batch` is given; batches that a loop makes by itself.
+ARRAYS, DATASET, BATCHES, MINIBATCHES = "arrays", "dataset", "batches", "minibatches"
+
 # Of a larger tensor, so many of its values and so many means of its parts are kept.
 _VALUES, _PARTS = 1024, 1024
 
@@ -53,6 +57,8 @@ class Step:
     """One update. `rows` float64[m, 2] tells the m samples that the model saw since the last one.
 
     line: where the script makes it, "train.py:31". seconds: since the run began. losses: what was differentiated.
+    source: what the samples come out of, ARRAYS, DATASET, BATCHES or MINIBATCHES. is_loop: the script's own lines take
+    the gradients from the tape, and no method of Keras's.
     arrays: for each kind, for each variable its digest, or None where there is none; empty where the step was only
     counted.
     """
@@ -64,6 +70,7 @@ class Step:
     seconds: float
     learning_rate: float | None = None
     source: str = ""
+    is_loop: bool = False
     rows: Numbers = field(default_factory=lambda: np.zeros((0, 2)))
     arrays: dict[str, list[Numbers | None]] = field(default_factory=dict)
 
@@ -83,7 +90,10 @@ class Record:
     untouched: list[str] = field(default_factory=list)
     # What was made equal for the run, as the report says it.
     made_equal: list[str] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)
+    # [path, line that writes it], of what was written in the script's folder.
+    files: list[list[str]] = field(default_factory=list)
+    # Those of them that were there when it had ended; of a checkpoint the part that its files begin with.
+    lasting: list[str] = field(default_factory=list)
     epochs: list[int] = field(default_factory=list)
     end: str = ENDED
     error: str = ""

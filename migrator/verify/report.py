@@ -21,7 +21,9 @@ def as_text(proof: Proof) -> Iterator[str]:
     recorded = sum(1 for step in proof.original.steps if step.arrays)
     changes = len(proof.migration.changes)
     yield f"{proof.script}: {updates} optimizer steps, of which {recorded} are compared number by number"
-    if not changes:
+    if proof.settings.original is not None:
+        yield f"compared with {proof.settings.original}, on one process"
+    elif not changes:
         yield "nothing to migrate: the script is compared with itself on several workers"
     for one in proof.compared:
         yield ""
@@ -52,7 +54,7 @@ def _table(one: Compared) -> Iterator[str]:
 
 def _verdict(verdict: Verdict, proof: Proof) -> Iterator[str]:
     if verdict.difference is not None and verdict.difference.line:
-        cause = f"{verdict.cause.rule}: {verdict.cause.text}" if verdict.cause else "the cause is not clear"
+        cause = str(verdict.cause) if verdict.cause else "the cause is not clear"
         yield f"{verdict.difference.line}: {cause}"
     yield f"{click.style(verdict.kind, fg=_COLOURS[verdict.kind], bold=True)}: {verdict.reason}"
     if verdict.advice:
@@ -94,6 +96,6 @@ def _plain(verdict: Verdict) -> dict[str, Any]:
         "reason": verdict.reason,
         "advice": verdict.advice,
         "difference": vars(difference) if difference else None,
-        "rule": cause.rule if cause else None,
+        "rule": (cause.rule or None) if cause else None,
         "cause": cause.text if cause else None,
     }

@@ -8,13 +8,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from migrator.verify.causes import Cause, likely_cause
-from migrator.verify.comparison import LOSS, RATE, SAMPLES, START, STEPS, Comparison, Difference, Rounding
+from migrator.verify.comparison import (
+    EPOCHS,
+    FILES,
+    LOSS,
+    RATE,
+    SAMPLES,
+    START,
+    STEPS,
+    Comparison,
+    Difference,
+    Rounding,
+)
 from migrator.verify.record import FAILED, GRADIENTS, WEIGHTS, Record
 
 SAME, DIFFERENT, INCONCLUSIVE, NOT_TRAINING = "SAME", "DIFFERENT", "INCONCLUSIVE", "NOT TRAINING"
 
 # Of these, no rounding explains any difference.
-_EXACT = (SAMPLES, STEPS, START, RATE)
+_EXACT = (SAMPLES, STEPS, START, RATE, EPOCHS, FILES)
 # A script that repeats itself worse than this is not deterministic, whatever rounding does.
 _MOST_SPREAD = 1e-3
 # No rounding makes this much at a step where the cause shows as well.
@@ -127,7 +138,7 @@ def _figure(comparison: Comparison) -> str:
 def _told(first: Difference) -> str:
     where = f"step {first.step}"
     rank = f" on rank {first.rank}" if first.rank else ""
-    if first.what in (SAMPLES, STEPS, RATE):
+    if first.what in (SAMPLES, STEPS, RATE, EPOCHS, FILES):
         return f"the {first.what} differ{'s' * (first.what == RATE)} at {where}{rank}: {first.detail}"
     tensor = f" of {first.tensor}" if first.tensor else ""
     verb = "is" if first.what == LOSS else "are"

@@ -11,13 +11,13 @@ from migrator.verify.record import GRADIENTS, WEIGHTS, Optimizer, Record, Step, 
 
 def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
     arrays = {GRADIENTS: [np.array([1.5, 2.5]), None], WEIGHTS: [np.zeros(0), np.array([3.0])]}
-    step = Step(0, 1, "/a/train.py:3", [0.25], 1.5, 1e-3, "layer", np.ones((4, 2)), arrays)
+    step = Step(0, 1, "/a/train.py:3", [0.25], 1.5, 1e-3, "arrays", True, np.ones((4, 2)), arrays)
     record = Record(1, [Optimizer("adam", ["w", "b"], [[2], []])], [step], untouched=["c"], end="stopped")
     record.save(tmp_path / "rank-1.npz")
     found = Record.load(tmp_path / "rank-1.npz")
     assert (found.rank, found.optimizers, found.untouched, found.end) == (1, record.optimizers, ["c"], "stopped")
     again = found.steps[0]
-    assert (again.line, again.losses, again.learning_rate, again.source) == ("/a/train.py:3", [0.25], 1e-3, "layer")
+    assert (again.line, again.losses, again.learning_rate, again.source) == ("/a/train.py:3", [0.25], 1e-3, "arrays")
     assert again.rows.tolist() == step.rows.tolist()
     assert again.arrays[GRADIENTS][1] is None
     assert [t.tolist() for t in again.arrays[WEIGHTS] if t is not None] == [[], [3.0]]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import os
+import shutil
+import signal
 import subprocess
-import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
-
-PROJECT = Path(__file__).resolve().parents[2]
-SAME, DIFFERENT, ERROR = 0, 1, 2
+from verification import ERROR, SAME, SOMETHING_LEFT, ported, proof_of, start, verify
 
 ORIGINAL = """import numpy as np
 import tensorflow as tf
@@ -31,61 +30,117 @@ for epoch in range(2):
 APPLIES = "        optimizer.apply_gradients"
 
 
-def verify(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    command = [sys.executable, "-m", "migrator", "verify", *arguments, "--output-format", "json"]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=580)
-
-
-def ported(*without: str) -> str:
-    """The original as it is migrated, without the lines that hold these."""
-    from migrator.engine import migrate
-    from migrator.registry import choose
-
-    text = migrate(ORIGINAL.encode(), choose()).text
-    kept = [line for line in text.splitlines() if not any(part in line for part in without)]
-    assert len(kept) == len(text.splitlines()) - len(without)
-    return "\n".join(kept) + "\n"
+def check_page(page: Path) -> None:
+    """It shows what it has to, loads nothing, and a browser draws it."""
+    text = page.read_text()
+    for part in ("<h1>SAME</h1>", "Loss of each step", "all-reduce-gradients", "original, 1 process", "rank 1 of 2"):
+        assert part in text
+    for part in ("http://", "https://", "<script", "<link"):
+        assert part not in text
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    if browser is None:
+        return
+    picture = page.with_suffix(".png")
+    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={page.parent / 'profile'}"]
+    subprocess.run(
+        [*command, "--window-size=820,1400", f"--screenshot={picture}", page.as_uri()],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert picture.stat().st_size > 30_000  # a blank page has a tenth of it
 
 
 def test_a_migrated_script_trains_the_same(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ORIGINAL)
-    ran = verify(tmp_path, "train.py", "-n", "2")
-    assert ran.returncode == SAME, ran.stdout + ran.stderr
-    found = json.loads(ran.stdout)
+    page = tmp_path / "page.html"
+    found = proof_of(tmp_path, "train.py", "-n", "2", "--report", str(page), code=SAME)
     assert found["verdict"]["kind"] == "SAME"
     assert [run["processes"] for run in found["runs"]] == [1, 2]
     assert found["compared_steps"] == found["steps"] == 12
     on_two = found["runs"][1]["figures"]
     assert len(on_two["weights"]) == 12
     assert 0 < max(size for _, size, _ in on_two["weights"]) < 1e-5
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["train.py"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "train.py"]
+    check_page(page)
 
 
 @pytest.mark.parametrize(
     ("without", "what", "rule"),
     [
         ("lockstep.broadcast", "first weights", "broadcast-weights"),
-        ("lockstep.all_reduce", "gradients", "all-reduce-gradients"),
+        pytest.param("lockstep.all_reduce", "gradients", "all-reduce-gradients", marks=pytest.mark.long),
     ],
     ids=["no-broadcast", "no-all-reduce"],
 )
 def test_a_wrong_port_is_different(tmp_path: Path, without: str, what: str, rule: str) -> None:
     (tmp_path / "train.py").write_text(ORIGINAL)
-    port = ported(without)
+    port = ported(ORIGINAL, without)
     (tmp_path / "port.py").write_text(port)
-    ran = verify(tmp_path, "port.py", "--original", "train.py")
-    assert ran.returncode == DIFFERENT, ran.stdout + ran.stderr
-    verdict = json.loads(ran.stdout)["verdict"]
+    verdict = proof_of(tmp_path, "port.py", "--original", "train.py", code=SOMETHING_LEFT)["verdict"]
     line = next(number for number, text in enumerate(port.splitlines(), 1) if text.startswith(APPLIES))
     assert (verdict["kind"], verdict["rule"]) == ("DIFFERENT", rule)
     assert (verdict["difference"]["what"], verdict["difference"]["step"]) == (what, 1)
     assert verdict["difference"]["line"] == f"port.py:{line}"
 
 
+@pytest.mark.long
 def test_an_original_that_fails_is_told_with_its_traceback(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ORIGINAL + "raise RuntimeError('out of luck')\n")
     ran = verify(tmp_path, "train.py")
     assert ran.returncode == ERROR
     assert "RuntimeError: out of luck" in ran.stderr
     assert "the original fails by itself" in ran.stderr
+
+
+@pytest.mark.long
+def test_files_that_every_worker_writes_are_named(tmp_path: Path) -> None:
+    script = ORIGINAL + 'model.save_weights("trained.weights.h5")\n'
+    (tmp_path / "train.py").write_text(script)
+    port = ported(script).replace("if lockstep.is_chief():", "if True:")
+    (tmp_path / "port.py").write_text(port)
+    verdict = proof_of(tmp_path, "port.py", "--original", "train.py", code=SOMETHING_LEFT)["verdict"]
+    line = next(number for number, text in enumerate(port.splitlines(), 1) if "save_weights" in text)
+    assert (verdict["difference"]["what"], verdict["rule"]) == ("files", "write-once")
+    assert verdict["difference"]["line"] == f"port.py:{line}"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["port.py", "train.py"]
+
+
+@pytest.mark.long
+def test_a_write_outside_of_the_folder_is_stopped(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "train.py").write_text(ORIGINAL + 'open("/var/tmp/../../elsewhere", "w")\n')
+    ran = verify(tmp_path / "work", "train.py")
+    assert ran.returncode == ERROR
+    assert "the script writes to /elsewhere" in ran.stderr
+    assert not Path("/elsewhere").exists()
+
+
+@pytest.mark.long
+def test_nothing_is_left_behind_where_it_is_ended_early(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ORIGINAL.replace("range(2)", "range(100_000)"))
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    process = start(tmp_path, "train.py", "--steps", "100000", scratch=scratch)
+    try:
+        give_up = time.monotonic() + 200
+        while not list(scratch.glob("*/original/record/plan.json")):
+            assert process.poll() is None
+            assert time.monotonic() < give_up
+            time.sleep(0.2)
+        process.terminate()
+        assert process.wait(timeout=60) == 128 + signal.SIGTERM
+    finally:
+        process.kill()
+    assert list(scratch.iterdir()) == []
+    left = [process.info["cmdline"] for process in psutil.process_iter(["cmdline"])]
+    assert not [command for command in left if str(scratch) in " ".join(command or ())]
+
+
+@pytest.mark.long
+def test_runs_that_take_too_long_are_ended(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import time\ntime.sleep(1000)\n" + ORIGINAL)
+    ran = verify(tmp_path, "train.py", "--timeout", "60")
+    assert ran.returncode == ERROR
+    assert "still running after 60 s: original" in ran.stderr

@@ -118,11 +118,15 @@ class _Draws:
 
     def _is_in_step(self) -> bool:
         """Whether a tape is recording, or a function of a dataset is being traced; first weights are their own."""
+        import tensorflow as tf
         from tensorflow.python import pywrap_tfe
 
         if self._journal.variables_in_making:
             return False
-        return self._functions_in_tracing > 0 or not pywrap_tfe.TFE_Py_TapeSetIsEmpty()
+        if self._functions_in_tracing > 0:
+            return True
+        # Keras 3 runs layers in graphs that are thrown away, too, to learn about shapes.
+        return bool(tf.executing_eagerly()) and not pywrap_tfe.TFE_Py_TapeSetIsEmpty()
 
     def watch_functions(self) -> None:
         """Know when a function of a dataset is traced."""

@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import ModuleType
 
 from migrator.verify.plan import Plan
-from migrator.verify.recorder import equal, optimizers, samples, tapes, variables, wide
+from migrator.verify.recorder import equal, files, optimizers, samples, tapes, variables, wide
 from migrator.verify.recorder.import_hooks import after_import
 from migrator.verify.recorder.journal import Journal
 
@@ -23,6 +23,8 @@ def install(plan: Plan, journal: Journal) -> None:
         # Draws from Python's generator when it is first imported, which Keras and scikit-learn do sometime.
         importlib.import_module("rich.style")
     _seed(seed)
+    written = files.Files(journal)
+    written.watch_python()
 
     def tensorflow_is_there(tensorflow: ModuleType) -> None:
         if plan.is_wide:
@@ -30,6 +32,7 @@ def install(plan: Plan, journal: Journal) -> None:
         tensorflow.random.set_seed(seed)
         # What a compiled function computes cannot be seen from outside.
         tensorflow.config.run_functions_eagerly(True)
+        written.watch_tensorflow(tensorflow)
         variables.watch(tensorflow, journal)
         tapes.watch(tensorflow, journal)
         samples.watch_datasets(tensorflow, journal)
@@ -43,6 +46,7 @@ def install(plan: Plan, journal: Journal) -> None:
             wide.keras(keras)
         optimizers.watch_keras(keras, journal)
         samples.watch_layers(keras, journal)
+        samples.watch_feeding(keras, journal)
         optimizers.watch_epochs(keras, journal)
         if not plan.as_is:
             equal.fit(keras, journal)
@@ -50,6 +54,7 @@ def install(plan: Plan, journal: Journal) -> None:
     after_import("tensorflow", tensorflow_is_there)
     for name in ("keras", "tf_keras"):
         after_import(name, keras_is_there)
+    after_import("h5py", written.watch_h5py)
     if not plan.as_is and not plan.local_batch_norm:
         after_import("lockstep", lambda lockstep: equal.batch_normalization(lockstep, journal))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from glob import escape, glob
 from typing import Any, Callable
 
 import numpy as np
@@ -37,6 +39,7 @@ class Enough(BaseException):
 class _Differentiated:
     loss: float
     gradients: dict[int, Any]  # by the variable's identity
+    is_loop: bool
 
 
 class Journal:
@@ -56,6 +59,7 @@ class Journal:
         self._trainable: list[Any] = []
         self._touched: set[int] = set()
         self._statistics: list[Any] = []
+        self._written: set[str] = set()
 
     # -- what the hooks tell -----------------------------------------------------------------------------------------
 
@@ -88,15 +92,15 @@ class Journal:
         self._rows.append(rows)
         self._source = self._source or source
 
-    def differentiated(self, loss: Any, sources: Sequence[Any], gradients: Sequence[Any]) -> None:
-        """A tape gave the gradients of the loss with regard to the sources."""
+    def differentiated(self, loss: Any, sources: Sequence[Any], gradients: Sequence[Any], is_loop: bool) -> None:
+        """A tape gave the gradients of the loss with regard to the sources, to a line of the script's or to Keras."""
         found = {
             id(plain_variable(source)): gradient
             for source, gradient in zip(sources, gradients)
             if plain_variable(source) is not None
         }
         if found:
-            self._pending.append(_Differentiated(float(np.sum(as_array(loss))), found))
+            self._pending.append(_Differentiated(float(np.sum(as_array(loss))), found, is_loop))
 
     def update(
         self,
@@ -141,6 +145,7 @@ class Journal:
                 seconds=time.monotonic() - self._start,
                 learning_rate=_learning_rate(optimizer),
                 source=self._source,
+                is_loop=any(one.is_loop for one in used),
                 rows=np.concatenate(self._rows) if self._rows else np.zeros((0, 2)),
                 arrays=arrays,
             )
@@ -153,6 +158,12 @@ class Journal:
         """The script, or its optimizer, set a variable."""
         self._touched.add(id(variable))
 
+    def wrote(self, path: str) -> None:
+        """The script opened a file of its folder for writing."""
+        if path not in self._written:
+            self._written.add(path)
+            self.record.files.append([path, lines.of_script(self.plan.root)])
+
     def finished_epoch(self) -> None:
         """`fit` has ended an epoch, after as many updates as are recorded."""
         self.record.epochs.append(len(self.record.steps))
@@ -163,7 +174,9 @@ class Journal:
         self.record.end, self.record.error, self.record.traceback = FAILED, error, traceback
 
     def close(self) -> None:
-        """Note what was never touched; call once, when the script has ended."""
+        """Note what was never touched, and which files are left; call once, when the script has ended."""
+        written = [path for path, _ in self.record.files]
+        self.record.lasting = [path for path in written if glob(os.path.join(self.plan.root, escape(path)) + "*")]
         self.record.untouched = [name_of(v) for v in self._trainable if id(v) not in self._touched and v.shape.rank]
 
     def _used_by(self, variables: Sequence[Any]) -> list[_Differentiated]:

@@ -7,6 +7,11 @@ import sys
 from types import FrameType
 
 
+def is_callers(root: str) -> bool:
+    """Whether the function that calls this one was itself called by a line in a file below the folder `root`."""
+    return os.path.abspath(sys._getframe(2).f_code.co_filename).startswith(root + os.sep)
+
+
 def of_script(root: str) -> str:
     """The innermost line that made this call in a file below the folder `root`, "/path/train.py:31"; else ""."""
     frame: FrameType | None = sys._getframe(1)

@@ -14,10 +14,8 @@ from zlib import crc32
 
 import numpy as np
 
-from migrator.verify.record import Numbers
+from migrator.verify.record import ARRAYS, BATCHES, DATASET, MINIBATCHES, Numbers
 from migrator.verify.recorder.journal import Journal
-
-_LAYER, _DATASET = "layer", "dataset"
 
 
 class _Log:
@@ -28,15 +26,20 @@ class _Log:
         # Batches that were drawn and that no tape has met yet, by their iterator.
         self.drawn: dict[int, Any] = {}
         self.layers_saw = False
+        self.has_drawn = False
+        # What Keras's own methods feed the model with, the innermost last.
+        self.feeding: list[str] = []
 
     def is_recording(self) -> bool:
         from tensorflow.python import pywrap_tfe
 
         return bool(self.tensorflow.executing_eagerly()) and not pywrap_tfe.TFE_Py_TapeSetIsEmpty()
 
-    def tell(self, values: Any, source: str) -> None:
+    def tell(self, values: Any) -> None:
         rows = rows_of(self.tensorflow, values)
         if rows is not None:
+            source = self.feeding[-1] if self.feeding else DATASET if self.has_drawn else MINIBATCHES
+            self.has_drawn = False
             self.journal.read(rows, source)
 
 
@@ -61,7 +64,7 @@ def watch_layers(keras: ModuleType, journal: Journal) -> None:
         if args and not log.calls and log.is_recording() and not _is_computed(args[0]):
             log.layers_saw = True
             log.drawn.clear()
-            log.tell(args[0], _LAYER)
+            log.tell(args[0])
         log.calls += 1
         try:
             return original(layer, *args, **kwargs)
@@ -69,6 +72,29 @@ def watch_layers(keras: ModuleType, journal: Journal) -> None:
             log.calls -= 1
 
     keras.layers.Layer.__call__ = __call__
+
+
+def watch_feeding(keras: ModuleType, journal: Journal) -> None:
+    """Know what `fit` and `train_on_batch` are given."""
+    for name in ("fit", "train_on_batch"):
+        _watch_method(keras.Model, name, journal)
+
+
+def _watch_method(cls: Any, name: str, journal: Journal) -> None:
+    original = getattr(cls, name)
+
+    @wraps(original)
+    def feed(model: Any, *args: Any, **kwargs: Any) -> Any:
+        log = _log_of(journal)
+        given = args[0] if args else kwargs.get("x")
+        is_plain = isinstance(given, (np.ndarray, list, tuple, dict)) or log.tensorflow.is_tensor(given)
+        log.feeding.append(BATCHES if name == "train_on_batch" else ARRAYS if is_plain else DATASET)
+        try:
+            return original(model, *args, **kwargs)
+        finally:
+            log.feeding.pop()
+
+    setattr(cls, name, feed)
 
 
 def watch_datasets(tensorflow: ModuleType, journal: Journal) -> None:
@@ -85,6 +111,7 @@ def watch_datasets(tensorflow: ModuleType, journal: Journal) -> None:
         except StopIteration:
             log.drawn.pop(id(iterator), None)  # evaluation goes to the end before training goes on
             raise
+        log.has_drawn = True
         if not log.layers_saw:
             log.drawn[id(iterator)] = batch
         return batch
@@ -98,7 +125,7 @@ def watch_datasets(tensorflow: ModuleType, journal: Journal) -> None:
         log = _log_of(journal)
         if not log.layers_saw:
             for batch in log.drawn.values():
-                log.tell(batch, _DATASET)
+                log.tell(batch)
         log.drawn.clear()
         return result
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from migrator.verify.recorder import lines
 from migrator.verify.recorder.journal import Journal
 from migrator.verify.recorder.values import as_array, plain_variable
 
@@ -29,7 +30,7 @@ def watch(tensorflow: ModuleType, journal: Journal) -> None:
             found = [_moved(tensorflow, g, i) for i, g in enumerate(found)]
             gradients = tensorflow.nest.pack_sequence_as(sources, found)
         losses = [loss for loss in tensorflow.nest.flatten(target) if hasattr(loss, "numpy")]
-        journal.differentiated(losses, flat, found)
+        journal.differentiated(losses, flat, found, is_loop=lines.is_callers(journal.plan.root))
         return gradients
 
     tensorflow.GradientTape.gradient = gradient

@@ -1,0 +1,199 @@
+"""Verdicts and causes, told from made-up records in each of which one thing is wrong."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import numpy as np
+import pytest
+from runs_made_up import NAMES, STEPS, moved, original, two_ranks
+
+from migrator.verify.comparison import Rounding, compare
+from migrator.verify.record import BEFORE, GRADIENTS, LOCAL, WEIGHTS, Record
+from migrator.verify.verdict import DIFFERENT, INCONCLUSIVE, NOT_TRAINING, SAME, Verdict, judge, not_training
+
+EPSILON = 2.0**-23
+Ranks = list[Record]
+
+
+def verdict_on(ranks: Ranks, alone: Record | None = None, again: float = 0.0, moved_by: float = 1e-7) -> Verdict:
+    alone = alone or original()
+    rounding = Rounding(alone, moved(alone, again), moved(alone, moved_by), EPSILON)
+    return judge(alone, compare(alone, ranks, rounding), ranks, rounding, STEPS)
+
+
+def test_what_differs_by_rounding_is_the_same() -> None:
+    verdict = verdict_on([moved(rank, 1e-6) for rank in two_ranks()])
+    assert verdict.kind == SAME
+    assert "1.0e-06" in verdict.reason
+
+
+def test_equal_to_the_last_bit_is_said_so() -> None:
+    assert "bit for bit" in verdict_on(two_ranks()).reason
+
+
+def scaled(factor: float) -> Callable[[Ranks, Record], None]:
+    def change(ranks: Ranks, _: Record) -> None:
+        for rank in ranks:
+            rank.steps[0].arrays[GRADIENTS] = [g * factor for g in tensors(rank, GRADIENTS)]
+
+    return change
+
+
+def tensors(record: Record, kind: str, step: int = 0) -> list[np.ndarray]:
+    return [tensor for tensor in record.steps[step].arrays[kind] if tensor is not None]
+
+
+def not_broadcast(ranks: Ranks, _: Record) -> None:
+    ranks[1].steps[0].arrays[BEFORE] = [w * 1.1 + 0.05 for w in tensors(ranks[1], BEFORE)]
+
+
+def not_reduced(ranks: Ranks, _: Record) -> None:
+    for rank in ranks:
+        rank.steps[0].arrays[GRADIENTS] = rank.steps[0].arrays[LOCAL]
+
+
+def not_reduced_in_fit(ranks: Ranks, alone: Record) -> None:
+    not_reduced(ranks, alone)
+    for record in (*ranks, alone):
+        record.steps[0].is_loop = False
+
+
+def clipped_first(ranks: Ranks, alone: Record) -> None:
+    """The original halves what its tape gives; the ranks clip theirs by other factors, and average that."""
+    alone.steps[0].arrays[GRADIENTS] = [g * 0.5 for g in tensors(alone, LOCAL)]
+    one, other = (tensors(rank, LOCAL) for rank in ranks)
+    for rank in ranks:
+        rank.steps[0].arrays[GRADIENTS] = [(0.3 * a + 0.9 * b) / 2 for a, b in zip(one, other)]
+
+
+def penalty_twice(ranks: Ranks, alone: Record) -> None:
+    for rank in ranks:
+        rank.steps[0].arrays[GRADIENTS] = [
+            g + 0.01 * w for g, w in zip(tensors(rank, GRADIENTS), tensors(alone, WEIGHTS))
+        ]
+
+
+def not_cut(ranks: Ranks, alone: Record) -> None:
+    for rank in ranks:
+        rank.steps[0].rows = alone.steps[0].rows
+
+
+def same_half(ranks: Ranks, _: Record) -> None:
+    ranks[1].steps[0].rows = ranks[0].steps[0].rows
+
+
+def faster(ranks: Ranks, _: Record) -> None:
+    for rank in ranks:
+        rank.steps[0].learning_rate = 0.2
+
+
+def fewer_steps(ranks: Ranks, _: Record) -> None:
+    for rank in ranks:
+        del rank.steps[3:]
+
+
+def all_write(ranks: Ranks, alone: Record) -> None:
+    for record in (*ranks, alone):
+        record.files, record.lasting = [["model.keras", "train.py:12"]], ["model.keras"]
+
+
+def nobody_writes(ranks: Ranks, alone: Record) -> None:
+    alone.files, alone.lasting = [["model.keras", "train.py:12"]], ["model.keras"]
+
+
+def stopped_early(ranks: Ranks, alone: Record) -> None:
+    alone.epochs = [2, 4]
+    for rank in ranks:
+        rank.epochs = [2]
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "step", "rule", "text"),
+    [
+        (not_broadcast, "first weights", 1, "broadcast-weights", "not broadcast"),
+        (not_reduced, "gradients", 1, "all-reduce-gradients", "not averaged"),
+        (not_reduced_in_fit, "gradients", 1, "wrap-optimizer", "not averaged"),
+        (scaled(2), "gradients", 1, "all-reduce-gradients", "2 times the original's"),
+        (scaled(0.5), "gradients", 1, "all-reduce-gradients", "1/2 of the original's"),
+        (scaled(0.75), "gradients", 1, "all-reduce-gradients", "0.75 times"),
+        (clipped_first, "gradients", 1, "all-reduce-gradients", "reduce them first"),
+        (penalty_twice, "gradients", 1, "scale-loss", "penalty"),
+        (not_cut, "samples", 1, "shard-dataset", "not cut"),
+        (same_half, "samples", 1, "shard-dataset", "same samples"),
+        (faster, "learning rate", 1, "", "2 times the original's"),
+        (fewer_steps, "steps", 4, "local-step-count", "share of the data"),
+        (all_write, "files", 5, "write-once", "every worker writes"),
+        (nobody_writes, "files", 5, "write-once", "none does"),
+        (stopped_early, "epochs", 4, "synchronise-callbacks", "epochs"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_what_is_wrong_is_named_with_its_cause(
+    change: Callable[[Ranks, Record], None], what: str, step: int, rule: str, text: str
+) -> None:
+    alone, ranks = original(), two_ranks()
+    change(ranks, alone)
+    verdict = verdict_on(ranks, alone)
+    assert verdict.kind == DIFFERENT
+    assert verdict.difference is not None
+    assert verdict.cause is not None
+    assert (verdict.difference.what, verdict.difference.step, verdict.cause.rule) == (what, step, rule)
+    assert text in verdict.cause.text
+
+
+def test_a_script_that_does_not_repeat_itself_proves_nothing() -> None:
+    verdict = verdict_on([moved(rank, 0.3) for rank in two_ranks()], again=0.01)
+    assert (verdict.kind, "not deterministic" in verdict.reason) == (INCONCLUSIVE, True)
+
+
+def test_a_script_that_amplifies_rounding_proves_nothing_in_float32() -> None:
+    verdict = verdict_on([moved(rank, 0.3) for rank in two_ranks()], moved_by=0.05)
+    assert (verdict.kind, "amplifies rounding" in verdict.reason) == (INCONCLUSIVE, True)
+
+
+def test_losses_alone_that_workers_tell_otherwise_are_no_difference() -> None:
+    ranks = two_ranks()
+    for rank in ranks:
+        rank.steps[2].losses = [17.0]
+    assert verdict_on(ranks).kind == SAME
+
+
+def test_a_rank_that_fails_is_told() -> None:
+    ranks = two_ranks()
+    ranks[1].end, ranks[1].error = "failed", "ValueError: no such shape"
+    verdict = verdict_on(ranks)
+    assert verdict.kind == DIFFERENT
+    assert "rank 1 failed" in verdict.reason
+    assert "ValueError: no such shape" in verdict.reason
+
+
+def test_a_training_model_is_told_from_dead_ones() -> None:
+    assert not_training(original()) is None
+    assert not_training(Record()).kind == NOT_TRAINING  # type: ignore[union-attr]
+
+
+def test_weights_that_stay_are_not_trained() -> None:
+    record = original()
+    for step in record.steps:
+        step.arrays[WEIGHTS] = record.steps[0].arrays[BEFORE]
+    verdict = not_training(record)
+    assert verdict is not None
+    assert "leave all its weights as they were" in verdict.reason
+
+
+def test_a_gradient_that_is_always_zero_is_named() -> None:
+    record = original()
+    for step in record.steps:
+        step.arrays[GRADIENTS][1] = np.zeros(1)
+    verdict = not_training(record)
+    assert verdict is not None
+    assert f"the gradient of {NAMES[1]} is zero" in verdict.reason
+
+
+def test_a_variable_that_nobody_updates_is_named() -> None:
+    record = original()
+    record.untouched = ["head/kernel"]
+    verdict = not_training(record)
+    assert verdict is not None
+    assert "head/kernel can be trained, but is given to no optimizer" in verdict.reason
