@@ -19,12 +19,15 @@ from migrator.command import Command, Path, colour
 from migrator.report import FORMATS
 
 
-def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        from migrator.report.tool import version
+def _rules_like(_: click.Context, __: click.Parameter, start: str) -> list[str]:
+    """The rules that a shell offers, by their files: to read them would take too long."""
+    import pkgutil
 
-        click.echo(f"migrate {version()}")
-        context.exit()
+    import migrator.rules
+
+    before, comma, last = start.rpartition(",")
+    names = sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(migrator.rules.__path__))
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
 
 
 def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -151,10 +154,24 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
     "--select",
     multiple=True,
     callback=_names,
+    shell_complete=_rules_like,
     metavar="RULE",
     help="Apply this rule only (repeatable, comma-separated).",
 )
-@click.option("--ignore", multiple=True, callback=_names, metavar="RULE", help="Do not apply this rule.")
+@click.option(
+    "--ignore",
+    multiple=True,
+    callback=_names,
+    shell_complete=_rules_like,
+    metavar="RULE",
+    help="Do not apply this rule.",
+)
+@click.option(
+    "--stdin-filename",
+    type=Path(),
+    metavar="FILE",
+    help="The file that standard input is the content of: for reports, settings and imports.",
+)
 @click.option(
     "--exclude",
     multiple=True,
@@ -248,7 +265,9 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
     help="Whether to colour the output.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print errors and refusals only.")
-@click.option("--explain", metavar="RULE", help="Print a rule's manual, also as json, and exit.")
+@click.option(
+    "--explain", shell_complete=_rules_like, metavar="RULE", help="Print a rule's manual, also as json, and exit."
+)
 @click.option(
     "--list-rules",
     is_flag=True,
@@ -257,9 +276,8 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
     is_eager=True,
     help="List the rules and exit.",
 )
-@click.option(
-    "--version", is_flag=True, callback=_version, expose_value=False, is_eager=True, help="Print the version and exit."
-)
+@click.option("-v", "--verbose", is_flag=True, help="With --version: of Python, of the parser and the like, too.")
+@click.option("--version", is_flag=True, help="Print the version and exit.")
 def main(
     paths: tuple[FilePath, ...],
     dry_run: bool,
@@ -268,6 +286,7 @@ def main(
     target: str | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
+    stdin_filename: str | None,
     exclude: tuple[str, ...],
     extend_exclude: tuple[str, ...],
     respect_gitignore: bool | None,
@@ -290,6 +309,8 @@ def main(
     exit_zero: bool,
     quiet: bool,
     explain: str | None,
+    verbose: bool,
+    version: bool,
 ) -> None:
     """Migrate single-device TensorFlow 2 training scripts to many devices, in place.
 
@@ -303,6 +324,10 @@ def main(
                 2  an error; the other files are still processed
               130  interrupted
     """
+    if version:
+        from migrator.report.tool import versions
+
+        return click.echo("\n".join(versions(verbose=verbose)))
     if explain is not None:
         return _explain(explain, output_format)
     if not paths and not show_settings:
@@ -316,7 +341,7 @@ def main(
     if write_baseline and (dry_run or output is not None or prune_baseline):
         raise click.UsageError("--write-baseline goes with no other way of writing or showing")
     settings = _settings(
-        paths,
+        [FilePath(stdin_filename) if stdin_filename and str(path) == "-" else path for path in paths],
         config,
         isolated=isolated,
         target=target,
@@ -328,10 +353,11 @@ def main(
         line_length=line_length,
     )
     accepted = _baseline(settings, baseline, write=write_baseline, prune=prune_baseline)
-    from migrator.printing import Done, Wanted, accept, prune, show, show_names
+    from migrator.printing import Done, Wanted, accept, progress, prune, show, show_names
 
     writes = not (dry_run or check or write_baseline)
     given = {"writes": writes, "output": output, "jobs": jobs, "time_limit": time_limit}
+    given["stdin_name"] = stdin_filename or ""
     if show_settings:
         _options(settings, **given)
         click.echo("\n".join(settings.lines()))
@@ -352,8 +378,9 @@ def main(
     else:
         from migrator.run import Run
 
-        run = Run(_options(settings, **given))
-        done = Done(run.migrate(paths), writes, run.stdin)
+        with progress(is_quiet=quiet) as tell:
+            run = Run(_options(settings, **given), tell)
+            done = Done(run.migrate(paths), writes, run.stdin)
         if known is not None:
             known.remember(run)
     if accepted is not None and write_baseline:

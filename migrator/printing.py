@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from migrator.command import ERROR, complain
 from migrator.report import DATA, View, diff, lines, text
 from migrator.results import INTERRUPTED, NOTHING_LEFT, SOMETHING_LEFT, Outcome, RunResult
 from migrator.writing import NotWritten, Write, write_all
+
+_FEWEST_FOR_BAR = 12
+_BAR = 30
 
 
 @dataclass
@@ -75,6 +79,27 @@ def _page(run: Done) -> str:
 
 def _as_file(report: Iterable[str]) -> str:
     return "".join(f"{click.unstyle(line)}\n" for line in report)
+
+
+@contextmanager
+def progress(*, is_quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """A bar on the terminal while many programs are worked on; it goes when they are done."""
+    last = 0.0
+    is_shown = False
+
+    def tell(done: int, total: int) -> None:
+        nonlocal last, is_shown
+        if total < _FEWEST_FOR_BAR or time.monotonic() - last < 0.1:
+            return
+        last, is_shown = time.monotonic(), True
+        filled = _BAR * done // total
+        click.echo(f"\r[{'#' * filled}{'-' * (_BAR - filled)}] {done} of {total}", err=True, nl=False)
+
+    try:
+        yield tell if not is_quiet and sys.stderr is not None and sys.stderr.isatty() else lambda done, total: None
+    finally:
+        if is_shown:
+            click.echo("\r\x1b[K", err=True, nl=False)
 
 
 def accept(run: Done, file: Path, *, is_quiet: bool) -> int:

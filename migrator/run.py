@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Union
+from typing import Callable, Union
 
 from migrator.engine import migrate_program
 from migrator.imports import reachable
@@ -45,6 +45,8 @@ class Options:
     time_limit: float
     without: Filter = DEFAULT
     line_length: int = LONGEST_LINE
+    # What standard input is a file of; empty where nobody says.
+    stdin_name: str = ""
 
 
 Result = Union[Outcome, Failure]
@@ -65,10 +67,14 @@ class _File:
 
 
 class Run:
-    """What became of the files, `result`, grows while they are worked on; a bad one never stops the others."""
+    """What became of the files, `result`, grows while they are worked on; a bad one never stops the others.
 
-    def __init__(self, options: Options) -> None:
+    `progress` is told, as programs are done, how many of how many are.
+    """
+
+    def __init__(self, options: Options, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
         self.options = options
+        self._progress = progress
         self.result = RunResult()
         self.stdin: Outcome | None = None
         # The paths around the files that the outcome depends on, whether something is there or not.
@@ -109,10 +115,11 @@ class Run:
         context = context_of(data, self.around)
         self.around |= self._beside({*data, *context})
         found = programs(data, context, unread)
-        for program, outcomes in self._outcomes(found):
+        for done, (program, outcomes) in enumerate(self._outcomes(found), start=1):
             # What is written is taken down, too.
             with uninterrupted():
                 self._finish(program, {path: outcomes[path] for path in program.files if path in outcomes}, files)
+            self._progress(done, len(found))
 
     def _beside(self, paths: Iterable[Path]) -> set[Path]:
         """What makes a package of the folders of these files, or would be imported in the place of the runtime."""
@@ -221,15 +228,21 @@ class Run:
                 yield program, outcome
 
     def _stdin(self) -> None:
+        name = self.options.stdin_name or "<stdin>"
         try:
             if sys.stdin is None:
                 raise Failure("is closed")
             data = sys.stdin.buffer.read()
-            _expect_python("<stdin>", data)
+            _expect_python(name, data)
         except (OSError, Failure) as error:
-            self._add("<stdin>", error if isinstance(error, Failure) else Failure(f"cannot be read: {error.strerror}"))
+            self._add(name, error if isinstance(error, Failure) else Failure(f"cannot be read: {error.strerror}"))
             return
-        (outcome,) = _migrated(self.options, Program({Path("<stdin>"): data})).values()
+        path, context = Path(name), dict[Path, bytes]()
+        if self.options.stdin_name:
+            path = Path(os.path.abspath(name))
+            context = context_of({path: data})
+        (program,) = programs({path: data}, context)
+        (outcome,) = _migrated(self.options, program).values()
         if isinstance(outcome, Outcome) and self.options.writes:
             if self._output is not None:
                 destination = self._output / "stdin.py" if self._output_is_folder else self._output
@@ -239,7 +252,7 @@ class Run:
                     outcome = Failure(f"{error.path}: {error}")
             else:
                 self.stdin = outcome
-        self._add("<stdin>", outcome)
+        self._add(name, outcome)
 
     # -- writing -------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ class Environment:
         venv.create(folder, with_pip=True)
         self.folder = folder
         self.scripts = folder / ("Scripts" if os.name == "nt" else "bin")
-        self.pip("install", "click>=8.0", "libcst>=1.1", "pathspec>=0.12")
+        self.pip("install", "click>=8.0", "libcst>=1.1", "pathspec>=0.12", "tomli>=2")
 
     def pip(self, *arguments: object) -> str:
         return run(self.scripts / "python", "-m", "pip", "--quiet", *arguments, cwd=self.folder)
