@@ -35,7 +35,7 @@ def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> Non
         from migrator.registry import all_rules
 
         for rule in all_rules().values():
-            click.echo(f"{click.style(rule.id, fg='cyan')}  {rule.summary}")
+            click.echo(f"{click.style(rule.id, fg='cyan')}  {rule.summary}{' (--extend-select)' * rule.opt_in}")
         context.exit()
 
 
@@ -68,7 +68,7 @@ def _settings(paths: Sequence[FilePath], config: Sequence[str], *, isolated: boo
         found = settings_for(paths, config, isolated=isolated)
         if given["select"]:
             found = replace(found, select=(), ignore=())
-        for name in ("ignore", "extend_exclude"):
+        for name in ("ignore", "extend_select", "extend_exclude"):
             given[name] = (*getattr(found, name), *given[name])
         found = replace(found, **{name: value for name, value in given.items() if value not in (None, ())})
     except BadSetting as error:
@@ -84,7 +84,7 @@ def _options(settings: Settings, **given: Any) -> Options:
 
     try:
         return Options(
-            rules=tuple(rule.id for rule in choose(settings.select, settings.ignore)),
+            rules=tuple(rule.id for rule in choose(settings.select, settings.ignore, settings.extend_select)),
             target=target_named(settings.target).name,
             without=settings.filter(),
             line_length=settings.line_length,
@@ -157,6 +157,14 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
     shell_complete=_rules_like,
     metavar="RULE",
     help="Apply this rule only (repeatable, comma-separated).",
+)
+@click.option(
+    "--extend-select",
+    multiple=True,
+    callback=_names,
+    shell_complete=_rules_like,
+    metavar="RULE",
+    help="Apply this rule beside the others: one that is off by default.",
 )
 @click.option(
     "--ignore",
@@ -285,6 +293,7 @@ def main(
     output: str | None,
     target: str | None,
     select: tuple[str, ...],
+    extend_select: tuple[str, ...],
     ignore: tuple[str, ...],
     stdin_filename: str | None,
     exclude: tuple[str, ...],
@@ -349,6 +358,7 @@ def main(
         ignore=ignore,
         exclude=exclude,
         extend_exclude=extend_exclude,
+        extend_select=extend_select,
         respect_gitignore=respect_gitignore,
         line_length=line_length,
     )

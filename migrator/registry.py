@@ -30,13 +30,17 @@ def all_rules() -> dict[str, Rule]:
     return found
 
 
-def choose(select: Collection[str] = (), ignore: Collection[str] = ()) -> list[Rule]:
-    """The selected rules (all, where none is named) without the ignored ones. Raises UnknownRule."""
+def choose(
+    select: Collection[str] = (), ignore: Collection[str] = (), extend_select: Collection[str] = ()
+) -> list[Rule]:
+    """The selected rules (all but the opt-in ones, where none is named), with those that extend them, without the
+    ignored ones. Raises UnknownRule."""
     rules = all_rules()
-    for name in (*select, *ignore):
+    for name in (*select, *extend_select, *ignore):
         if name not in rules:
             raise UnknownRule(name, rules)
-    return [r for r in rules.values() if (not select or r.id in select) and r.id not in ignore]
+    wanted = {*(select or (name for name, rule in rules.items() if not rule.opt_in)), *extend_select} - {*ignore}
+    return [rule for name, rule in rules.items() if name in wanted]
 
 
 def needed(acting: Collection[Rule], chosen: Collection[Rule]) -> list[Rule]:

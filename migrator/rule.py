@@ -20,7 +20,7 @@ class Rule:
 
     What it writes trains the same model only together with what the rules `needs` write, where these find anything.
     An audit reads a port, in whichever library it is written; the other rules make one, and are not asked about a
-    script that goes another way to many devices already.
+    script that goes another way to many devices already. A rule that is `opt_in` acts where it is asked for by name.
     """
 
     id: str
@@ -28,6 +28,7 @@ class Rule:
     find: Find
     is_audit: bool = False
     needs: tuple[str, ...] = ()
+    opt_in: bool = False
 
     @property
     def summary(self) -> str:
@@ -39,13 +40,15 @@ def rule(find: Find) -> Rule: ...
 
 
 @overload
-def rule(*, needs: tuple[str, ...]) -> Callable[[Find], Rule]: ...
+def rule(*, needs: tuple[str, ...] = ..., opt_in: bool = ...) -> Callable[[Find], Rule]: ...
 
 
-def rule(find: Find | None = None, *, needs: tuple[str, ...] = ()) -> Rule | Callable[[Find], Rule]:
+def rule(
+    find: Find | None = None, *, needs: tuple[str, ...] = (), opt_in: bool = False
+) -> Rule | Callable[[Find], Rule]:
     """Declares the decorated function to be the rule of its module; `needs` are the ids of others."""
     if find is None:
-        return lambda find: _declare(find, is_audit=False, needs=needs)
+        return lambda find: _declare(find, is_audit=False, needs=needs, opt_in=opt_in)
     return _declare(find, is_audit=False)
 
 
@@ -54,7 +57,7 @@ def audit(find: Find) -> Rule:
     return _declare(find, is_audit=True)
 
 
-def _declare(find: Find, is_audit: bool, needs: tuple[str, ...] = ()) -> Rule:
+def _declare(find: Find, is_audit: bool, needs: tuple[str, ...] = (), opt_in: bool = False) -> Rule:
     module = sys.modules[find.__module__]
     name = find.__module__.rpartition(".")[2].replace("_", "-")
-    return Rule(name, (module.__doc__ or "").strip(), find, is_audit, needs)
+    return Rule(name, (module.__doc__ or "").strip(), find, is_audit, needs, opt_in)

@@ -34,6 +34,7 @@ class Settings:
     source: Path | None = None
     target: str = "lockstep"
     select: tuple[str, ...] = ()
+    extend_select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     exclude: tuple[str, ...] = EXCLUDED
     extend_exclude: tuple[str, ...] = ()
@@ -92,6 +93,7 @@ def _width(value: Any) -> int:
 _KEYS = {
     "target": _Key("a string", _string),
     "select": _Key("a list of rules", _strings),
+    "extend-select": _Key("a list of rules", _strings),
     "ignore": _Key("a list of rules", _strings),
     "exclude": _Key("a list of patterns", _strings),
     "extend-exclude": _Key("a list of patterns", _strings),

@@ -25,6 +25,7 @@ class Role(Enum):
     SHARD = "shard"  # a process's share of data
     LOCAL_BATCH = "local batch"  # a process's share of the batch size
     CALLBACKS = "callbacks"  # callbacks of `fit` that agree, and write once
+    NORMALISE = "normalise"  # has layers normalise with the moments of the global batch
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,7 @@ LOCKSTEP = Library(
         "shard_arrays": Role.SHARD,
         "local_batch_size": Role.LOCAL_BATCH,
         "callbacks": Role.CALLBACKS,
+        "synchronise_batch_normalization": Role.NORMALISE,
     },
     {
         Role.BROADCAST: "lockstep.broadcast(model)",

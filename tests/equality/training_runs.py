@@ -94,9 +94,9 @@ def train(
     return [Trained.read(folder / f"rank-{rank}.npz") for rank in range(workers or 1)]
 
 
-def migrate(source: Path, destination: Path, target: str = "lockstep") -> str:
+def migrate(source: Path, destination: Path, target: str = "lockstep", options: Sequence[str] = ()) -> str:
     """Migrate a script or a folder of them with the command line tool, which must then accept it; its output."""
-    command = [sys.executable, "-m", "migrator", "--target", target]
+    command = [sys.executable, "-m", "migrator", "--target", target, *options]
     output = run([*command, str(source), "-o", str(destination)], destination.parent)
     run([*command, "--check", str(destination)], destination.parent)
     return output

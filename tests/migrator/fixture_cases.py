@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tokenize
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,6 +73,10 @@ class Case:
     def _mark(self) -> str:
         return "" if self.target == "lockstep" else f".{self.target}"
 
+    def run(self, script: str) -> Outcome:
+        """What the command makes of the script with the rules that are on by default, and with that of the case."""
+        return run(script, self.target, extend_select=[self.rule])
+
     @staticmethod
     def _read(path: Path) -> str:
         return path.read_bytes().decode()
@@ -83,9 +88,9 @@ def cases(target: str = "lockstep") -> list[Case]:
     return found if target == "lockstep" else [c for c in found if c.is_changed or c.is_refused]
 
 
-def run(script: str, target: str = "lockstep") -> Outcome:
+def run(script: str, target: str = "lockstep", extend_select: Collection[str] = ()) -> Outcome:
     """All rules on the script, as the command runs them."""
-    return migrate(script.encode(), choose(), target_named(target))
+    return migrate(script.encode(), choose(extend_select=extend_select), target_named(target))
 
 
 def refusal_lines(outcome: Outcome) -> list[str]:

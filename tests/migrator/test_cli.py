@@ -193,7 +193,7 @@ def test_rules_are_chosen_by_lists_and_repetition(script: Path, options: list[st
     assert {line.split(": ")[1] for line in result.stdout.splitlines()} == {"broadcast-weights", "wrap-optimizer"}
 
 
-@pytest.mark.parametrize("option", ["--select", "--ignore", "--explain"])
+@pytest.mark.parametrize("option", ["--select", "--extend-select", "--ignore", "--explain"])
 def test_unknown_rule_is_an_error_that_lists_the_rules(script: Path, option: str) -> None:
     result = migrate(option, "shard-everything", script)
     assert result.exit_code == ERROR
@@ -212,7 +212,20 @@ def test_explain_prints_the_manual(rule: str) -> None:
 def test_list_rules_prints_each_with_its_summary() -> None:
     result = migrate("--list-rules")
     assert result.exit_code == 0
-    assert result.stdout.splitlines() == [f"{rule.id}  {rule.summary}" for rule in all_rules().values()]
+    assert result.stdout.splitlines() == [
+        f"{rule.id}  {rule.summary}{' (--extend-select)' if rule.opt_in else ''}" for rule in all_rules().values()
+    ]
+
+
+def test_opt_in_rule_acts_where_it_is_asked_for(script: Path) -> None:
+    script.write_text(TRAINING.replace("keras.layers.Dense(1)", "keras.layers.BatchNormalization()"))
+    rule = "synchronise-batch-normalization"
+    assert rule not in migrate("--check", script).stdout
+    assert {line.split(": ")[1] for line in migrate("--select", rule, "--check", script).stdout.splitlines()} == {rule}
+    migrate("--extend-select", rule, script)
+    assert "lockstep.broadcast(model)\nlockstep.synchronise_batch_normalization(model)\n" in script.read_text()
+    assert migrate("--check", script).exit_code == NOTHING_LEFT
+    assert migrate("--extend-select", rule, "--check", script).exit_code == NOTHING_LEFT
 
 
 # -- usage -----------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ each_rule = pytest.mark.parametrize("rule", all_rules().values(), ids=lambda rul
 
 @each_case
 def test_comes_out_as_written_down(case: Case) -> None:
-    outcome = run(case.before, case.target)
+    outcome = case.run(case.before)
     assert outcome.data.decode() == case.after
     assert refusal_lines(outcome) == case.refusals
 
@@ -36,7 +36,7 @@ def test_after_differs_from_before_and_is_python(case: Case) -> None:
 
 @each_case
 def test_crlf_form_gives_crlf_form(case: Case) -> None:
-    assert run(with_crlf(case.before), case.target).data.decode() == with_crlf(case.after)
+    assert case.run(with_crlf(case.before)).data.decode() == with_crlf(case.after)
 
 
 @each_case
@@ -44,7 +44,7 @@ def test_tab_form_gives_tab_form(case: Case) -> None:
     before = with_tabs(case.before)
     # A script without blocks does not tell how it indents them.
     after = with_tabs(case.after) if before != case.before else case.after
-    found = run(before, case.target).data.decode()
+    found = case.run(before).data.decode()
     compile(found, case.name, "exec", dont_inherit=True)  # no block mixes tabs and spaces
     # Within brackets a level may be a tab or the spaces that it is wide.
     assert found.expandtabs(INDENT) == after.expandtabs(INDENT)
@@ -59,7 +59,7 @@ def test_folders_are_named_after_rules() -> None:
 @pytest.mark.parametrize("case", [c for c in CASES if c.is_refused], ids=lambda case: case.name)
 def test_advice_for_npus_names_no_call_of_the_runtime(case: Case) -> None:
     if "lockstep" not in case.before:  # else the script is on it already
-        assert [f.advice for f in run(case.before, "npu").refusals if "lockstep." in f.advice] == []
+        assert [f.advice for f in Case(case.folder, "npu").run(case.before).refusals if "lockstep." in f.advice] == []
 
 
 @each_rule
@@ -67,7 +67,7 @@ def test_rule_has_enough_cases(rule: Rule) -> None:
     kinds: Counter[str] = Counter()
     for case in CASES:
         if case.rule == rule.id:
-            found = [f for f in run(case.before).findings if f.rule == rule.id]
+            found = [f for f in case.run(case.before).findings if f.rule == rule.id]
             kinds["edited"] += any(not f.is_refusal for f in found)
             kinds["refused"] += any(f.is_refusal for f in found)
             kinds["left alone"] += not found
@@ -82,7 +82,7 @@ def test_rule_has_enough_cases(rule: Rule) -> None:
 @each_rule
 def test_rule_that_edits_has_a_case_of_each_target(rule: Rule) -> None:
     edits = any(
-        f.rule == rule.id and not f.is_refusal for c in CASES if c.rule == rule.id for f in run(c.before).findings
+        f.rule == rule.id and not f.is_refusal for c in CASES if c.rule == rule.id for f in c.run(c.before).findings
     )
     if edits:
         assert any(case.rule == rule.id and case.target == "npu" for case in ALL_CASES)

@@ -47,7 +47,7 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
         return v.constant(SIZE)
     if role is Role.LOCAL_BATCH:
         return Value(Data(ROWS, rank=0))
-    if role in (Role.OPTIMIZER, Role.TAPE, Role.BROADCAST, Role.CALLBACKS):
+    if role in (Role.OPTIMIZER, Role.TAPE, Role.BROADCAST, Role.CALLBACKS, Role.NORMALISE):
         return first
     return NUMBER
 

@@ -1,0 +1,152 @@
+"""Where a trained object is complete, how the script writes it, and whether a call of the runtime has it already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from migrator.facts import vocabulary
+from migrator.facts.holders import Holder
+from migrator.facts.script import Facts
+from migrator.facts.tree import Statement
+from migrator.facts.values import Class, External, Member, Object, Result, is_strategy
+from migrator.facts.vocabulary import Role
+
+# Sequential models are often built up in steps; what is inserted follows the last.
+_BUILDING = frozenset({"add", "build", "pop"})
+
+
+def is_given(facts: Facts, holder: Holder, block: cst.CSTNode, role: Role) -> bool:
+    """Whether the block gives this very object to a call of that role, not another that had the name before."""
+    for part in _given_values(facts, block, role):
+        if facts.source(part) != facts.source(holder.target) and not facts.source(part).startswith(
+            f"{facts.source(holder.target)}."
+        ):
+            continue
+        names = list(facts.tree.names_in(part))
+        if not isinstance(holder.target, cst.Name) or not names:
+            return True
+        reaching = facts.resolver.reaching(names[0])
+        if any(b.target is holder.target or facts.tree.statement_of(b.node) is holder.statement for b in reaching):
+            return True
+    return False
+
+
+def scope_of_owner(facts: Facts, holder: Holder) -> tuple[cst.With, str] | None:
+    """The `with strategy.scope():` under which an object is made that makes the model for itself, and the model's name
+    behind it: what is communicated inside of the scope would be part of the strategy."""
+    function = facts.tree.function_of(holder.target)
+    if not isinstance(holder.target, cst.Attribute) or function is None or function.name.value != "__init__":
+        return None
+    callers = facts.resolver.callers(function)
+    made = facts.tree.parent[callers[0]] if len(callers) == 1 else None
+    if not isinstance(made, cst.Assign) or not isinstance(made.targets[0].target, (cst.Name, cst.Attribute)):
+        return None
+    for owner in facts.tree.ancestors(made):
+        if isinstance(owner, cst.FunctionDef):
+            break
+        if isinstance(owner, cst.With) and any(_is_scope(facts, item.item) for item in owner.items):
+            return owner, f"{facts.source(made.targets[0].target)}.{holder.target.attr.value}"
+    return None
+
+
+def _is_scope(facts: Facts, item: cst.BaseExpression) -> bool:
+    return any(
+        isinstance(value, Result)
+        and isinstance(value.function, Member)
+        and value.function.name == "scope"
+        and is_strategy(value.function.owner)
+        for value in facts.resolver.values(item)
+    )
+
+
+def classes_of(facts: Facts, modules: list[Object]) -> list[Class]:
+    """The classes of the modules, and of those that these make for themselves."""
+    found: dict[Class, None] = {}
+    queue = [cls for module in modules for cls in facts.resolver.lineage(module.of)]
+    while queue:
+        cls = queue.pop(0)
+        if cls not in found:
+            found[cls] = None
+            inner = [v for call in calls_in(facts, cls) for v in facts.resolver.values(call) if isinstance(v, Object)]
+            queue += [c for v in inner if facts.kinds.is_plain_module(v) for c in facts.resolver.lineage(v.of)]
+    return list(found)
+
+
+def calls_in(facts: Facts, cls: Class) -> Iterator[cst.Call]:
+    return (call for call in facts.tree.calls if facts.tree.contains(cls.node, call))
+
+
+def complete(facts: Facts, holder: Holder) -> Statement:
+    """The statement after which the model is complete: the last `model.add(…)` or `model.build(…)` in its block."""
+    statement = holder.statement
+    block = facts.tree.block_of(statement)
+    for call in facts.tree.calls:
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _BUILDING:
+            continue
+        later = facts.tree.lift(call, block) if func.value.deep_equals(holder.target) else None
+        if later is None or facts.tree.function_of(call) is not facts.tree.function_of(holder.target):
+            continue
+        if facts.tree.order[later] > facts.tree.order[statement] and not _is_rebound(facts, holder, later):
+            statement = later
+    return statement
+
+
+def _is_rebound(facts: Facts, holder: Holder, later: Statement) -> bool:
+    """`model = A()` … `model = B()` … `model.add(…)`: the addition belongs to the second."""
+    name, order = holder.target, facts.tree.order
+    if not isinstance(name, cst.Name):
+        return False
+    bindings = facts.tree.scope_of(name).bindings.get(name.value, [])
+    return any(b.target is not name and order[name] < order[b.node] < order[later] for b in bindings)
+
+
+def written(facts: Facts, holder: Holder) -> str:
+    """The name; of a list of pairs `(model, "a text")`, only what is trained in each of them."""
+    name = facts.source(holder.target)
+    pair = facts.tree.parent[facts.tree.parent[holder.value]] if holder.path else None
+    if not isinstance(pair, (cst.Tuple, cst.List)) or all(_has_variables(facts, e.value) for e in pair.elements):
+        return name
+    each = facts.fresh_name("each", holder.target)
+    places = "".join(f"[{index}]" for index in holder.path)
+    is_dictionary = isinstance(facts.tree.parent[facts.tree.parent[pair]], cst.Dict)
+    return f"[{each}{places} for {each} in {name}{'.values()' if is_dictionary else ''}]"
+
+
+def _has_variables(facts: Facts, node: cst.BaseExpression) -> bool:
+    """Whether it can be broadcast: a model, a layer, a variable, an optimizer."""
+    kinds = facts.kinds
+    values = facts.resolver.values(node)
+    return bool(values) and all(kinds.has_weights(v) or kinds.is_variable(v) or kinds.is_optimizer(v) for v in values)
+
+
+def gives(facts: Facts, name: str, block: cst.CSTNode, role: Role, since: Statement | None = None) -> bool:
+    """Whether the block gives that name to a call of that role already, after the given statement."""
+    start = facts.tree.order[since] if since is not None else -1
+    return any(
+        facts.source(part) == name or facts.source(part).startswith(f"{name}.")
+        for part in _given_values(facts, block, role)
+        if facts.tree.order[part] > start
+    )
+
+
+def _given_values(facts: Facts, block: cst.CSTNode, role: Role) -> Iterator[cst.BaseExpression]:
+    """What the calls of that role in the block are given."""
+    for call in facts.tree.calls:
+        if not call.args or facts.tree.lift(call, block) is None:
+            continue
+        values = facts.resolver.values(call.func)
+        if any(isinstance(v, External) and vocabulary.has_role(v.path, role) for v in values):
+            given = call.args[0].value
+            given = _gone_through(given) if isinstance(given, cst.ListComp) else given
+            yield from [e.value for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else [given]
+
+
+def _gone_through(comprehension: cst.ListComp) -> cst.BaseExpression:
+    """The list, or dictionary, of `[pair[0] for pair in pairs]`."""
+    iterated = comprehension.for_in.iter
+    if isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
+        return iterated.func.value
+    return iterated
