@@ -180,6 +180,7 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
     metavar="FILE",
     help="The file that standard input is the content of: for reports, settings and imports.",
 )
+@click.option("--strict", is_flag=True, help="Refuse layers and models of packages that would be taken on trust.")
 @click.option(
     "--exclude",
     multiple=True,
@@ -309,6 +310,7 @@ def main(
     isolated: bool,
     show_settings: bool,
     show_files: bool,
+    strict: bool,
     jobs: int | None,
     time_limit: float,
     output_format: str,
@@ -366,7 +368,7 @@ def main(
     from migrator.printing import Done, Wanted, accept, progress, prune, show, show_names
 
     writes = not (dry_run or check or write_baseline)
-    given = {"writes": writes, "output": output, "jobs": jobs, "time_limit": time_limit}
+    given = {"writes": writes, "output": output, "jobs": jobs, "time_limit": time_limit, "is_strict": strict}
     given["stdin_name"] = stdin_filename or ""
     if show_settings:
         _options(settings, **given)

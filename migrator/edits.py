@@ -85,3 +85,16 @@ class Refusal:
     reason: str
     advice: str
     breaks_training: bool = False
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What is taken on trust: nothing is written for it, and the report tells.
+
+    `is_word`: on the user's own word, given in a comment; else on the convention of a library, which may be wrong.
+    """
+
+    node: cst.CSTNode
+    reason: str
+    advice: str = ""
+    is_word: bool = False

@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import libcst as cst
@@ -17,20 +18,24 @@ from migrator.edits import (
     Edit,
     Guard,
     Refusal,
+    Trust,
 )
 from migrator.facts.modules import Script
 from migrator.facts.script import Facts
 from migrator.found import Found, changes_of, extent, finding_of, moved, site
+from migrator.heeded import Heeded, heed, needless, told
 from migrator.imports import reachable
+from migrator.lines import line_and_column, line_starts
 from migrator.parsing import OLDEST_PYTHON, ScriptSyntaxError, is_python, parse
 from migrator.programs import Program
-from migrator.registry import needed
+from migrator.registry import all_rules, needed
 from migrator.results import Defect, Failure, Finding, Outcome
 from migrator.rule import Rule
 from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
+from migrator.words import UnknownWord, Word, check_rules
 
 # Of more files than these, the folder is named that holds them.
 _LONGEST_COMMAND = 12
@@ -57,10 +62,11 @@ def migrate(data: bytes, rules: Sequence[Rule], target: Target = LOCKSTEP) -> Ou
 
 
 def migrate_program(
-    program: Program, rules: Sequence[Rule], target: Target = LOCKSTEP
+    program: Program, rules: Sequence[Rule], target: Target = LOCKSTEP, *, is_strict: bool = False
 ) -> dict[Path, Outcome | Failure]:
     """Applies the rules to the files of a program, as one; gives what came of each file that is not mere context.
 
+    What a rule would take on trust is refused where `is_strict`.
     A file that cannot be read does not stop the others.
     """
     done: dict[Path, Outcome | Failure] = {p: Outcome(data, data) for p, data in program.files.items()}
@@ -84,8 +90,12 @@ def migrate_program(
         failures = {path: outcome for path, outcome in done.items() if isinstance(outcome, Failure)}
         try:
             with _deep_recursion():
-                done.update(_migrate(list(scripts.values()), sources, failures, program, rules, target))
+                done.update(_migrate(list(scripts.values()), sources, failures, program, rules, target, is_strict))
             break
+        except UnknownWord as error:
+            path = next(p for p, script in scripts.items() if script.module is error.module)
+            done[path] = Failure(str(error), *line_and_column(line_starts(scripts[path].text), error.offset))
+            del scripts[path]
         except UnprintableSource as error:
             path = next(p for p, script in scripts.items() if script.module is error.module)
             done[path] = ScriptSyntaxError("libcst, the parser of this tool, loses text here", *error.place)
@@ -115,11 +125,12 @@ def _migrate(
     program: Program,
     rules: Sequence[Rule],
     target: Target,
+    is_strict: bool,
 ) -> Iterator[tuple[Path, Outcome]]:
     written = {script.path: script for script in scripts}
     to_part: dict[Path, set[int]] = {path: set() for path in written}
     while True:
-        facts, kept, edits = _found(scripts, failures, program, rules, target)
+        facts, heeded, edits = _found(scripts, failures, program, rules, target, is_strict)
         shared = {script: set(_places_to_part(facts, script, edits.get(script.path, ()))) for script in scripts}
         if not any(shared.values()):
             break
@@ -127,27 +138,36 @@ def _migrate(
         for script, offsets in shared.items():
             to_part[script.path] |= offsets
         scripts = [parted(script, to_part[path]) if to_part[path] else script for path, script in written.items()]
-    lacking = _lacking(facts, scripts, kept, program, rules)
+    lacking = _lacking(facts, scripts, heeded.found, program, rules)
     for script in scripts:
         old = written[script.path].text
-        findings = {f: finding_of(facts, f) for f in kept[script.path]}
-        before = tuple(sorted(set(findings.values())))
-        outcome = Outcome(program.files[script.path], program.files[script.path], before, old, old, before)
+        findings: dict[Found | Word, Finding] = {f: finding_of(facts, f) for f in heeded.found[script.path]}
+        sites: dict[Found | Word, tuple[int, int]] = {f: extent(facts, site(f.what)) for f in heeded.found[script.path]}
+        for word in (word for word in heeded.needless if word.module is script.module):
+            findings[word], sites[word] = needless(facts, word), (word.offset, word.offset)
+        before, remarks = told(findings, findings)
+        data = program.files[script.path]
+        outcome = Outcome(data, data, before, old, old, before, remarks=remarks, remarks_after=remarks)
         if script.path in edits:
             spans = facts.spans(script.module)
             text = apply(facts.tree, spans, edits[script.path], script.line_length)
             _check(old, text)
-            data = sources[script.path].encode(text)
-            sites = {f: extent(facts, site(f.what)) for f in findings}
             new = places(facts.tree, spans, edits[script.path], list(sites.values()), script.line_length)
-            after = moved(findings, sites, new, text)
+            after, remarks_after = told(findings, moved(findings, sites, new, text))
             causes: dict[Edit, list[Finding]] = {}
             for one, finding in findings.items():
-                if not isinstance(one.what, Refusal):
-                    causes.setdefault(one.what, []).append(finding)
+                if isinstance(one, Found) and one.edit is not None:
+                    causes.setdefault(one.edit, []).append(finding)
             pieces = changes(facts.tree, spans, edits[script.path], script.line_length)
-            made = changes_of(script, pieces, causes)
-            outcome = Outcome(program.files[script.path], data, before, old, text, after, lacking, made)
+            outcome = replace(
+                outcome,
+                data=sources[script.path].encode(text),
+                text=text,
+                findings_after=after,
+                lacking=lacking,
+                changes=changes_of(script, pieces, causes),
+                remarks_after=remarks_after,
+            )
         yield script.path, outcome
 
 
@@ -159,11 +179,12 @@ def _lacking(
     rules: Sequence[Rule],
 ) -> tuple[tuple[str, str], ...]:
     """Rules that edit the program, with rules that they rely on, which were not asked and would find something."""
-    editing = {f.rule for several in kept.values() for f in several if not isinstance(f.what, Refusal)}
+    editing = {f.rule for several in kept.values() for f in several if f.edit is not None}
     unasked = needed([rule for rule in rules if rule.id in editing], rules)
     if not unasked:
         return ()
-    found = {f.rule for several in _ask_each_part(facts, scripts, program, unasked).values() for f in several}
+    asked = _ask_each_part(facts, scripts, program, unasked)
+    found = {f.rule for several in asked.values() for f in several if not isinstance(f.what, Trust)}
     return tuple(sorted((r.id, name) for r in rules if r.id in editing for name in r.needs if name in found))
 
 
@@ -179,31 +200,46 @@ def _found(
     program: Program,
     rules: Sequence[Rule],
     target: Target,
-) -> tuple[Facts, dict[Path, list[Found]], dict[Path, list[Edit]]]:
+    is_strict: bool,
+) -> tuple[Facts, Heeded, dict[Path, list[Edit]]]:
     """What the rules find in each file, and the edits of those that are to be changed."""
     facts = Facts(scripts, target.package)
+    check_rules(facts.words, all_rules())
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
     found = _spelled(_ask_each_part(facts, scripts, program, rules), spellings)
-    kept = {s.path: found[s.module] for s in scripts}
+    kept = {s.path: _without_trust(found[s.module]) if is_strict else found[s.module] for s in scripts}
     for path, refused in _beside_failed(facts, kept, failures, program):
         kept[path] = [refused]  # what else is found there may come of what could not be seen
     for path, refused in (*_outside(facts, kept, program), *_shadowed(facts, kept, program)):
         kept[path].append(refused)
-    edited = {s.module for s in scripts if any(not isinstance(f.what, Refusal) for f in kept[s.path])}
+    edited = {s.module for s in scripts if any(f.edit is not None for f in kept[s.path])}
     for module, refused in _settings(facts, edited):
         kept[facts.scripts[module].path].append(refused)
+    heeded = heed(facts, kept, all_rules())
+    kept = heeded.found
     for path in _taken_back(kept, program):
         # Half a migration would train another model: what is left undone takes the rest with it.
-        kept[path] = [f for f in kept[path] if isinstance(f.what, Refusal)]
-    edited = {s.module for s in scripts if any(not isinstance(f.what, Refusal) for f in kept[s.path])}
+        kept[path] = [f for f in kept[path] if f.edit is None]
+    edited = {s.module for s in scripts if any(f.edit is not None for f in kept[s.path])}
     edits = {
         facts.scripts[module].path: [
-            *(f.what for f in kept[facts.scripts[module].path] if not isinstance(f.what, Refusal)),
+            *(f.edit for f in kept[facts.scripts[module].path] if f.edit is not None),
             *spellings[module].imports(),
         ]
         for module in target.joining(facts, edited)
     }
-    return facts, kept, edits
+    return facts, heeded, edits
+
+
+def _without_trust(found: Sequence[Found]) -> list[Found]:
+    """The findings with refusals of what would be taken on trust."""
+
+    def strict(one: Found) -> Found:
+        if not isinstance(one.what, Trust):
+            return one
+        return replace(one, what=Refusal(one.what.node, one.what.reason, one.what.advice, breaks_training=True))
+
+    return [strict(one) for one in found]
 
 
 def _beside_failed(
@@ -227,7 +263,7 @@ def _outside(facts: Facts, found: Mapping[Path, list[Found]], program: Program) 
         needed = [
             other
             for other in sorted(reachable([path], program.imported) & program.context & found.keys())
-            if any(not isinstance(f.what, Refusal) or f.what.breaks_training for f in found[other])
+            if any(f.edit is not None or f.breaks_training for f in found[other])
         ]
         imports = [facts.joining.import_of(facts.scripts_at[path].module, facts.scripts_at[p].module) for p in needed]
         node = next((node for node in imports if node is not None), None)
@@ -239,7 +275,7 @@ def _outside(facts: Facts, found: Mapping[Path, list[Found]], program: Program) 
             if len(together) > _LONGEST_COMMAND:
                 together = [Path(os.path.commonpath([p.parent for p in together]))]
             command = " ".join(shlex.quote(_near(p)) for p in together)
-            rule = next(f.rule for f in found[needed[0]] if not isinstance(f.what, Refusal) or f.what.breaks_training)
+            rule = next(f.rule for f in found[needed[0]] if f.edit is not None or f.breaks_training)
             refusal = Refusal(node, reason, f"migrate them together: migrate {command}", breaks_training=True)
             yield path, Found(rule, refusal)
 
@@ -290,7 +326,7 @@ def _ask_each_part(
         for module, more in _ask(Facts([s for s in scripts if s.path in part], facts.package), asked).items():
             found[module] += more
     for module in (facts.scripts_at[path].module for path in native & foreign & facts.scripts_at.keys()):
-        edited = next((f for f in found[module] if not isinstance(f.what, Refusal)), None)
+        edited = next((f for f in found[module] if f.edit is not None), None)
         if edited is not None:
             reason = "scripts that are distributed in another way already use this file, too"
             refusal = Refusal(site(edited.what), reason, "give each its own copy of what is changed here", True)
@@ -329,7 +365,7 @@ def _guarded(facts: Facts, guard: Guard) -> list[cst.CSTNode]:
 
 
 def _holds(facts: Facts, body: cst.CSTNode, found: Found) -> bool:
-    return not isinstance(found.what, Refusal) and facts.tree.contains(body, site(found.what))
+    return found.edit is not None and facts.tree.contains(body, site(found.what))
 
 
 def _spelled(
@@ -337,9 +373,11 @@ def _spelled(
 ) -> dict[cst.Module, list[Found]]:
     """The findings with every edit as the target spells it, which may be a refusal."""
 
-    def spell(module: cst.Module, one: Found) -> Iterator[Edit | Refusal]:
+    def spell(module: cst.Module, one: Found) -> Iterator[Edit | Refusal | Trust]:
         if isinstance(one.what, Refusal):
             yield spellings[module].refused(one.rule, one.what)
+        elif isinstance(one.what, Trust):
+            yield one.what
         else:
             yield from spellings[module].spell(one.what)
 
@@ -351,7 +389,7 @@ def _spelled(
 
 def _taken_back(found: Mapping[Path, list[Found]], program: Program) -> set[Path]:
     """The files of which no edit may stay: those that run together with a refused one."""
-    breaking = {p for p, fs in found.items() if any(isinstance(f.what, Refusal) and f.what.breaks_training for f in fs)}
+    breaking = {p for p, fs in found.items() if any(f.breaks_training for f in fs)}
     if not breaking or len(found) == 1:
         return breaking
     runs = [reachable([path], program.imported) for path in found]

@@ -4,29 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import libcst as cst
 
 from migrator.apply import TextChange
-from migrator.edits import AddArgument, Edit, InsertAfter, InsertBefore, InsertFirst, Refusal, Replace, Wrap
+from migrator.edits import AddArgument, Edit, InsertAfter, InsertBefore, InsertFirst, Refusal, Replace, Trust, Wrap
 from migrator.facts.modules import Script
 from migrator.facts.script import Facts
 from migrator.lines import line_and_column, line_starts
 from migrator.results import Change, Finding
 
+_Key = TypeVar("_Key")
+
 
 @dataclass(frozen=True)
 class Found:
-    """An edit or a refusal, and the rule that it comes of; `summary` says what the rule does."""
+    """An edit, a refusal or what is taken on trust, and its rule; `summary` says what the rule does."""
 
     rule: str
-    what: Edit | Refusal
+    what: Edit | Refusal | Trust
     summary: str = ""
 
+    @property
+    def edit(self) -> Edit | None:
+        return None if isinstance(self.what, (Refusal, Trust)) else self.what
 
-def site(found: Edit | Refusal) -> cst.CSTNode:
+    @property
+    def breaks_training(self) -> bool:
+        return isinstance(self.what, Refusal) and self.what.breaks_training
+
+
+def site(found: Edit | Refusal | Trust) -> cst.CSTNode:
     """The node to which the user's eye is led."""
-    if isinstance(found, (InsertBefore, InsertAfter, Wrap, Replace, Refusal)):
+    if isinstance(found, (InsertBefore, InsertAfter, Wrap, Replace, Refusal, Trust)):
         return found.node
     if isinstance(found, InsertFirst):
         return found.function
@@ -38,8 +49,8 @@ def finding_of(facts: Facts, found: Found) -> Finding:
     node = site(found.what)
     (line, column), (end_line, end_column) = facts.positions(facts.tree.module_of(node), extent(facts, node))
     message, advice, is_refusal = found.summary.rstrip("."), "", False
-    if isinstance(found.what, Refusal):
-        message, advice, is_refusal = found.what.reason, found.what.advice, True
+    if isinstance(found.what, (Refusal, Trust)):
+        message, advice, is_refusal = found.what.reason, found.what.advice, isinstance(found.what, Refusal)
     scope = _scope(facts, node)
     return Finding(line, column, found.rule, message, advice, is_refusal, end_line, end_column, scope)
 
@@ -62,19 +73,20 @@ def _scope(facts: Facts, node: cst.CSTNode) -> str:
 
 
 def moved(
-    findings: Mapping[Found, Finding],
-    sites: Mapping[Found, tuple[int, int]],
+    findings: Mapping[_Key, Finding],
+    sites: Mapping[_Key, tuple[int, int]],
     places: Mapping[tuple[int, int], tuple[int, int]],
     text: str,
-) -> tuple[Finding, ...]:
-    """The findings, in their order, with their lines and columns in the new text."""
+) -> dict[_Key, Finding]:
+    """The findings with their lines and columns in the new text."""
     starts = line_starts(text)
-    now = {finding: finding for finding in findings.values()}
+    found = {}
     for one, finding in findings.items():
         if sites[one] in places:
             (line, column), (end_line, end_column) = (line_and_column(starts, at) for at in places[sites[one]])
-            now[finding] = replace(finding, line=line, column=column, end_line=end_line, end_column=end_column)
-    return tuple(now[finding] for finding in sorted(now))
+            finding = replace(finding, line=line, column=column, end_line=end_line, end_column=end_column)
+        found[one] = finding
+    return found
 
 
 def changes_of(

@@ -190,6 +190,6 @@ def _show_aside(run: Done, wanted: Wanted) -> None:
         for line in text.gone(result):
             click.echo(line, err=True)
         summary, following = text.summary(result, dry=dry), text.following(result, wanted.launch)
-        for line in (*text.listing(result, dry=dry), summary, following):
+        for line in (*text.remarks(result), *text.listing(result, dry=dry), summary, following):
             if line:
                 click.echo(line, err=True)

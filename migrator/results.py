@@ -38,6 +38,15 @@ class Change:
     findings: tuple[Finding, ...] = ()
 
 
+@dataclass(frozen=True)
+class Remarks:
+    """What the user should know beside the findings: what was taken on trust, with the rule that did (none where the
+    user's word on a value was), and which comments of the user's nothing needed."""
+
+    trusted: tuple[Finding, ...] = ()
+    unused: tuple[Finding, ...] = ()
+
+
 class Failure(Exception):
     """Why a file is left alone. Lines and columns count from 1; None where no place is to blame."""
 
@@ -72,6 +81,8 @@ class Outcome:
     findings_after: tuple[Finding, ...] = ()
     lacking: tuple[tuple[str, str], ...] = ()
     changes: tuple[Change, ...] = ()
+    remarks: Remarks = Remarks()
+    remarks_after: Remarks = Remarks()
 
     @property
     def is_changed(self) -> bool:
@@ -120,6 +131,13 @@ class FileResult:
         if not isinstance(self.outcome, Outcome):
             return iter(())
         return zip(self.outcome.findings, self.outcome.findings_after if self.is_in_place else self.outcome.findings)
+
+    @property
+    def remarks(self) -> Remarks:
+        """As the findings."""
+        if not isinstance(self.outcome, Outcome):
+            return Remarks()
+        return self.outcome.remarks_after if self.is_in_place else self.outcome.remarks
 
     @property
     def is_changed(self) -> bool:

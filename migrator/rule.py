@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Callable, Union, overload
 
-from migrator.edits import Edit, Refusal
+from migrator.edits import Edit, Refusal, Trust
 from migrator.facts.script import Facts
 
-Findings = Iterator[Union[Edit, Refusal]]
+Findings = Iterator[Union[Edit, Refusal, Trust]]
 Find = Callable[[Facts], Findings]
 
 
@@ -21,6 +21,7 @@ class Rule:
     What it writes trains the same model only together with what the rules `needs` write, where these find anything.
     An audit reads a port, in whichever library it is written; the other rules make one, and are not asked about a
     script that goes another way to many devices already. A rule that is `opt_in` acts where it is asked for by name.
+    The edits of one that is `optional` may be left out, one by one: the rest trains the same model without them.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Rule:
     is_audit: bool = False
     needs: tuple[str, ...] = ()
     opt_in: bool = False
+    optional: bool = False
 
     @property
     def summary(self) -> str:
@@ -40,24 +42,24 @@ def rule(find: Find) -> Rule: ...
 
 
 @overload
-def rule(*, needs: tuple[str, ...] = ..., opt_in: bool = ...) -> Callable[[Find], Rule]: ...
+def rule(*, needs: tuple[str, ...] = ..., opt_in: bool = ..., optional: bool = ...) -> Callable[[Find], Rule]: ...
 
 
 def rule(
-    find: Find | None = None, *, needs: tuple[str, ...] = (), opt_in: bool = False
+    find: Find | None = None, *, needs: tuple[str, ...] = (), opt_in: bool = False, optional: bool = False
 ) -> Rule | Callable[[Find], Rule]:
     """Declares the decorated function to be the rule of its module; `needs` are the ids of others."""
     if find is None:
-        return lambda find: _declare(find, is_audit=False, needs=needs, opt_in=opt_in)
-    return _declare(find, is_audit=False)
+        return lambda find: _declare(find, Rule("", "", find, needs=needs, opt_in=opt_in, optional=optional))
+    return _declare(find, Rule("", "", find))
 
 
 def audit(find: Find) -> Rule:
     """Declares the decorated function to be the rule of its module, one that reads ports in any library."""
-    return _declare(find, is_audit=True)
+    return _declare(find, Rule("", "", find, is_audit=True))
 
 
-def _declare(find: Find, is_audit: bool, needs: tuple[str, ...] = (), opt_in: bool = False) -> Rule:
+def _declare(find: Find, declared: Rule) -> Rule:
     module = sys.modules[find.__module__]
     name = find.__module__.rpartition(".")[2].replace("_", "-")
-    return Rule(name, (module.__doc__ or "").strip(), find, is_audit, needs, opt_in)
+    return replace(declared, id=name, manual=(module.__doc__ or "").strip())

@@ -47,6 +47,8 @@ class Options:
     line_length: int = LONGEST_LINE
     # What standard input is a file of; empty where nobody says.
     stdin_name: str = ""
+    # Refuse what would be taken on trust.
+    is_strict: bool = False
 
 
 Result = Union[Outcome, Failure]
@@ -310,7 +312,11 @@ def _migrated(options: Options, program: Program) -> dict[Path, Result]:
             program = replace(program, line_length=options.line_length)
             if any(map(is_about_training, program.files.values())):
                 program = shadowed(program, target.package)
-            return dict(migrate_program(program, [all_rules()[name] for name in options.rules], target))
+            return dict(
+                migrate_program(
+                    program, [all_rules()[name] for name in options.rules], target, is_strict=options.is_strict
+                )
+            )
     except TookTooLong:
         limit = f"{options.time_limit:g} seconds of CPU time"
         return _all_failed(program, Failure(f"its analysis took longer than {limit}: allow more with --time-limit"))

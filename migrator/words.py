@@ -7,14 +7,13 @@ a compound statement that is the header.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from migrator.facts.tree import Statement, Tree
-from migrator.results import Failure
-from migrator.spans import Spans, line_and_column, line_starts
+from migrator.spans import Spans
 
 LOSS, ROWS, REPLICATED, IGNORE, FILE_IGNORE = "loss", "rows", "replicated", "ignore", "file-ignore"
 _VALUES = {LOSS: ("mean", "sum", "gather"), ROWS: ("0", "none")}
@@ -28,14 +27,20 @@ _WORD = re.compile(
 _KNOWN = "loss=mean|sum|gather, rows=0|none, replicated, ignore[rule] reason, file-ignore[rule] reason"
 
 
-class UnknownWord(Failure):
-    """A comment to this tool that it does not understand."""
+class UnknownWord(Exception):
+    """A comment to this tool that it does not understand; `offset` is where it stands in the text of the module."""
+
+    def __init__(self, message: str, module: cst.Module, offset: int) -> None:
+        super().__init__(message)
+        self.module = module
+        self.offset = offset
 
 
 @dataclass(frozen=True, eq=False)
 class Word:
     """One comment. `statement` is what it speaks of; None for a whole file, and where no statement follows."""
 
+    module: cst.Module
     kind: str
     value: str = ""
     rules: tuple[str, ...] = ()
@@ -51,7 +56,7 @@ class Word:
         return f"{self.kind}={self.value}" if self.value else self.kind
 
 
-def words_of(tree: Tree, spans: Spans, known_rules: Collection[str]) -> list[Word]:
+def words_of(tree: Tree, spans: Spans) -> list[Word]:
     """The comments of a file that are for this tool. Raises UnknownWord."""
     if _MARK not in spans.text:
         return []
@@ -62,31 +67,35 @@ def words_of(tree: Tree, spans: Spans, known_rules: Collection[str]) -> list[Wor
         if statements.is_text(offset):
             continue
         try:
-            word = _parsed(match.group(1).strip(), known_rules)
+            word = _parsed(match.group(1).strip(), spans.module)
         except ValueError as error:
-            raise UnknownWord(str(error), *line_and_column(line_starts(spans.text), offset)) from None
-        statement = statements.at(offset) if word.kind != FILE_IGNORE else None
-        found.append(Word(word.kind, word.value, word.rules, word.reason, offset, statement))
+            raise UnknownWord(str(error), spans.module, offset) from None
+        found.append(
+            replace(word, offset=offset, statement=statements.at(offset) if word.kind != FILE_IGNORE else None)
+        )
     return found
 
 
-def _parsed(text: str, known_rules: Collection[str]) -> Word:
+def check_rules(words: Collection[Word], known: Collection[str]) -> None:
+    """Raises UnknownWord for a comment that names a rule which is not there."""
+    for word in words:
+        for name in word.rules:
+            if name not in known:
+                message = f"'# migrate: {word.text}': there is no rule '{name}' (--list-rules names them)"
+                raise UnknownWord(message, word.module, word.offset)
+
+
+def _parsed(text: str, module: cst.Module) -> Word:
     """Raises ValueError, with what is wrong."""
     match = _WORD.match(text)
-    if match is None:
-        raise ValueError(f"'# migrate: {text}' is not understood: the words are {_KNOWN}")
-    if match["ignore"]:
+    if match is not None and match["ignore"]:
         rules = tuple(name.strip() for name in match["rules"].split(",") if name.strip())
-        unknown = [name for name in rules if name not in known_rules]
-        if unknown or not rules:
-            what = f"there is no rule '{unknown[0]}'" if unknown else "no rule is named"
-            raise ValueError(f"'# migrate: {text}': {what} (--list-rules names them)")
-        return Word(match["ignore"], rules=rules, reason=match["reason"].strip())
-    name, value = match["name"], match["value"] or ""
-    if name == REPLICATED and not value:
-        return Word(name)
-    if name in _VALUES and value in _VALUES[name]:
-        return Word(name, value)
+        if rules:
+            return Word(module, match["ignore"], rules=rules, reason=match["reason"].strip())
+    elif match is not None:
+        name, value = match["name"], match["value"] or ""
+        if (name == REPLICATED and not value) or value in _VALUES.get(name, ()):
+            return Word(module, name, value)
     raise ValueError(f"'# migrate: {text}' is not understood: the words are {_KNOWN}")
 
 
@@ -119,22 +128,22 @@ class _Statements:
         if around:
             return max(around, key=lambda place: place[0])[1]
         following = min((p for p in self._places if p[0] > offset), key=lambda p: p[0], default=None)
-        if following is None or any(_is_code(line) for line in _lines(spans.text[offset : following[0]])):
+        if following is None or any(_is_code(line.strip()) for line in spans.text[offset : following[0]].splitlines()):
             return None
         return following[2]
 
 
 def _header(spans: Spans, statement: cst.CSTNode) -> tuple[int, int]:
+    """Where a statement begins and ends, of a compound one its header."""
     start, end = spans.span(statement)
     body = getattr(statement, "body", None)
     if isinstance(body, cst.IndentedBlock):
-        # The block's own span begins behind the line end of the header.
-        end = start + len(spans.text[start : spans.span(body)[0]].rstrip())
+        # Comments may stand between the header and the first statement of the block.
+        lines = spans.text[start : spans.span(body.body[0] if body.body else body)[0]].splitlines(keepends=True)
+        while len(lines) > 1 and not _is_code(lines[-1].strip()):
+            lines.pop()
+        end = start + len("".join(lines).rstrip())
     return start, end
-
-
-def _lines(text: str) -> Iterator[str]:
-    return (line.strip() for line in text.splitlines())
 
 
 def _is_code(line: str) -> bool:

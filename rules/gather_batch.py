@@ -12,6 +12,9 @@ before:
 after:
     loss = contrastive_loss(lockstep.all_gather(model(images)), lockstep.all_gather(labels))
 
+Layers and models of other packages, and models that are loaded, are taken to work on each sample by itself, as those
+of Keras do: the report names each as taken on trust, `--strict` refuses it, and a comment gives the author's word.
+
 Leaves alone: what works on each sample by itself, and means and sums over the batch.
 Refuses: what also runs where a file is written, which the chief does alone. Where nothing can be written around what
 is needed whole, the rule that owns the site refuses it: all-reduce-gradients or wrap-optimizer.
@@ -21,7 +24,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.edits import Refusal, Wrap
+from migrator.edits import Refusal, Trust, Wrap
 from migrator.facts.script import Facts
 from migrator.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
@@ -29,6 +32,13 @@ from migrator.rule import Findings, rule
 
 @rule
 def gather_batch(facts: Facts) -> Findings:
+    for node, what in facts.losses.trusted.items():
+        name = what or f"`{facts.source(node.func if isinstance(node, cst.Call) else node)}`"
+        yield Trust(
+            node,
+            f"what {name} does with a batch is not seen; layers of Keras work on each sample by itself",
+            "say that it does (`# migrate: rows=0`), or write it in this file",
+        )
     for call in facts.losses.whole_compiles:
         yield from _whole_batch(facts, cst.ensure_type(call, cst.Call))
     done: set[cst.CSTNode] = set()

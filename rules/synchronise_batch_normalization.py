@@ -38,7 +38,7 @@ _LOCAL_STATISTICS = ("renorm", "virtual_batch_size")
 _OWN_LIBRARIES = ("tensorflow.", "keras.", "numpy.", "builtins.")
 
 
-@rule(needs=("broadcast-weights",), opt_in=True)
+@rule(needs=("broadcast-weights",), opt_in=True, optional=True)
 def synchronise_batch_normalization(facts: Facts) -> Findings:
     holders = facts.trained.holders() if facts.trains else []
     if not holders or not (_mentions_it(facts) or any(_may_hold_it(facts, node) for node in _models(facts, holders))):

@@ -45,7 +45,7 @@ _TELLING = ("builtins.print", "tensorflow.print", "logging.", "absl.logging.", "
 _ADVICE = "write the file under `if lockstep.is_chief():` by hand"
 
 
-@rule
+@rule(optional=True)
 def write_once(facts: Facts) -> Findings:
     if not facts.trains:
         return

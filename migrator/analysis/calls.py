@@ -109,7 +109,11 @@ class Calls:
             if owner is not None:
                 return v.of(Super(owner, receiver))
         function = self.run.expressions.eval(node.func, frame)
-        return self.call(function, self.arguments(node, frame), node, frame)
+        args = self.arguments(node, frame)
+        if self.run.said.get(node) == "gather":
+            self.run.need_word(node, [value for _, value in args.all()])
+            args = self.run.placing.gathered(args, node)
+        return self.call(function, args, node, frame)
 
     def arguments(self, node: cst.Call, frame: Frame) -> Arguments:
         found = Arguments()

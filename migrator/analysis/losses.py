@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -40,7 +40,7 @@ NOT_RUN = Verdict(NONE, why="nothing in the program is seen to run this")
 
 
 class Losses:
-    """`readers`, `rows`, `sizes`: see Run. `entries`: functions that are of interest even if nobody calls them."""
+    """`readers`, `rows`, `sizes`, `said`: see Run. `entries`: functions of interest even if nobody calls them."""
 
     def __init__(
         self,
@@ -50,13 +50,14 @@ class Losses:
         rows: Collection[cst.CSTNode],
         sizes: Collection[cst.CSTNode],
         entries: Iterable[cst.FunctionDef],
+        said: Mapping[cst.CSTNode, str] | None = None,
     ) -> None:
         self.tree = tree
         self._entries = list(dict.fromkeys(entries))
         self._plan = Plan()
         self.too_much = False
         for _ in range(_MOST_ROUNDS):
-            self._run = Run(tree, scripts, readers=readers, rows=rows, sizes=sizes, plan=self._plan)
+            self._run = Run(tree, scripts, readers=readers, rows=rows, sizes=sizes, plan=self._plan, said=said)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
             try:
@@ -125,6 +126,17 @@ class Losses:
     def standalone_models(self) -> set[cst.CSTNode]:
         """The calls that make models which run on data, start at random and are no part of another one."""
         return standalone(self._run) if not self.too_much else set()
+
+    @property
+    def trusted(self) -> dict[cst.CSTNode, str]:
+        """Where layers and models are made, or called, that are taken to work on each sample by itself, as Keras's do;
+        with their dotted names, where these are seen."""
+        return {} if self.too_much else self._run.trusted
+
+    @property
+    def needed_words(self) -> set[cst.CSTNode]:
+        """The expressions of which the user's word says what would not be known, or known otherwise, without it."""
+        return set() if self.too_much else self._run.needed_words
 
     # -- verdicts ------------------------------------------------------------------------------------------------
 

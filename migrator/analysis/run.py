@@ -22,7 +22,7 @@ from migrator.analysis.imports import Imports
 from migrator.analysis.libraries import Libraries
 from migrator.analysis.objects import Objects
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Placement, Sharded
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded
 from migrator.analysis.placing import Placing
 from migrator.analysis.statements import Statements
 from migrator.analysis.values import (
@@ -62,7 +62,7 @@ class Plan:
 
 class Run:
     """`readers`: loops and calls whose data each worker has its part of; `rows`: expressions that are such parts;
-    `sizes`: numbers that become those of a worker's rows."""
+    `sizes`: numbers that become those of a worker's rows; `said`: what the user says of expressions, see Stated."""
 
     def __init__(
         self,
@@ -73,12 +73,14 @@ class Run:
         rows: Collection[cst.CSTNode] = (),
         sizes: Collection[cst.CSTNode] = (),
         plan: Plan | None = None,
+        said: Mapping[cst.CSTNode, str] | None = None,
     ) -> None:
         self.tree = tree
         self.readers = readers
         self.rows = rows
         self.sizes = sizes
         self.plan = plan or Plan()
+        self.said = said or {}
         self.heap = Heap()
         self.imports = Imports(tree, Modules(scripts), self)
         self.statements = Statements(self)
@@ -96,6 +98,8 @@ class Run:
     def _forget(self) -> None:
         """Begins with no records."""
         self.calls.forget()
+        self.needed_words: set[cst.CSTNode] = set()
+        self.trusted: dict[cst.CSTNode, str] = {}
         self.seen: dict[cst.CSTNode, Value] = {}
         self.placements: dict[cst.CSTNode, set[tuple[Placement, bool]]] = defaultdict(set)
         self.decisions: dict[cst.CSTNode, Value] = {}
@@ -220,7 +224,9 @@ class Run:
         self.fits[node].append((model, predicted, loss))
 
     def cut(self, node: cst.CSTNode, value: Value) -> Value:
-        """The value, or a worker's part of it where the text is going to take that."""
+        """The value, or a worker's part of it where the text is going to take that; what the user says that it is."""
+        if node in self.said:
+            value = self._as_said(node, value)
         if node in self.sizes:
             return Value(Data(ROWS, rank=0))
         if node in self.plan.expressions:
@@ -230,6 +236,30 @@ class Run:
         if any(isinstance(o, Container) for o in value):
             value = v.join(Value(value.data), v.NUMBER)
         return self.share(value)
+
+    def _as_said(self, node: cst.CSTNode, value: Value) -> Value:
+        said = self.said[node]
+        placement: Placement | None = {"mean": Partial("mean"), "sum": Partial("sum")}.get(said)
+        if said in ("rows", "replicated"):
+            placement = Sharded(0) if said == "rows" else REPLICATED
+        if placement is None:
+            return value  # what is to be gathered is seen where the function is called
+
+        def stated(data: Data) -> Data:
+            is_put_together = any(repair.form != "done" for repair in data.needs)
+            is_whole = data.is_replicated and not is_put_together and (data.whole or said != "mean")
+            if is_whole or data.constant is not NOT_CONSTANT or (data.placement == placement and not data.needs):
+                return data
+            self.needed_words.add(node)
+            return replace(data, placement=placement, constant=NOT_CONSTANT, whole=False, needs=frozenset())
+
+        return v.mapped(value, stated)
+
+    def need_word(self, node: cst.CSTNode, values: Iterable[Value]) -> None:
+        """Notes that the user's word on this matters, if any of these is a worker's own, or was put together for it."""
+        leaves = (data for value in values for data in self.objects.leaves(value))
+        if any(not data.is_replicated or data.needs for data in leaves):
+            self.needed_words.add(node)
 
     def share(self, value: Value) -> Value:
         """A worker's part of a batch that all have as a whole."""
@@ -396,7 +426,14 @@ class Run:
         return self.placing.opaque(parts, why)
 
     def unknown_call(self, function: Value, args: Arguments, node: cst.CSTNode) -> Value:
+        """What nobody knows, called: of Keras tensors, a layer of another package."""
+        if self.is_symbolic(args):
+            return self.libraries.keras.trusted(node, "", args)
         return self.placing.unknown(args, node)
+
+    def is_symbolic(self, args: Arguments) -> bool:
+        """Whether Keras's tensors are among the arguments, which stand for those of a model."""
+        return any(d.symbolic for _, value in args.all() for d in self.objects.leaves(value))
 
     def attribute(self, owner: Value, name: str, node: cst.CSTNode) -> Value:
         return self.objects.attribute(owner, name, node)

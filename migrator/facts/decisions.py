@@ -63,8 +63,16 @@ class LocalNumber:
 
 class Decisions:
     def __init__(
-        self, tree: Tree, resolver: Resolver, training: Training, sharding: Sharding, files: Files, losses: Losses
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        files: Files,
+        losses: Losses,
+        agreed: Iterable[cst.BaseExpression] = (),
     ) -> None:
+        """`agreed`: what is the same on all workers, by the user's word."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
@@ -74,6 +82,7 @@ class Decisions:
         self.locality = Locality(tree, resolver, training, sharding, self.consequences)
         self.metrics = Metrics(tree, resolver, training, sharding, files, self.locality)
         self.means = Means(tree, resolver, self.locality, losses)
+        self.agreed_by_word = self._settled_by_word(agreed)
 
     @cached_property
     def local_numbers(self) -> list[LocalNumber]:
@@ -93,6 +102,13 @@ class Decisions:
         for result in self._results:
             found.setdefault(result.call, LocalNumber(result.call, metric=result))
         return sorted(found.values(), key=lambda number: self.tree.order[number.expression])
+
+    def _settled_by_word(self, agreed: Iterable[cst.BaseExpression]) -> set[cst.BaseExpression]:
+        """Takes these for the same on all workers; gives those of which it would not be known otherwise."""
+        apart = {node for node in agreed if self.locality.of(node)}
+        for node in apart:
+            self.locality.settle(node)
+        return apart
 
     @cached_property
     def _results(self) -> list[MetricResult]:

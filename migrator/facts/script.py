@@ -37,6 +37,7 @@ from migrator.facts.scale import Scale
 from migrator.facts.sharding import Sharding
 from migrator.facts.shares import Shares
 from migrator.facts.shuffles import Shuffles
+from migrator.facts.stated import Stated
 from migrator.facts.step_counts import StepCounts
 from migrator.facts.trained import Trained
 from migrator.facts.training import Training
@@ -46,6 +47,7 @@ from migrator.facts.unsupported import Unsupported
 from migrator.facts.worker_paths import WorkerPaths
 from migrator.lines import line_and_column, line_starts
 from migrator.spans import Spans
+from migrator.words import Word, words_of
 
 
 class Facts:
@@ -100,13 +102,24 @@ class Facts:
         return self.trained.made_by(self.losses.standalone_models)
 
     @cached_property
+    def words(self) -> list[Word]:
+        """What the user says in comments. Raises UnknownWord."""
+        return [word for module in self.scripts for word in words_of(self.tree, self.spans(module))]
+
+    @cached_property
+    def stated(self) -> Stated:
+        return Stated(self.tree, self.words, self.training.flow.is_tape_call)
+
+    @cached_property
     def losses(self) -> Losses:
         calls = [*(c for c in self.tree.calls if self.training.flow.is_tape_call(c)), *self.training.sites]
         around = [f for f in map(self.tree.function_of, calls) if f is not None]
         made = self.sharding.made
         rows = {*self.sharding.cut_rows, *(m.node for m in made if isinstance(m, Made))}
         sizes = {m.node for m in made if isinstance(m, Size)}
-        return Losses(self.tree, tuple(self.scripts.values()), self.sharding.cut_readers, rows, sizes, around)
+        return Losses(
+            self.tree, tuple(self.scripts.values()), self.sharding.cut_readers, rows, sizes, around, self.stated.values
+        )
 
     @cached_property
     def repairs(self) -> list[Repair]:
@@ -132,7 +145,9 @@ class Facts:
 
     @cached_property
     def decisions(self) -> Decisions:
-        return Decisions(self.tree, self.resolver, self.training, self.sharding, self.files, self.losses)
+        return Decisions(
+            self.tree, self.resolver, self.training, self.sharding, self.files, self.losses, self.stated.agreed
+        )
 
     @cached_property
     def broadcasts(self) -> Broadcasts:

@@ -13,7 +13,7 @@ from migrator.report import View
 from migrator.report.sites import Piece, Place, Site, failures, pieces, relative, sites
 from migrator.report.text import counts
 from migrator.report.tool import version
-from migrator.results import Defect, Failure, FileResult, Outcome, RunResult
+from migrator.results import Defect, Failure, FileResult, Finding, Outcome, RunResult
 
 FORMAT_VERSION = 1
 
@@ -24,6 +24,8 @@ def json(result: RunResult, view: View) -> Iterator[str]:
         "tool": {"name": "migrate", "version": version()},
         "files": [_file(file) for file in result.files],
         "findings": [_finding(site) for site in sites(result)],
+        "trusted": [_remark(file, remark) for file in result.files for remark in file.remarks.trusted],
+        "unused": [_remark(file, remark) for file in result.files for remark in file.remarks.unused],
         "errors": [_error(file, failure) for file, failure in failures(result)],
         "exit_code": view.exit_code,
     }
@@ -31,9 +33,13 @@ def json(result: RunResult, view: View) -> Iterator[str]:
 
 
 def json_lines(result: RunResult, view: View) -> Iterator[str]:
-    """Findings and errors, each with a key `type`."""
+    """Findings, remarks and errors, each with a key `type`."""
     for site in sites(result):
         yield encoder.dumps({"type": "finding", **_finding(site)})
+    for file in result.files:
+        for kind, remarks in (("trusted", file.remarks.trusted), ("unused", file.remarks.unused)):
+            for remark in remarks:
+                yield encoder.dumps({"type": kind, **_remark(file, remark)})
     for file, failure in failures(result):
         yield encoder.dumps({"type": "error", **_error(file, failure)})
 
@@ -80,6 +86,16 @@ def _finding(site: Site) -> dict[str, Any]:
         "accepted": site.is_accepted,
         "fingerprint": site.fingerprint,
         "edit": [_piece(piece) for piece in site.pieces],
+    }
+
+
+def _remark(file: FileResult, remark: Finding) -> dict[str, Any]:
+    return {
+        "rule": remark.rule or None,
+        "path": relative(file.name),
+        "range": _range((remark.line, remark.column), (remark.end_line, remark.end_column)),
+        "message": remark.message,
+        "advice": remark.advice,
     }
 
 

@@ -34,10 +34,24 @@ def findings(file: FileResult, *, with_edits: bool) -> Iterator[str]:
 
 
 def _line(path: str, finding: Finding) -> str:
-    where = click.style(f"{path}:{finding.line}:{finding.column}:", bold=True)
+    where = _place(path, finding)
     rule = click.style(finding.rule, fg="yellow" if finding.is_refusal else "cyan")
     verb = "refused: " if finding.is_refusal else ""
     return f"{where} {rule}: {verb}{finding.message}"
+
+
+def _place(path: str, finding: Finding) -> str:
+    return click.style(f"{path}:{finding.line}:{finding.column}:", bold=True)
+
+
+def remarks(result: RunResult) -> Iterator[str]:
+    """What was taken on trust, and which comments of the user's nothing needed."""
+    for file in result.files:
+        for finding in file.remarks.trusted:
+            rule = f" {click.style(finding.rule, fg='cyan')}:" if finding.rule else ""
+            yield f"{_place(file.name, finding)}{rule} on trust: {finding.message}"
+        for finding in file.remarks.unused:
+            yield f"{_place(file.name, finding)} {click.style('unused:', fg='yellow')} {finding.message}"
 
 
 def errors(result: RunResult) -> Iterator[str]:

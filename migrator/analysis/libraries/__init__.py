@@ -29,6 +29,9 @@ _FUNCTIONS = {
 }
 
 
+_WITH_TABLES = ("tensorflow.", "keras.", "numpy.", "builtins.", "operator.")
+
+
 class Libraries:
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -55,6 +58,8 @@ class Libraries:
         return self._unknown(path, args, node)
 
     def _unknown(self, path: str, args: Arguments, node: cst.CSTNode) -> Value:
+        if not path.startswith(_WITH_TABLES) and self.run.is_symbolic(args):
+            return self.keras.trusted(node, path, args)
         result = self.run.placing.unknown(args, node)
         data = result.data
         if data is not None and data.is_replicated and not data.needs:

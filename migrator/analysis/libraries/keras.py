@@ -57,6 +57,8 @@ _SEVERAL = ("return_state", "return_attention_scores")
 _SCALING = frozenset({"get_scaled_loss", "scale_loss", "get_unscaled_gradients"})
 _MERGING = ("Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multiply", "Subtract")
 _WRAPPERS = frozenset({"Bidirectional", "TimeDistributed", "RNN", "Wrapper"})
+_COPIES = ("keras.models.clone_model", "keras.models.clone_and_build_model")
+_OWN_MODEL = re.compile(r"^keras\.applications\.|^keras\.(?:models\.)?(?:Sequential|Model|Functional)$")
 _BASES = ("keras.", "tensorflow.Module", "tensorflow.keras")
 _SHORT = {
     "mse": "mean_squared_error", "mae": "mean_absolute_error", "mape": "mean_absolute_percentage_error",
@@ -159,7 +161,10 @@ class Keras:
             outputs = self.run.heap.load(atom, "outputs")
             if outputs is not NOTHING:
                 return self._functional(outputs, args)
-            return self._sample_by_sample(args)
+            original = self._arguments(atom).get("model", 0) if path in _COPIES else None
+            if original is not None and original.objects:
+                return self.run.calls.call(original, args, node, frame)
+            return self._sample_by_sample(args) if _OWN_MODEL.match(path) else self.trusted(atom.site.node, path, args)
         if path == "keras.layers.Lambda":
             function = self._arguments(atom).get("function", 0)
             if function is None:
@@ -169,7 +174,7 @@ class Keras:
         if path.rpartition(".")[2] in _WRAPPERS:
             return self._wrapped(atom, args, node, frame)
         if path == "tensorflow_hub.KerasLayer" or path.startswith("tensorflow_addons.layers."):
-            return self._sample_by_sample(args)
+            return self.trusted(atom.site.node, path, args)
         if _LOSS.match(path):
             return self._loss_object(atom, args, node)
         if _METRIC.match(path):
@@ -177,7 +182,7 @@ class Keras:
             return self._metric_result(atom)
         row = ops.lookup(path)
         if row is None and _LAYER.match(path):
-            return self._sample_by_sample(args)
+            return self.trusted(atom.site.node, path, args)
         made = self._arguments(atom)
         self._note_activity_penalty(made.keywords.get("activity_regularizer"))
         made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
@@ -236,6 +241,16 @@ class Keras:
             lost = next((d for d in v.contents(result) if isinstance(d.placement, Unknown) or d.needs), None)
             if lost is not None:
                 return Value(Data(Unknown("the layer inside works on the batch as a whole"), needs=lost.needs))
+        return self._sample_by_sample(args)
+
+    def trusted(self, node: cst.CSTNode, what: str, args: Arguments) -> Value:
+        """What a layer or model gives of which nothing is known but that it is one, made at that node."""
+        if any(not d.is_replicated for _, x in args.all() for d in self.run.objects.leaves(x)):
+            said = [n for n in (node, *self.run.tree.ancestors(node)) if self.run.said.get(n) == "rows"]
+            if said:
+                self.run.needed_words.add(said[0])
+            else:
+                self.run.trusted.setdefault(node, what)
         return self._sample_by_sample(args)
 
     def _sample_by_sample(self, args: Arguments) -> Value:
@@ -312,6 +327,8 @@ class Keras:
     def _through(self, layer: Value, value: Value, node: cst.CSTNode, frame: Frame) -> Value:
         if any(isinstance(a, Made) and a.path in (*_SYMBOLIC, "keras.layers.InputLayer") for a in layer):
             return value
+        if layer.data is not None and not layer.data.symbolic:
+            return self.trusted(node, "a layer of this model", Arguments([value]))
         if layer.data is not None:  # `keras.Input(…)`
             rank = layer.data.rank
             return value if rank is None else v.mapped(value, lambda d: replace(d, rank=d.rank or rank))
@@ -442,11 +459,15 @@ class Keras:
                 self.run.note_hidden(self.run.method(function, "call") or NOTHING)
         result = self._with_block("Keras applies it", lambda: self.of_compiled(loss, args, node, frame))
         given = frozenset(r for x in args.positional for d in self.run.objects.leaves(x) for r in d.needs)
+        keys = [k for k in self.run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "compiled by"]
+        compiles = {self._compiles[k[1]] for k in keys}
         for data in self.run.objects.leaves(result):
             is_mean = data.is_replicated or data.placement == Partial("mean")
             if not is_mean or data.needs - given:
-                keys = [k for k in self.run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "compiled by"]
-                self.run.wanting.update(self._compiles[k[1]] for k in keys)
+                if compiles and all(self.run.said.get(n) == "mean" for n in compiles):
+                    self.run.needed_words |= compiles
+                    return Value(Data(Partial("mean"), needs=given))
+                self.run.wanting |= compiles
         return result
 
     def _any_part(self, value: Value) -> Value:
@@ -548,6 +569,10 @@ class Keras:
 
     def _compile(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         loss = args.get("loss", 1) or NONE
+        said = self.run.said.get(node)
+        if said in ("gather", "sum"):  # Keras averages what a loss gives for the samples: a sum is given all of them
+            self.run.needed_words.add(node)
+            self.run.plan.losses.add(node)
         if node in self.run.plan.losses:
             made = Made(runtime.WHOLE_BATCH, Site(node, ()))
             self.run.heap.store(made, "loss", loss)

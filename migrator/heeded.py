@@ -1,0 +1,108 @@
+"""What the user's comments make of the findings: what is ignored or taken on trust, and which comments are needless."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import libcst as cst
+
+from migrator.edits import Refusal, Trust
+from migrator.facts.script import Facts
+from migrator.found import Found, site
+from migrator.results import Finding, Remarks
+from migrator.rule import Rule
+from migrator.words import FILE_IGNORE, IGNORE, Word
+
+_HELPS_NOT = "to ignore it does not help: the rest would train another model"
+
+
+@dataclass
+class Heeded:
+    """`found`: the findings, with what is taken on the user's word; `needless`: the comments that change nothing."""
+
+    found: dict[Path, list[Found]]
+    needless: list[Word] = field(default_factory=list)
+
+
+def heed(facts: Facts, found: Mapping[Path, Sequence[Found]], rules: Mapping[str, Rule]) -> Heeded:
+    """Leaves out what the user ignores, where the rest trains the same model without it; else it is a refusal.
+
+    Where nothing else is written for the whole program, everything may be ignored: the program stays as it is.
+    """
+    if not facts.words:
+        return Heeded({path: list(several) for path, several in found.items()})
+    ignored = {f: word for fs in found.values() for f in fs for word in [_ignoring(facts, f)] if word is not None}
+    is_edited = any(f.edit is not None and f not in ignored for fs in found.values() for f in fs)
+    heeded: dict[Path, list[Found]] = {}
+    for path, several in found.items():
+        heeded[path] = []
+        for one in several:
+            word = ignored.get(one)
+            if word is not None:
+                is_needed = one.breaks_training if one.edit is None else not rules[one.rule].optional
+                trusted = Found(one.rule, _trust(site(one.what), word, _told(one)))
+                one = _refused(one) if is_edited and is_needed else trusted
+            heeded[path].append(one)
+    used = {*ignored.values(), *_needed(facts)}
+    for word in _needed(facts):
+        if word.statement is not None:
+            heeded[facts.scripts[word.module].path].append(Found("", _trust(word.statement, word)))
+    return Heeded(heeded, [word for word in facts.words if word not in used])
+
+
+def _ignoring(facts: Facts, found: Found) -> Word | None:
+    """The comment that has the finding ignored."""
+    node = site(found.what)
+    if isinstance(found.what, Trust) or isinstance(node, cst.Module):
+        return None
+    statement, module = facts.tree.statement_of(node), facts.tree.module_of(node)
+    for word in facts.words:
+        is_meant = word.statement is statement if word.kind == IGNORE else word.module is module
+        if found.rule in word.rules and word.kind in (IGNORE, FILE_IGNORE) and is_meant:
+            return word
+    return None
+
+
+def _told(found: Found) -> str:
+    return found.what.reason if isinstance(found.what, (Refusal, Trust)) else found.summary.rstrip(".")
+
+
+def _refused(found: Found) -> Found:
+    if isinstance(found.what, Refusal):
+        return replace(found, what=replace(found.what, advice=f"{found.what.advice}; {_HELPS_NOT}"))
+    told = _told(found)
+    reason = f"what this rule writes here is ignored, and needed: {told[:1].lower()}{told[1:]}"
+    return replace(found, what=Refusal(site(found.what), reason, f"take the comment away; {_HELPS_NOT}", True))
+
+
+def _trust(node: cst.CSTNode, word: Word, what: str = "") -> Trust:
+    said = f"{word.text} {word.reason}".strip()
+    return Trust(node, f"{said} ({what[:1].lower()}{what[1:]})" if what else said, is_word=True)
+
+
+def _needed(facts: Facts) -> list[Word]:
+    """The comments on values and conditions that say what would not be known without them."""
+    nodes = facts.losses.needed_words | facts.decisions.agreed_by_word
+    return list(dict.fromkeys(word for node, word in facts.stated.words.items() if node in nodes))
+
+
+def needless(facts: Facts, word: Word) -> Finding:
+    """What the user reads of a comment that changes nothing."""
+    ((line, column),) = facts.positions(word.module, [word.offset])
+    return Finding(line, column, "", f"nothing here needs `# migrate: {word.text}`", end_line=line, end_column=column)
+
+
+def told(
+    before: Mapping[Found | Word, Finding], now: Mapping[Found | Word, Finding]
+) -> tuple[tuple[Finding, ...], Remarks]:
+    """The findings, as they are now, in the order of their places before; and what is to be remarked beside them."""
+    findings: dict[Finding, Finding] = {}
+    trusted: dict[Finding, Finding] = {}
+    unused: dict[Finding, Finding] = {}
+    for one, finding in before.items():
+        is_trust = isinstance(one, Found) and isinstance(one.what, Trust)
+        (unused if isinstance(one, Word) else trusted if is_trust else findings)[finding] = now[one]
+    in_order = [tuple(kind[finding] for finding in sorted(kind)) for kind in (findings, trusted, unused)]
+    return in_order[0], Remarks(*in_order[1:])

@@ -1,0 +1,374 @@
+"""What the user says in comments: heeded where it is sound, told in the report, never silently without effect."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import ERROR, NOTHING_LEFT, SOMETHING_LEFT, migrate
+from fixture_cases import run
+
+from migrator.results import Outcome
+
+LOOP = """import tensorflow as tf
+import helpers
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.1)
+data = tf.data.Dataset.from_tensor_slices((tf.ones([64, 8]), tf.ones([64, 1]))).batch(32)
+for x, y in data:
+    with tf.GradientTape() as tape:
+        loss = helpers.loss(y, model(x))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+model.save("model.keras")
+"""
+FIT = """import tensorflow as tf
+import helpers
+
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile("sgd", loss=helpers.loss)
+model.fit(tf.ones([64, 8]), tf.ones([64, 1]), batch_size=32)
+"""
+LOSS = "loss = helpers.loss(y, model(x))"
+GRADIENTS = "gradients = tape.gradient(loss, model.trainable_variables)"
+MEAN = "loss = tf.reduce_mean((y - model(x)) ** 2)"
+STOP = "if helpers.is_good(loss):"
+SAVE = 'model.save("model.keras")'
+STOPPING = LOOP.replace(LOSS, MEAN).replace(SAVE, f"    {STOP}\n        break\n{SAVE}")
+
+
+def said(line: str, word: str, script: str = LOOP) -> Outcome:
+    """The script with a comment behind one of its lines, migrated."""
+    assert line in script
+    return run(script.replace(line, f"{line}  # migrate: {word}"))
+
+
+def trusted(outcome: Outcome) -> list[str]:
+    return [f.message for f in outcome.remarks.trusted]
+
+
+def unused(outcome: Outcome) -> list[str]:
+    return [f.message for f in outcome.remarks.unused]
+
+
+def refused_by(outcome: Outcome) -> list[str]:
+    return [f.rule for f in outcome.refusals]
+
+
+def test_without_a_word_what_nobody_knows_is_gathered() -> None:
+    outcome = run(LOOP)
+    assert "helpers.loss(lockstep.all_gather(y), lockstep.all_gather(model(x)))" in outcome.text
+    assert outcome.remarks.trusted == ()
+
+
+@pytest.mark.parametrize("line", [LOSS, GRADIENTS])
+@pytest.mark.parametrize(("word", "reduction"), [("loss=mean", ""), ("loss=sum", ', reduction="sum"')])
+def test_a_loss_is_what_the_user_says(line: str, word: str, reduction: str) -> None:
+    outcome = said(line, word, LOOP)
+    assert "all_gather" not in outcome.text
+    assert f"lockstep.all_reduce(gradients{reduction})" in outcome.text
+    assert trusted(outcome) == [word]
+    assert unused(outcome) == []
+
+
+def test_a_function_is_given_the_whole_batch_where_the_user_says_so() -> None:
+    own = "def loss_of(y, p):\n    return tf.reduce_mean((y - p) ** 2)\n\n\nmodel ="
+    script = LOOP.replace("model =", own, 1).replace("helpers.loss", "loss_of")
+    assert "all_gather" not in run(script).text
+    outcome = said("loss = loss_of(y, model(x))", "loss=gather", script)
+    assert "loss_of(lockstep.all_gather(y)," in outcome.text
+    assert trusted(outcome) == ["loss=gather"]
+
+
+@pytest.mark.parametrize(
+    ("word", "wanted"),
+    [("loss=mean", "loss=helpers.loss)"), ("loss=gather", "loss=lockstep.whole_batch(helpers.loss))")],
+)
+def test_the_loss_of_compile_is_what_the_user_says(word: str, wanted: str) -> None:
+    outcome = said('model.compile("sgd", loss=helpers.loss)', word, FIT)
+    assert wanted in outcome.text
+    assert trusted(outcome) == [word]
+
+
+def test_a_value_has_its_rows_where_the_user_says() -> None:
+    script = LOOP.replace(LOSS, "rows = helpers.of_each(y, model(x))\n        loss = tf.reduce_mean(rows)")
+    assert "all_gather" in run(script).text
+    outcome = said("rows = helpers.of_each(y, model(x))", "rows=0", script)
+    assert "all_gather" not in outcome.text
+    assert trusted(outcome) == ["rows=0"]
+
+
+@pytest.mark.parametrize("word", ["rows=none", "replicated"])
+def test_a_value_is_the_same_on_all_workers_where_the_user_says_so(word: str) -> None:
+    script = LOOP.replace(
+        LOSS, "scale = helpers.scale_of(x)\n        loss = tf.reduce_mean((y - model(x)) ** 2) * scale"
+    )
+    assert "all_gather" in run(script).text
+    outcome = said("scale = helpers.scale_of(x)", word, script)
+    assert "all_gather" not in outcome.text
+    assert trusted(outcome) == [word]
+
+
+def test_a_condition_is_the_same_on_all_workers_where_the_user_says_so() -> None:
+    assert "average-metrics" in {f.rule for f in run(STOPPING).findings}
+    outcome = said(STOP, "replicated", STOPPING)
+    assert "average-metrics" not in {f.rule for f in outcome.findings}
+    assert outcome.is_changed
+    assert trusted(outcome) == ["replicated"]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["# migrate: loss=mean", "loss = helpers.loss(y, model(x))"],
+        ["# migrate: loss=mean", "# for it is one", "loss = helpers.loss(y, model(x))"],
+        ["loss = helpers.loss(", "    y,  # migrate: loss=mean", "    model(x),", ")"],
+        ["loss = helpers.loss(y, model(x))  # noqa # migrate: loss=mean"],
+        ["loss = helpers.loss(y, model(x))  #migrate:loss = mean"],
+    ],
+)
+def test_a_comment_speaks_of_the_statement_below_or_around_it(lines: list[str]) -> None:
+    outcome = run(LOOP.replace(f"        {LOSS}\n", "".join(f"        {line}\n" for line in lines)))
+    assert trusted(outcome) == ["loss=mean"]
+    assert "all_gather" not in outcome.text
+
+
+def test_a_text_that_looks_like_a_comment_says_nothing() -> None:
+    outcome = run(LOOP.replace(SAVE, 'print("# migrate: loss=mean", """\n# migrate: nonsense\n""")'))
+    assert outcome.remarks.trusted == outcome.remarks.unused == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        (SAVE, "loss=mean"),
+        (SAVE, "rows=0"),
+        (SAVE, "ignore[shard-arrays] whatever"),
+        ("import helpers", "replicated"),
+        ("import helpers", "file-ignore[shard-batch]"),
+    ],
+)
+def test_a_word_that_nothing_needs_is_told(line: str, word: str) -> None:
+    outcome = said(line, word)
+    assert unused(outcome) == [f"nothing here needs `# migrate: {word.removesuffix(' whatever')}`"]
+    assert outcome.data != outcome.old
+
+
+def test_a_word_that_only_repeats_what_is_known_is_told() -> None:
+    outcome = said(MEAN, "loss=mean", STOPPING.replace(STOP, "if False:"))
+    assert unused(outcome) == ["nothing here needs `# migrate: loss=mean`"]
+
+
+# -- what is ignored -------------------------------------------------------------------------------------------------
+
+
+def test_what_the_rest_does_without_can_be_ignored() -> None:
+    outcome = said(SAVE, "ignore[write-once] each worker has a disk of its own")
+    assert "is_chief" not in outcome.text
+    assert "lockstep.broadcast(model)" in outcome.text
+    (told,) = [f for f in outcome.remarks.trusted if f.rule == "write-once"]
+    assert told.message.startswith("ignore[write-once] each worker has a disk of its own (")
+
+
+@pytest.mark.parametrize("word", ["ignore[all-reduce-gradients]", "ignore[all-reduce-gradients,write-once] reason"])
+def test_what_the_rest_needs_takes_the_file_back(word: str) -> None:
+    outcome = said(GRADIENTS, word)
+    assert outcome.data == outcome.old
+    assert refused_by(outcome) == ["all-reduce-gradients"]
+    assert unused(outcome) == []
+
+
+@pytest.mark.parametrize("rule", ["broadcast-weights", "shard-dataset", "all-reduce-gradients", "average-metrics"])
+def test_so_it_does_where_the_whole_file_ignores_it(rule: str) -> None:
+    script = STOPPING.replace(STOP, "if loss < 0.1:")
+    assert rule in {f.rule for f in run(script).findings}
+    outcome = run(f"# migrate: file-ignore[{rule}] reason\n{script}")
+    assert outcome.data == outcome.old
+    assert set(refused_by(outcome)) == {rule}
+
+
+def test_all_of_a_file_may_be_ignored() -> None:
+    rules = sorted({f.rule for f in run(LOOP).findings})
+    outcome = run(f"# migrate: file-ignore[{', '.join(rules)}] trained on one device for good\n{LOOP}")
+    assert outcome.data == outcome.old
+    assert outcome.refusals == []
+
+
+def test_a_refusal_that_breaks_nothing_can_be_ignored() -> None:
+    script = FIT.replace("helpers.loss", '"mse"').replace("tf.ones([64, 8]), tf.ones([64, 1])", "*helpers.arrays()")
+    (refusal,) = run(script).refusals
+    outcome = said(script.splitlines()[refusal.line - 1], f"ignore[{refusal.rule}] small data", script)
+    assert outcome.is_changed
+    assert outcome.refusals == []
+    assert trusted(outcome)[0].startswith(f"ignore[{refusal.rule}] small data (")
+
+
+def test_a_refusal_that_breaks_training_stays() -> None:
+    script = FIT.replace("batch_size=32)", "batch_size=32)").replace('"sgd", loss=helpers.loss', "**helpers.settings")
+    before = run(script)
+    assert "wrap-optimizer" in refused_by(before)
+    refusal = next(f for f in before.refusals if f.rule == "wrap-optimizer")
+    outcome = said(script.splitlines()[refusal.line - 1], "ignore[wrap-optimizer] trust me", script)
+    assert outcome.data == outcome.old
+    assert "wrap-optimizer" in refused_by(outcome)
+    assert all("to ignore it does not help" in f.advice for f in outcome.refusals if f.rule == "wrap-optimizer")
+
+
+def test_an_ignored_mistake_of_a_port_is_no_refusal() -> None:
+    """Nothing is written there, so nothing breaks."""
+    port = """import tensorflow as tf
+import horovod.tensorflow as hvd
+
+hvd.init()
+model = tf.keras.Sequential([tf.keras.layers.Input((8,)), tf.keras.layers.Dense(1)])
+hvd.broadcast_variables(model.variables, root_rank=0)
+optimizer = tf.keras.optimizers.SGD(0.1)
+for x, y in tf.data.Dataset.from_tensor_slices((tf.ones([64, 8]), tf.ones([64, 1]))).batch(32).shard(hvd.size(), 0):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((y - model(x)) ** 2)
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+"""
+    (refusal,) = [f for f in run(port).refusals if f.rule == "unreduced-gradients"]
+    outcome = said(port.splitlines()[refusal.line - 1], "ignore[unreduced-gradients] each trains its own", port)
+    assert [f for f in outcome.refusals if f.rule == "unreduced-gradients"] == []
+    assert [f.rule for f in outcome.remarks.trusted] == ["unreduced-gradients"]
+
+
+# -- the report ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("lss=mean", "is not understood: the words are loss=mean|sum|gather"),
+        ("loss=median", "is not understood"),
+        ("loss", "is not understood"),
+        ("replicated=1", "is not understood"),
+        ("rows=1", "is not understood"),
+        ("ignore", "is not understood"),
+        ("ignore[]", "is not understood"),
+        ("ignore[shard-everything] reason", "there is no rule 'shard-everything'"),
+    ],
+)
+def test_an_unknown_word_is_one_line(tmp_path: Path, word: str, told: str) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LOOP.replace(LOSS, f"{LOSS}  # migrate: {word}"))
+    before = script.read_bytes()
+    result = migrate(script)
+    assert result.exit_code == ERROR
+    (line, _) = result.stderr.splitlines()
+    assert line.startswith(f"error: {script}:9:43: '# migrate: {word.split('] ')[0]}")
+    assert told in line
+    assert script.read_bytes() == before
+
+
+def test_words_are_told_with_their_places_in_the_new_file(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    text = LOOP.replace(LOSS, f"{LOSS}  # migrate: loss=mean").replace(
+        SAVE, f"    {STOP}  # migrate: replicated\n        break\n{SAVE}"
+    )
+    script.write_text(text.replace(SAVE, f"{SAVE}  # migrate: rows=none"))
+    result = migrate(script)
+    assert result.exit_code == NOTHING_LEFT
+    lines = script.read_text().splitlines()
+    for line in result.stderr.splitlines()[:3]:
+        where, _, what = line.removeprefix(f"{script}:").partition(": ")
+        number, column = map(int, where.split(":"))
+        wanted = {"on trust: loss=mean": "loss = ", "on trust: replicated": "if helpers"}
+        wanted["unused: nothing here needs `# migrate: rows=none`"] = "# migrate: rows=none"
+        assert lines[number - 1][column - 1 :].startswith(wanted[what]), (line, lines[number - 1])
+    assert migrate("-q", script).stderr == ""
+
+
+def test_json_has_what_is_trusted_and_unused(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LOOP.replace(LOSS, f"{LOSS}  # migrate: loss=mean").replace(SAVE, f"{SAVE}  # migrate: rows=0"))
+    document = json.loads(migrate("--check", "--output-format", "json", script).stdout)
+    (trusted_one,), (unused_one,) = document["trusted"], document["unused"]
+    assert (trusted_one["rule"], trusted_one["message"]) == (None, "loss=mean")
+    assert trusted_one["range"]["start"] == {"line": 9, "column": 9}
+    assert unused_one["message"] == "nothing here needs `# migrate: rows=0`"
+    lines = [
+        json.loads(line) for line in migrate("--check", "--output-format", "json-lines", script).stdout.splitlines()
+    ]
+    assert {line["type"] for line in lines} >= {"finding", "trusted", "unused"}
+
+
+def test_a_word_is_heeded_in_the_second_run_too(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LOOP.replace(LOSS, f"{LOSS}  # migrate: loss=mean"))
+    migrate(script)
+    once = script.read_bytes()
+    result = migrate("--check", script)
+    assert (result.exit_code, script.read_bytes()) == (NOTHING_LEFT, once)
+    assert "on trust: loss=mean" in result.stderr
+    assert "unused" not in result.stderr
+
+
+def test_ignored_refusals_do_not_count(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LOOP.replace(GRADIENTS, f"{GRADIENTS}  # migrate: ignore[all-reduce-gradients]"))
+    assert migrate(script).exit_code == SOMETHING_LEFT
+
+
+# -- what is taken on trust by convention ----------------------------------------------------------------------------
+
+FOREIGN = """import tensorflow as tf
+import tensorflow_hub as hub
+import segmentation
+
+inputs = tf.keras.Input((8,))
+inner = hub.KerasLayer("https://tfhub.dev/some/module/1")
+model = tf.keras.Sequential([inner, segmentation.Block(3), tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(tf.ones([64, 8]), tf.ones([64, 1]), batch_size=32)
+outputs = segmentation.Block(3)(inputs)
+graph = tf.keras.Model(inputs, tf.keras.layers.Dense(1)(outputs))
+graph.compile("sgd", "mse")
+graph.fit(tf.ones([64, 8]), tf.ones([64, 1]), batch_size=32)
+"""
+
+
+def test_layers_of_packages_are_told_as_taken_on_trust() -> None:
+    outcome = run(FOREIGN)
+    assert outcome.is_changed
+    assert outcome.refusals == []
+    assert [(f.line, f.message.split(" does ")[0]) for f in outcome.remarks.trusted] == [
+        (6, "what tensorflow_hub.KerasLayer"),
+        (9, "what a layer of this model"),
+        (10, "what `segmentation.Block(3)`"),
+    ]
+
+
+def test_strict_refuses_what_would_be_taken_on_trust(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(FOREIGN)
+    result = migrate("--strict", script)
+    assert (result.exit_code, script.read_text()) == (SOMETHING_LEFT, FOREIGN)
+    assert result.stdout.count("gather-batch: refused: what ") == 3
+    assert "on trust" not in result.stderr
+    plain = tmp_path / "plain.py"
+    plain.write_text(LOOP)
+    assert migrate("--strict", plain).exit_code == NOTHING_LEFT
+
+
+def test_strict_takes_the_word_of_the_user(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    text = FOREIGN.split("outputs =")[0].replace("segmentation.Block(3), ", "")
+    script.write_text(text.replace('module/1")\n', 'module/1")  # migrate: rows=0\n'))
+    result = migrate("--strict", script)
+    assert result.exit_code == NOTHING_LEFT
+    assert "on trust: rows=0" in result.stderr
+
+
+def test_loaded_models_are_taken_on_trust_and_ready_made_ones_are_not() -> None:
+    script = FIT.replace("tf.keras.Sequential([tf.keras.layers.Dense(1)])", "{}").replace("helpers.loss", '"mse"')
+    loaded = run(script.format('tf.keras.models.load_model("m.keras")'))
+    assert [f.message.split(" does ")[0] for f in loaded.remarks.trusted] == ["what keras.models.load_model"]
+    ready = run(script.format("tf.keras.applications.MobileNetV2(weights=None)"))
+    assert ready.remarks.trusted == ()
+    assert loaded.is_changed
+    assert ready.is_changed
