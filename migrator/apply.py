@@ -107,6 +107,13 @@ def places(
     }
 
 
+# Expressions whose own parentheses only hold them together; those of a tuple, a generator or a walrus may be needed.
+_HELD_BY_ANY_PARENTHESES = (
+    cst.BinaryOperation, cst.UnaryOperation, cst.BooleanOperation, cst.Comparison, cst.IfExp, cst.Call, cst.Name,
+    cst.Attribute, cst.Subscript,
+)  # fmt: skip
+
+
 class _Printer:
     def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int) -> None:
         self.longest = longest
@@ -118,6 +125,7 @@ class _Printer:
         self.joined = [
             (spans.span(e.node)[0], spans.span(e.last)[1]) for e in edits if isinstance(e, Wrap) and e.last is not None
         ]
+        self._wrapped = [edit.node for edit in edits if isinstance(edit, (Wrap, Replace))]
         added = [edit for edit in edits if isinstance(edit, AddArgument)]
         patches = [
             replace(p, edits=(edit,))
@@ -200,8 +208,9 @@ class _Printer:
             width = end - start
             code = self._indented((edit.before, edit.after), self.tree.statement_of(edit.node))
             before, after = self._fitted(code, edit.node)
-            yield _Patch(start, start, (_OPENING, -width), (before,))
-            yield _Patch(end, end, (_CLOSING, width), (after,))
+            inner_start, inner_end = self._without_parentheses(edit, start, end)
+            yield _Patch(start, inner_start, (_OPENING, -width), (before,))
+            yield _Patch(inner_end, end, (_CLOSING, width), (after,))
         elif isinstance(edit, Replace):
             start, end = self.spans.outer_span(edit.node)
             yield _Patch(start, end, (_REPLACEMENT, number), self._fitted(edit.code, edit.node))
@@ -211,6 +220,16 @@ class _Printer:
             yield self._first_patch(edit, number)
         elif isinstance(edit, (InsertBefore, InsertAfter)):
             yield self._statement_patch(edit, number)
+
+    def _without_parentheses(self, edit: Wrap, start: int, end: int) -> tuple[int, int]:
+        """What the wrap stands around: of `(a + b)` the sum alone, which the wrap's own parentheses hold together."""
+        node = edit.node
+        is_apart = self._wrapped.count(node) == 1 and edit.last is None and edit.before.endswith("(")
+        if not is_apart or not isinstance(node, _HELD_BY_ANY_PARENTHESES) or len(node.lpar) != 1:
+            return start, end
+        inner_start, inner_end = self.spans.span(node)
+        is_plain = self.spans.text[start:inner_start] == "(" and self.spans.text[inner_end:end] == ")"
+        return (inner_start, inner_end) if is_plain else (start, end)
 
     def _statement_patch(self, edit: InsertBefore | InsertAfter, number: int) -> _Patch:
         before = isinstance(edit, InsertBefore)
@@ -354,7 +373,7 @@ class _Printer:
         """Whether the last argument stands on a line of its own."""
         start = self.spans.span(call.args[-1])[0]
         line = self.spans.line_start(start)
-        before = self.spans.span(call.args[-2])[0] if len(call.args) > 1 else start
+        before = self.spans.span(call.args[-2])[0] if len(call.args) > 1 else self.spans.outer_span(call.func)[1]
         return self.spans.text[line:start].strip() == "" and self.spans.line_start(before) != line
 
     def _guard_patches(self, edit: Guard) -> Iterator[_Patch]:

@@ -66,7 +66,7 @@ def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     size = facts.source(plan.batch.value)
     local = size if plan.keeps_batch_name else facts.fresh_name("local_batch_size", plan.statement)
     name = _name(facts, plan)
-    arguments = [name, size, *_drops(facts, plan), *_loss(facts, plan)]
+    arguments = [name, size, *_loss(facts, plan)]
     # Where its line is the block of a header, the statement is all of that: the cut stands inside.
     in_suite = any(isinstance(o, cst.SimpleStatementSuite) for o in _within(facts, plan))
     place = plan.prefix if in_suite else plan.statement
@@ -90,10 +90,6 @@ def _within(facts: Facts, plan: CutPipeline) -> Iterator[cst.CSTNode]:
     """What stands around the prefix in its statement."""
     if facts.tree.statement_of(plan.prefix) is plan.statement:
         yield from itertools.takewhile(lambda owner: owner is not plan.statement, facts.tree.ancestors(plan.prefix))
-
-
-def _drops(facts: Facts, plan: CutPipeline) -> list[str]:
-    return [f"drop_remainder={facts.source(plan.drop_remainder)}"] if plan.drop_remainder is not None else []
 
 
 def _name(facts: Facts, plan: CutPipeline) -> str:

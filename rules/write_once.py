@@ -24,7 +24,8 @@ and all read under a path which differs from worker to worker (a name with the t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 import libcst as cst
@@ -42,6 +43,7 @@ from migrator.rule import Findings, rule
 
 _RANDOM = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 _TELLING = ("builtins.print", "tensorflow.print", "logging.", "absl.logging.", "tqdm.")
+_EXTENSION = re.compile(r"^[^*?\[]*\.[A-Za-z]\w{0,4}$")
 _ADVICE = "write the file under `if lockstep.is_chief():` by hand"
 
 
@@ -288,7 +290,8 @@ def _holds(facts: Facts, guard: Guard, statement: Statement) -> bool:
 def _is_read_later(facts: Facts, guard: Guard) -> bool:
     """Whether the script may read afterwards what the guarded statements wrote: the same path, as far as seen."""
     end = facts.tree.last_order_in(facts.tree.statement_of(guard.last))
-    written = {facts.source(s) for s in _paths(facts, facts.tree.statement_of(guard.first))}
+    write_paths = list(_paths(facts, facts.tree.statement_of(guard.first)))
+    written = {facts.source(s) for s in write_paths}
     if any(_uses(facts, call, written) for call in facts.tree.calls if facts.tree.order[call] > end):
         return True
     for look in facts.files.looks:
@@ -300,9 +303,46 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
             continue
         paths = {facts.source(p) for p in _paths(facts, read)}
         literal = all(p[:1] in "'\"" for p in (*paths, *written))
-        if not (literal and paths and written) or paths & written:
+        if paths & written or (
+            not (literal and paths and written) and not _differ(facts, write_paths, list(_paths(facts, read)))
+        ):
             return True
     return False
+
+
+def _differ(facts: Facts, written: Sequence[cst.CSTNode], read: Sequence[cst.CSTNode]) -> bool:
+    """Whether the paths surely end in other names of files, as `os.path.join(a, "x.csv")` and `b + ".weights.h5"`.
+
+    Names without an extension say nothing: libraries add one, or take a folder for the files in it.
+    """
+    ends = [[_end(facts, path, 0) for path in paths] for paths in (written, read)]
+    if not all(ends) or not all(_EXTENSION.search(end) for several in ends for end in several):
+        return False
+    return not any(a.endswith(b) or b.endswith(a) for a in ends[0] for b in ends[1])
+
+
+def _end(facts: Facts, path: cst.CSTNode, depth: int) -> str:
+    """The text that the path ends with, as far as it is written down."""
+    if isinstance(path, (cst.SimpleString, cst.ConcatenatedString)):
+        text = path.evaluated_value
+        return text.rpartition("/")[2] if isinstance(text, str) else ""
+    if isinstance(path, cst.FormattedString):
+        last = path.parts[-1] if path.parts else None
+        return last.value.rpartition("/")[2] if isinstance(last, cst.FormattedStringText) else ""
+    if isinstance(path, cst.BinaryOperation) and isinstance(path.operator, (cst.Add, cst.Divide)):
+        return _end(facts, path.right, depth)
+    if isinstance(path, cst.Call) and path.args and facts.source(path.func) in ("os.path.join", "str"):
+        return _end(facts, path.args[-1].value, depth)
+    if isinstance(path, cst.Name) and depth < 3:
+        bindings = facts.resolver.reaching(path)
+        if (
+            len(bindings) == 1
+            and bindings[0].kind == "assign"
+            and bindings[0].value is not None
+            and not bindings[0].path
+        ):
+            return _end(facts, bindings[0].value, depth + 1)
+    return ""
 
 
 def _is_same(facts: Facts, path: cst.BaseExpression, written: set[str]) -> bool:

@@ -7,6 +7,7 @@ exists, and after all settings of devices and threads.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,14 @@ from migrator.facts.values import External
 from migrator.imports import reachable
 
 Import = Union[cst.Import, cst.ImportFrom]
+_WITHOUT_TENSORS = frozenset({
+    "PIL", "absl", "click", "cv2", "h5py", "imageio", "joblib", "matplotlib", "networkx", "nltk", "numpy", "pandas",
+    "requests", "rich", "scipy", "seaborn", "skimage", "sklearn", "tqdm", "typing_extensions", "yaml",
+})  # fmt: skip
+# Python 3.9 does not list it; there such imports may end up behind the runtime's.
+_STANDARD_LIBRARY = frozenset(
+    getattr(sys, "stdlib_module_names", ("argparse", "os", "pathlib", "random", "sys", "time"))
+)
 
 
 class Joining:
@@ -173,16 +182,23 @@ class Joining:
         return [node for node in self._tree.imports if self._tree.module_of(node) is module]
 
     def _last_of_imports(self, statement: Statement) -> Statement:
-        """The last of the framework's imports that stand together with this one: none of them makes a tensor."""
+        """The last of the imports that stand together with this one and make no tensor: the framework's own, and those
+        of well-known libraries, so that a block of them stays together."""
         body = list(getattr(self._tree.block_of(statement), "body", ()))
         for following in body[body.index(statement) + 1 :]:
             nodes = following.body if isinstance(following, cst.SimpleStatementLine) else ()
             imports = [n for n in nodes if isinstance(n, (cst.Import, cst.ImportFrom))]
-            framework = [n for n in imports if any(_is_framework(name) for name in imported_modules(n))]
-            if len(framework) != len(nodes) or not nodes or following.leading_lines:
+            harmless = [n for n in imports if any(map(_is_framework, imported_modules(n))) or self._makes_none(n)]
+            if len(harmless) != len(nodes) or not nodes or following.leading_lines:
                 break
             statement = following
         return statement
+
+    def _makes_none(self, node: Import) -> bool:
+        """Whether the import surely makes no tensor: that of a well-known library, and no file of the program."""
+        names = [name.split(".")[0] for name in imported_modules(node)]
+        is_own = any(self._modules.named(self._tree.module_of(node), name) is not None for name in _names(node))
+        return not is_own and all(name in _WITHOUT_TENSORS or name in _STANDARD_LIBRARY for name in names)
 
     def _after_settings(self, statement: Statement) -> Statement:
         """The last top-level statement that sets devices up, if any: they must be set before the workers join."""

@@ -19,7 +19,7 @@ from typing import Callable
 import libcst as cst
 
 from migrator.facts import api
-from migrator.facts.passing import Passing, is_false, is_true
+from migrator.facts.passing import Passing
 from migrator.facts.pipelines import Pipeline, Pipelines, Step, batch_argument
 from migrator.facts.reading import Consumption
 from migrator.facts.resolve import Resolver
@@ -52,15 +52,14 @@ class CutPipeline:
     """Shard and rebatch within the pipeline, in front of `statement`.
 
     `prefix` is the dataset of single elements, `target` the name that the statement gives its result (None: it
-    returns it), `batch` the argument that holds the global batch size, `drop_remainder` what is given for it unless
-    that is False; `condition` is true where the same function makes the training data and not that for evaluation.
+    returns it), `batch` the argument that holds the global batch size; `condition` is true where the same function
+    makes the training data and not that for evaluation.
     """
 
     prefix: cst.BaseExpression
     target: cst.CSTNode | None
     statement: Statement
     batch: cst.Arg
-    drop_remainder: cst.BaseExpression | None
     keeps_batch_name: bool
     condition: str | None = None
 
@@ -114,15 +113,10 @@ class PipelineCuts:
             return None
         if not self._reads_only(pipeline, anchor, consumption) or not self._is_known_before(batch.value, statement):
             return None
-        drop = argument(batch_step.call, "drop_remainder", 1)
-        drops = self.passing.literal(drop.value, pipeline.calls) if drop is not None else None
-        if drops is not None and not is_true(drops) and not is_false(drops):
-            return None
         keeps_name = self._may_rebind(batch, statement)
         if condition is not None and not (keeps_name and isinstance(anchor.base, cst.Name)):
             return None
-        kept = drop.value if drop is not None and drops is not None and is_true(drops) else None
-        return CutPipeline(anchor.base, target, statement, batch, kept, keeps_name, condition)
+        return CutPipeline(anchor.base, target, statement, batch, keeps_name, condition)
 
     def _is_for_each_row(self, step: Step) -> bool:
         """Whether a step behind the batches does with each row, and each batch, what it would do with any other."""
