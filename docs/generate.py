@@ -13,6 +13,10 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 
+sys.path.insert(0, str(FOLDER))
+
+from refusals import refusals_page  # noqa: E402
+
 from migrator.analysis.ops import rows  # noqa: E402
 from migrator.registry import all_rules  # noqa: E402
 
@@ -73,7 +77,7 @@ def ops_page() -> str:
     return "\n".join(parts) + "\n"
 
 
-PAGES = {FOLDER / "rules.md": rules_page, FOLDER / "ops.md": ops_page}
+PAGES = {FOLDER / "rules.md": rules_page, FOLDER / "ops.md": ops_page, FOLDER / "refusals.md": refusals_page}
 
 
 if __name__ == "__main__":

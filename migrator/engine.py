@@ -26,6 +26,7 @@ from migrator.found import Found, changes_of, extent, finding_of, moved, site
 from migrator.heeded import Heeded, heed, needless, told
 from migrator.imports import reachable
 from migrator.lines import line_and_column, line_starts
+from migrator.missing import pointed_out
 from migrator.parsing import OLDEST_PYTHON, ScriptSyntaxError, is_python, parse
 from migrator.programs import Program
 from migrator.registry import all_rules, needed
@@ -215,6 +216,7 @@ def _found(
     edited = {s.module for s in scripts if any(f.edit is not None for f in kept[s.path])}
     for module, refused in _settings(facts, edited):
         kept[facts.scripts[module].path].append(refused)
+    kept = {path: [_pointed_out(facts, one) for one in several] for path, several in kept.items()}
     heeded = heed(facts, kept, all_rules())
     kept = heeded.found
     for path in _taken_back(kept, program):
@@ -229,6 +231,10 @@ def _found(
         for module in target.joining(facts, edited)
     }
     return facts, heeded, edits
+
+
+def _pointed_out(facts: Facts, found: Found) -> Found:
+    return replace(found, what=pointed_out(facts, found.what)) if isinstance(found.what, Refusal) else found
 
 
 def _without_trust(found: Sequence[Found]) -> list[Found]:

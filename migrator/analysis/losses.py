@@ -96,7 +96,7 @@ class Losses:
         if lost is None and any(d.whole for d in leaves):
             lost = Unknown("the model gives all rows of a batch, where Keras takes those of a worker")
         if lost is not None:
-            return Verdict(NONE, why=lost.why, node=call)
+            return Verdict(NONE, why=lost.why, node=self._where(lost, call))
         return self._repairable(MEAN, frozenset(r for d in leaves for r in d.needs))
 
     def is_own(self, call: cst.CSTNode) -> bool:
@@ -145,11 +145,16 @@ class Losses:
         kinds = {kind for data in leaves for kind in _kinds(data)}
         lost = next((k for k in kinds if isinstance(k, Unknown)), None)
         if lost is not None:
-            return Verdict(NONE, why=lost.why, node=node)
+            return Verdict(NONE, why=lost.why, node=self._where(lost, node))
         if len(kinds - {_SAME}) > 1 or (kinds - {_SAME} == {SUM} and _SAME in kinds):
             return Verdict(NONE, why="some of it is a mean over the batch, some a sum", node=node)
         verdict = self._repairable(SUM if SUM in kinds else MEAN, frozenset(r for d in leaves for r in d.needs))
         return replace(verdict, is_agreed=kinds == {_SAME} and bool(verdict.reduction))
+
+    def _where(self, lost: Unknown, asked: cst.CSTNode) -> cst.CSTNode:
+        """The very expression that is not understood, where it stands in the file that asks."""
+        node = self._run.where_lost(lost)
+        return node if node is not None and self.tree.module_of(node) is self.tree.module_of(asked) else asked
 
     def _repairable(self, reduction: str, repairs: frozenset[Repair]) -> Verdict:
         for repair in repairs:

@@ -22,7 +22,7 @@ from migrator.analysis.imports import Imports
 from migrator.analysis.libraries import Libraries
 from migrator.analysis.objects import Objects
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing import Placing
 from migrator.analysis.statements import Statements
 from migrator.analysis.values import (
@@ -100,6 +100,7 @@ class Run:
         self.calls.forget()
         self.needed_words: set[cst.CSTNode] = set()
         self.trusted: dict[cst.CSTNode, str] = {}
+        self._lost_first: dict[int, tuple[Unknown, cst.CSTNode]] = {}
         self.seen: dict[cst.CSTNode, Value] = {}
         self.placements: dict[cst.CSTNode, set[tuple[Placement, bool]]] = defaultdict(set)
         self.decisions: dict[cst.CSTNode, Value] = {}
@@ -180,6 +181,13 @@ class Run:
             self.seen[node] = value if before is None else v.join(before, value)
             if value.data is not None:
                 self.placements[node].add((value.data.placement, value.data.whole))
+                if isinstance(value.data.placement, Unknown):
+                    # What is lost is handed on as it is; parts of an expression are recorded before the whole.
+                    self._lost_first.setdefault(id(value.data.placement), (value.data.placement, node))
+
+    def where_lost(self, placement: Unknown) -> cst.CSTNode | None:
+        """The first expression that stands nowhere in this way."""
+        return self._lost_first.get(id(placement), (placement, None))[1]
 
     def note_plain(self, node: cst.CSTNode) -> None:
         """Notes an operation that is right as it stands, on some way to it."""

@@ -60,6 +60,11 @@ class Joining:
                     return binding
         return None
 
+    def is_of_program(self, node: Import) -> bool:
+        """Whether the statement imports a file of the program."""
+        importer = self._tree.module_of(node)
+        return any(self._modules.named(importer, name) is not None for name in _names(node))
+
     # -- where it goes -------------------------------------------------------------------------------------------
 
     def after(self, module: cst.Module) -> Statement | None:
@@ -197,8 +202,9 @@ class Joining:
     def _makes_none(self, node: Import) -> bool:
         """Whether the import surely makes no tensor: that of a well-known library, and no file of the program."""
         names = [name.split(".")[0] for name in imported_modules(node)]
-        is_own = any(self._modules.named(self._tree.module_of(node), name) is not None for name in _names(node))
-        return not is_own and all(name in _WITHOUT_TENSORS or name in _STANDARD_LIBRARY for name in names)
+        return not self.is_of_program(node) and all(
+            name in _WITHOUT_TENSORS or name in _STANDARD_LIBRARY for name in names
+        )
 
     def _after_settings(self, statement: Statement) -> Statement:
         """The last top-level statement that sets devices up, if any: they must be set before the workers join."""

@@ -7,7 +7,7 @@ batches are cut where training reads them.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Union
@@ -26,7 +26,7 @@ from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
 from migrator.facts.training import Training, Update
 from migrator.facts.tree import Statement, Tree
-from migrator.facts.values import Object
+from migrator.facts.values import Class, External, Function, Literal, Object
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,6 +181,14 @@ class Sharding:
                 continue
             if self.minibatches.of(update) is None:
                 seen.add(function)
+                if self._has_no_data(update):
+                    yield Refusal(
+                        update.call,
+                        "this objective is worked out from its variables alone: there are no data to share out",
+                        "run it on one device, as it is",
+                        breaks_training=True,
+                    )
+                    continue
                 yield Refusal(
                     update.call,
                     "no batches are surely seen that this update trains on, so every worker trains on all of them",
@@ -188,6 +196,40 @@ class Sharding:
                     "with lockstep.shard_batch",
                     breaks_training=True,  # its loop may depend on what each worker meets by itself
                 )
+
+    def _has_no_data(self, update: Update) -> bool:
+        """Whether nothing but variables, numbers and functions enters what the gradients are taken of."""
+        tapes = [self._tape_of(call) for g in update.gradients for call in g.tape_calls]
+        if not tapes or None in tapes:
+            return False
+        bodies = [body for tape in tapes if tape is not None for body in self.training.reached_from(tape)]
+        names = [n for body in bodies for n in self.tree.names_in(body) if not self._is_label(n)]
+        return bool(names) and all(self._is_no_data(name, bodies) for name in names)
+
+    def _is_label(self, name: cst.Name) -> bool:
+        """Whether it is the name of an attribute or of a keyword, and no variable's."""
+        owner = self.tree.parent[name]
+        return getattr(owner, "attr", None) is name or getattr(owner, "keyword", None) is name
+
+    def _tape_of(self, call: cst.Call) -> cst.CSTNode | None:
+        """The `with` statement of the tape that the call asks."""
+        tape = call.func.value if isinstance(call.func, cst.Attribute) else None
+        bindings = self.resolver.reaching(tape) if isinstance(tape, cst.Name) else []
+        places = {self.tree.statement_of(b.node) for b in bindings}
+        only = places.pop() if len(places) == 1 else None
+        return only if isinstance(only, cst.With) else None
+
+    def _is_no_data(self, name: cst.Name, bodies: Sequence[cst.CSTNode]) -> bool:
+        bindings = self.resolver.reaching(name)
+        if bindings and all(any(self.tree.contains(body, b.node) for body in bodies) for b in bindings):
+            return True
+        kinds = self.training.kinds
+        values = self.resolver.values(name)
+        return bool(values) and all(
+            kinds.is_variable(v) or kinds.is_optimizer(v) or isinstance(v, (External, Function, Class))
+            or (isinstance(v, Literal) and isinstance(v.node, (cst.Integer, cst.Float, cst.SimpleString)))
+            for v in values
+        )  # fmt: skip
 
     def _obstacle(self, cut: Cut) -> Refusal | None:
         return self.obstacles.to_rows(self.minibatches.sizes(cut), self.minibatches.steps(cut))

@@ -53,7 +53,7 @@ def test_tab_form_gives_tab_form(case: Case) -> None:
 def test_folders_are_named_after_rules() -> None:
     assert {case.rule for case in CASES} == set(all_rules())
     files = {p.name for p in FIXTURES.glob("*/*/*") if p.parent.parent.name in all_rules()}
-    assert files == {"before.py", "after.py", "refused.txt", "after.npu.py", "refused.npu.txt"}
+    assert files == {"before.py", "after.py", "refused.txt", "after.npu.py", "refused.npu.txt", "mended.py"}
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.is_refused], ids=lambda case: case.name)

@@ -1,0 +1,89 @@
+"""Files that are imported and not among those of the run: what a refusal could not see may stand there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+import libcst as cst
+
+from migrator.edits import Refusal
+from migrator.facts.script import Facts
+from migrator.facts.syntax import imported_modules
+from migrator.facts.tree import Binding
+
+_SAYS_SO = ("seen", "followed", "known")
+_DEEPEST = 4
+# Packages that scripts import where this tool may not have them installed.
+_PACKAGES = frozenset({
+    "PIL", "absl", "albumentations", "apex", "byteps", "cv2", "datasets", "gym", "gymnasium", "h5py", "horovod", "jax",
+    "keras", "keras_cv", "keras_hub", "keras_nlp", "lightgbm", "matplotlib", "mlflow", "mpi4py", "nltk", "npu_bridge",
+    "npu_device", "numpy", "optuna", "pandas", "polars", "pyarrow", "ray", "requests", "scipy", "seaborn",
+    "sentencepiece", "skimage", "sklearn", "smdistributed", "spacy", "tf_keras", "tfds", "tokenizers", "torch",
+    "torchvision", "tqdm", "transformers", "wandb", "xgboost", "yaml",
+})  # fmt: skip
+
+
+def pointed_out(facts: Facts, refusal: Refusal) -> Refusal:
+    """The refusal; where what it could not see comes out of a file that is missing, with the name of that file."""
+    if isinstance(refusal.node, cst.Module) or not any(word in refusal.reason for word in _SAYS_SO):
+        return refusal
+    name = next((name for part in _parts(facts, refusal.node) for name in _missing(facts, part, 0)), None)
+    if name is None:
+        return refusal
+    script = facts.scripts[facts.tree.module_of(refusal.node)].path.name
+    told = f"{name} is imported and not among the files given: migrate {script} {name}"
+    return replace(refusal, advice=f"{told}; or {refusal.advice}")
+
+
+def _parts(facts: Facts, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What the site is made of, then its statement, then what the loops around it go through."""
+    yield node
+    statement = facts.tree.statement_of(node)
+    if isinstance(statement, cst.SimpleStatementLine):
+        yield statement
+    for loop in facts.tree.loops_around(node):
+        yield loop.iter if isinstance(loop, cst.For) else loop.test
+
+
+def _missing(facts: Facts, node: cst.CSTNode, depth: int) -> Iterator[str]:
+    """The files, as they are imported, that the names in the node come from, directly or through assignments."""
+    for name in facts.tree.names_in(node):
+        for binding in facts.resolver.reaching(name) if facts.tree.parent.get(name) is not None else ():
+            if binding.kind == "import":
+                yield from _file_of(facts, binding)
+            elif binding.kind == "assign" and binding.value is not None and depth < _DEEPEST:
+                yield from _missing(facts, binding.value, depth + 1)
+        if facts.tree.scope_of(name).lookup(name.value) is None:
+            for starred in facts.tree.imports:
+                if isinstance(starred, cst.ImportFrom) and isinstance(starred.names, cst.ImportStar):
+                    yield from _file(facts, starred)
+
+
+def _file_of(facts: Facts, binding: Binding) -> Iterator[str]:
+    node: cst.CSTNode | None = binding.node
+    while node is not None and not isinstance(node, (cst.Import, cst.ImportFrom)):
+        node = facts.tree.parent.get(node)
+    if node is not None:
+        yield from _file(facts, node)
+
+
+def _file(facts: Facts, node: cst.Import | cst.ImportFrom) -> Iterator[str]:
+    for name in imported_modules(node):
+        top = name.lstrip(".").split(".")[0]
+        is_given = facts.joining.is_of_program(node)
+        if top and not is_given and not _is_package(top):
+            yield f"{Path(*name.lstrip('.').split('.'))}.py"
+
+
+@cache
+def _is_package(name: str) -> bool:
+    """Whether a package of that name is installed beside the tool, or is known."""
+    if name in _PACKAGES or name.startswith(("tensorflow", "keras")) or name in sys.builtin_module_names:
+        return True
+    folders = [folder for folder in sys.path if folder not in ("", ".")]
+    return PathFinder.find_spec(name, folders) is not None
