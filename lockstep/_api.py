@@ -336,16 +336,18 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
 
 
 def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | None = None) -> Any:
-    """Give each worker its share of arrays: the samples i with i % size() == rank().
+    """Give each worker its share of arrays: the rows of each global batch that `fit` is to train on.
 
     arrays: numpy arrays, tensors, pandas objects, scipy sparse matrices, or lists, tuples and dicts of them,
     samples along the first axis; None passes through. One argument comes back alone, several as a list.
     validation_split: what `fit` will be given; the share is arranged so that fit's cut separates the worker's
     share of the global training part from its share of the global validation part.
-    batch_size: the global batch size of the `fit` that trains on the share. With it, workers may get a sample more or
-    less than others, such that all make as many steps as one process, and `fit` weighs each batch by the rows that
+    batch_size: the global batch size of the `fit` that trains on the share. With it, worker r gets of each batch of m
+    rows those from m*r//N to m*(r+1)//N, of the last one too, so that the workers' k-th batches, one after the other,
+    are the k-th global batch. All make as many steps as one process, and `fit` weighs each batch by the rows that
     count in it. Where size() does not divide it, several workers get the same share, and the first of them counts.
-    Without it all workers get equally many samples; where size() does not divide, the first ones come once more.
+    Without it a worker gets the samples i with i % size() == rank().
+    All workers get equally many then; where size() does not divide their number, the first ones come once more.
 
     Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), a batch_size
     of no rows, and what was cut before; TypeError for what cannot be split by samples, MismatchError

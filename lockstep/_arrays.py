@@ -46,7 +46,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
         if local is not None and (training % parts or parts < backend().size):
             # Of those that have the same share, the first rank counts.
             counts = backend().rank % (backend().size // parts) == 0
-            note_uneven_share(leaves, len(range(rank, training, parts)) if counts else 0)
+            note_uneven_share(leaves, len(_in_blocks(training, rank, parts, local)) if counts else 0)
         note_arrays()
     return arrays[0] if len(arrays) == 1 else list(arrays)
 
@@ -64,17 +64,35 @@ def share_of(
     validation = samples - training
     if validation == 0:
         return share
-    local_validation = _validation_length(validation / size, len(share), validation_split)
-    return np.concatenate([share, _cyclic(training, validation, rank, size, local_validation)])
+    length = _validation_length(validation / size, len(share), validation_split)
+    return np.concatenate([share, training + _validation_share(validation, rank, size, local_batch, length)])
 
 
 def _training_share(samples: int, rank: int, size: int, local_batch: int | None) -> np.ndarray[Any, Any]:
     if local_batch is None:
-        return _cyclic(0, samples, rank, size, math.ceil(samples / size))
-    share = np.arange(rank, samples, size, dtype=np.int64)
+        return _cyclic(samples, rank, size, math.ceil(samples / size))
+    share = _in_blocks(samples, rank, size, local_batch)
     last = samples % (local_batch * size)
     # Every rank needs a row of the last batch, for a step without one has no gradient; one too many does not count.
-    return share if last == 0 or rank < last else np.append(share, samples - last + rank % last)
+    has_one = len(share) * size > samples - last
+    return share if last == 0 or has_one else np.append(share, samples - last + rank % last)
+
+
+def _validation_share(samples: int, rank: int, size: int, local_batch: int | None, length: int) -> np.ndarray[Any, Any]:
+    share = _cyclic(samples, rank, size, length)
+    if local_batch is not None:
+        blocks = _in_blocks(samples, rank, size, local_batch)[:length]
+        share[: len(blocks)] = blocks
+    return share
+
+
+def _in_blocks(samples: int, rank: int, size: int, local_batch: int) -> np.ndarray[Any, Any]:
+    """Of each global batch the rows that lie together, as the other cuts deal them out, also where it is shorter."""
+    last = samples % (local_batch * size)
+    full = samples - last
+    batches = np.arange(full, dtype=np.int64).reshape(-1, size, local_batch)
+    rest = np.arange(full + last * rank // size, full + last * (rank + 1) // size, dtype=np.int64)
+    return np.concatenate([batches[:, rank].reshape(-1), rest])
 
 
 def _keras_split(samples: int, validation_split: float) -> int:
@@ -95,9 +113,9 @@ def _validation_length(wanted: float, local_training: int, validation_split: flo
     raise ValueError(f"validation_split={validation_split} leaves a worker without training or validation samples")
 
 
-def _cyclic(start: int, count: int, rank: int, size: int, length: int) -> np.ndarray[Any, Any]:
+def _cyclic(count: int, rank: int, size: int, length: int) -> np.ndarray[Any, Any]:
     """Every size-th of `count` samples from the rank-th on; past the last one, again from the first."""
-    return start + np.arange(rank, rank + length * size, size, dtype=np.int64) % max(count, 1)
+    return np.arange(rank, rank + length * size, size, dtype=np.int64) % max(count, 1)
 
 
 def _is_container(value: Any) -> bool:

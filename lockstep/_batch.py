@@ -16,6 +16,7 @@ import tensorflow as tf
 from lockstep._arrays import leaves_of, take
 from lockstep._batch_size import number_of_parts, say_what_it_costs
 from lockstep._cuts import note_cut, refuse_cut
+from lockstep._repeated_parts import note_possible
 from lockstep._same_batch import agree_on_rows, is_to_be_checked
 from lockstep._world import backend
 
@@ -37,6 +38,8 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
             agree_on_rows("shard_batch", leaves, min(lengths))
         if call == 1 and loss == "mean":
             say_what_it_costs(min(lengths), backend().size)
+    if loss == "mean":
+        note_possible(None, backend().size)
     if leaves:
         indices = _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
         values = tuple(take(value, indices) for value in values)

@@ -21,6 +21,7 @@ import tensorflow as tf
 from lockstep._batch_size import number_of_parts, say_what_it_costs
 from lockstep._cuts import note_cut, refuse_cut
 from lockstep._random_state import agree_on_dataset_order, agree_on_host_order
+from lockstep._repeated_parts import note_possible
 from lockstep._same_batch import checked
 from lockstep._world import backend
 
@@ -28,10 +29,13 @@ from lockstep._world import backend
 class _Cut:
     """Which rows of a batch are this rank's."""
 
-    def __init__(self, loss: str) -> None:
+    def __init__(self, loss: str, rows: int | None = None) -> None:
+        """rows: how many every batch has, where that is known."""
         self._rank, self._size = backend().rank, backend().size
         self._repeats = loss == "mean"
         self._parts_by_remainder = [number_of_parts(rows, self._size) for rows in range(self._size)]
+        if self._repeats:
+            note_possible(rows, self._size)
 
     def __call__(self, rows: Any) -> tuple[Any, Any]:
         """The first row and the one behind the last, of `rows` rows: an int or an integer tensor."""
@@ -55,7 +59,6 @@ def shard_batches(batches: Any, loss: str) -> Any:
 
 
 def _share(batches: Any, loss: str) -> Any:
-    cut = _Cut(loss)
     if isinstance(batches, tf.data.Dataset):
         agree_on_dataset_order("shard_batches")
         if loss == "mean":
@@ -68,6 +71,7 @@ def _share(batches: Any, loss: str) -> Any:
             f"batches, not {type(batches).__name__}; for arrays there is lockstep.shard_arrays"
         )
     agree_on_host_order("shard_batches")
+    cut = _Cut(loss)
     if hasattr(batches, "__getitem__") and hasattr(batches, "__len__") and not isinstance(batches, (list, tuple)):
         return _shard_sequence(batches, cut)
     if inspect.isgenerator(batches) or hasattr(batches, "__next__"):
@@ -79,8 +83,7 @@ def _share(batches: Any, loss: str) -> Any:
 
 def _known_sizes(dataset: Any) -> set[int]:
     """The rows of a full batch, where the batches say or what made them does."""
-    shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(dataset.element_spec)]
-    sizes = {shape[0] for shape in shapes if shape is not None and shape.rank} - {None}
+    sizes = {size for size in _static_sizes(dataset) if size is not None}
     while not sizes and dataset is not None:
         if hasattr(dataset, "_batch_size"):
             sizes = {int(tf.get_static_value(dataset._batch_size))}
@@ -88,9 +91,16 @@ def _known_sizes(dataset: Any) -> set[int]:
     return sizes
 
 
+def _static_sizes(dataset: Any) -> set[int | None]:
+    """The rows that each batch has by its spec, None for any number."""
+    shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(dataset.element_spec)]
+    return {shape[0] for shape in shapes if shape is not None and shape.rank}
+
+
 def shard_dataset(dataset: Any, loss: str) -> Any:
     """A tf.data.Dataset of batches, cut; whoever calls this has made sure that all ranks' batches agree."""
-    cut = _Cut(loss)
+    sizes = _static_sizes(dataset)
+    cut = _Cut(loss, sizes.pop() if len(sizes) == 1 else None)
 
     def own_rows(*element: Any) -> Any:
         batch = element if type(dataset.element_spec) is tuple else element[0]

@@ -65,11 +65,17 @@ def gather_rows(tensors: Sequence[Any]) -> list[Any]:
 
     tensors: of rank one or more; the first axis may have another length k on each rank.
     """
+    return [rows for rows, _ in gather_counted_rows(tensors)]
+
+
+def gather_counted_rows(tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """For each tensor the rows of all ranks in rank order, and how many each rank has, int64 [N]."""
     if not tensors:
         return []
     mine = tf.stack([tf.shape(tensor, out_type=tf.int64)[0] for tensor in tensors])
     counts = backend().gather(mine[None])
-    return [_rows_of_all(tensor, counts[:, i]) for i, tensor in enumerate(tensors)]
+    counts = tf.ensure_shape(counts, [backend().size, len(tensors)])
+    return [(_rows_of_all(tensor, counts[:, i]), counts[:, i]) for i, tensor in enumerate(tensors)]
 
 
 def _rows_of_all(tensor: Any, counts: Any) -> Any:

@@ -7,9 +7,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from lockstep import _repeated_parts
 from lockstep._agreement import compare_calls, describe
 from lockstep._differentiable import is_differentiable, of_reduced, with_gradient
-from lockstep._gathering import gather_rows
+from lockstep._gathering import gather_counted_rows
 from lockstep._leaves import Leaf, to_leaf
 from lockstep._scattering import no_slices, own_rows
 from lockstep._world import backend, check_root
@@ -114,10 +115,15 @@ def _reducible(value: Any, reduction: str, function: str) -> Leaf:
 def _reduce_slices(slices: Sequence[Any], reduction: str) -> list[Any]:
     """All ranks' rows one after the other. Rows of one index are not merged: Keras optimizers that treat
     each occurrence by itself must see what they would see in one process."""
-    gathered = gather_rows([part for one in slices for part in (one.values, one.indices)])
-    reduced = []
-    for one, values, indices in zip(slices, gathered[::2], gathered[1::2]):
-        if reduction == "mean":
-            values = values / tf.cast(backend().size, values.dtype)
-        reduced.append(tf.IndexedSlices(values, indices, one.dense_shape))
-    return reduced
+    gathered = gather_counted_rows([part for one in slices for part in (one.values, one.indices)])
+    rows = [(values, indices) for (values, _), (indices, _) in zip(gathered[::2], gathered[1::2])]
+    if reduction == "mean":
+        parts = tf.constant(backend().size, tf.int64)
+        if _repeated_parts.are_possible():
+            counts = [count for _, count in gathered[::2]]
+            parts = _repeated_parts.number_of_different(rows, counts)
+            rows = [
+                tuple(_repeated_parts.of_first(one, count, parts) for one in pair) for pair, count in zip(rows, counts)
+            ]
+        rows = [(values / tf.cast(parts, values.dtype), indices) for values, indices in rows]
+    return [tf.IndexedSlices(*pair, one.dense_shape) for pair, one in zip(rows, slices)]

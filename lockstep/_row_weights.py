@@ -116,7 +116,9 @@ def _times(value: Any, weight: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, tf.IndexedSlices):
-        return tf.IndexedSlices(_times(value.values, weight), value.indices, value.dense_shape)
+        # What does not count is not there at all: an optimizer may do something for each row.
+        rows = tf.where(weight > 0, tf.shape(value.indices)[0], 0)
+        return tf.IndexedSlices(_times(value.values[:rows], weight), value.indices[:rows], value.dense_shape)
     # What does not count may be anything, also no number.
     return tf.where(weight > 0, value * tf.cast(weight, value.dtype), tf.zeros_like(value))
 

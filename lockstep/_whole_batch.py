@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def _of_function(function: Any) -> Any:
     """The function of gathered values; one of labels and predictions is also a loss object, for `compile`."""
     if _takes_two(function):
         wrapper = _keras.in_use().losses.MeanSquaredError.__bases__[0]
-        loss = wrapper(function, name=getattr(function, "__name__", type(function).__name__))
+        loss = wrapper(function, name=_name_of(function))
         loss._lockstep_function = function
         return _whole(loss)
 
@@ -81,6 +82,12 @@ def _of_function(function: Any) -> Any:
         return function(*args, **kwargs)
 
     return whole
+
+
+def _name_of(function: Any) -> str:
+    """The name of a loss object, which becomes a scope of the graph; as Keras makes it for functions: "lambda"."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return re.sub(r"\W+", "", name).strip("_") or "loss"
 
 
 def _takes_two(function: Any) -> bool:

@@ -171,6 +171,13 @@ def check_ragged_labels_and_scalars() -> None:
     assert float(scalar) == 2.0
 
 
+def headed() -> Any:
+    seed_everything(3 + RANK)
+    model = keras.Sequential([layers.Input((4,)), layers.Dense(3)])
+    lockstep.broadcast(model)
+    return model
+
+
 def two_headed() -> Any:
     seed_everything(3 + RANK)
     inputs = layers.Input((4,))
@@ -216,6 +223,37 @@ def check_lists_of_losses_with_weights_in_fit() -> None:
             local = lockstep.local_batch_size(2 * SIZE)
             together.fit(x, [labels, y], sample_weight=list(own), batch_size=local, **options)
         assert_same_weights(together, alone, cut)
+
+
+def check_losses_that_look_at_the_order_of_rows_in_fit_on_arrays() -> None:
+    def triplets(labels: Any, predictions: Any) -> Any:
+        anchors, near, far = predictions[0::3], predictions[1::3], predictions[2::3]
+        distances = tf.reduce_sum((anchors - near) ** 2, 1) - tf.reduce_sum((anchors - far) ** 2, 1)
+        return tf.reduce_mean(tf.nn.relu(distances + 1.0))
+
+    rows = slice(6 * SIZE)
+    for size in (3 * SIZE, 6 * SIZE - 3):  # the second with a last batch of one triplet
+        alone, together = pair(headed)
+        alone.compile(keras.optimizers.SGD(0.05), triplets)
+        together.compile(lockstep.distributed_optimizer(keras.optimizers.SGD(0.05)), lockstep.whole_batch(triplets))
+        options: dict[str, Any] = {"epochs": 2, "verbose": 0, "shuffle": False}
+        alone.fit(X[rows], Y[rows], batch_size=size, **options)
+        x, y = lockstep.shard_arrays(X[rows], Y[rows], batch_size=size)
+        local = lockstep.local_batch_size(size)
+        together.fit(x, y, batch_size=local, callbacks=lockstep.callbacks(), **options)
+        assert_same_weights(together, alone, size)
+
+
+def check_lambdas_in_fit() -> None:
+    alone, together = pair(headed)
+    alone.compile(keras.optimizers.SGD(0.05), lambda y, p: tf.sqrt(tf.reduce_mean((y - p) ** 2, 0)))
+    loss = lockstep.whole_batch(lambda y, p: tf.sqrt(tf.reduce_mean((y - p) ** 2, 0)))
+    assert loss.name == "lambda"
+    together.compile(lockstep.distributed_optimizer(keras.optimizers.SGD(0.05)), loss)
+    batches = tf.data.Dataset.from_tensor_slices((X, Y)).batch(2 * SIZE)
+    alone.fit(batches, verbose=0)
+    together.fit(lockstep.shard_batches(batches, loss="gather"), verbose=0, callbacks=lockstep.callbacks())
+    assert_same_weights(together, alone, "lambda")
 
 
 def check_masks_in_fit() -> None:

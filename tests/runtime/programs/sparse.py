@@ -1,0 +1,186 @@
+"""Gradients of embeddings: optimizers that do something for each occurrence of a row must see those of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Callable
+
+import numpy as np
+import tensorflow as tf
+from checking import assert_equal_on_all_ranks, run_checks, seed_everything
+
+import lockstep
+
+keras = tf.keras
+layers = keras.layers
+RANK, SIZE = lockstep.rank(), lockstep.size()
+COUNT = 18
+# So many rows of each size of a batch: the last one has another size.
+ROWS = {13: 18, 4: 9, 1: 3}
+SIZES = tuple(ROWS)
+_generator = np.random.RandomState(1)
+WORDS = _generator.randint(0, 5, [COUNT, 3])
+Y = _generator.standard_normal([COUNT, 1]).astype("float32")
+Step = Callable[[Any, Any], None]
+OPTIMIZERS: dict[str, Callable[[], Any]] = {
+    "adam": lambda: keras.optimizers.Adam(0.02),
+    "rmsprop": lambda: keras.optimizers.RMSprop(0.01),
+    "adagrad": lambda: keras.optimizers.Adagrad(0.1),
+    "sgd": lambda: keras.optimizers.SGD(0.1),
+}
+
+
+def new_models() -> tuple[Any, Any]:
+    """One to train alone and one to train together; only the chief has the first weights of both."""
+
+    def new() -> Any:
+        seed_everything(3 + RANK)
+        embedding = [layers.Input((3,), dtype="int32"), layers.Embedding(5, 4), layers.GlobalAveragePooling1D()]
+        return keras.Sequential([*embedding, layers.Dense(4, activation="tanh"), layers.Dense(1)])
+
+    models = new(), new()
+    lockstep.broadcast(list(models))
+    seed_everything(5)
+    return models
+
+
+def assert_same_weights(together: Any, alone: Any, case: Any) -> None:
+    for mine, wanted in zip(together.get_weights(), alone.get_weights()):
+        # Adam divides by the root of sums of squares, which float32 rounds in the order of the rows.
+        np.testing.assert_allclose(mine, wanted, atol=2e-6, err_msg=str(case))
+    assert_equal_on_all_ranks(together.get_weights())
+
+
+def step_of(model: Any, optimizer: Any, reduce: Callable[[Any], Any] = lambda gradients: gradients) -> Step:
+    def step(words: Any, y: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((model(words, training=True) - y) ** 2)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        assert any(isinstance(gradient, tf.IndexedSlices) for gradient in gradients)
+        optimizer.apply_gradients(zip(reduce(gradients), model.trainable_variables))
+
+    return step
+
+
+def traced_once(step: Step) -> Step:
+    signature = [tf.TensorSpec([None, 3], tf.int64), tf.TensorSpec([None, 1])]
+    return tf.function(step, input_signature=signature)  # type: ignore[no-any-return]
+
+
+def slices(size: int) -> Iterator[tuple[Any, Any]]:
+    words, y = rows_for(size)
+    for begin in range(0, len(words), size):
+        yield words[begin : begin + size], y[begin : begin + size]
+
+
+def rows_for(size: int) -> tuple[Any, Any]:
+    return WORDS[: ROWS[size]], Y[: ROWS[size]]
+
+
+def train(step: Step, batches: Iterable[Any]) -> None:
+    for words, y in batches:
+        step(words, y)
+
+
+def compare_loops(cut: Callable[[int], Iterable[Any]], wrap: Callable[[Step], Step], name: str = "adam") -> None:
+    """The same models and steps go through batches of all sizes: a step is traced before the last sizes come."""
+    alone, together = new_models()
+    step_alone = wrap(step_of(alone, OPTIMIZERS[name]()))
+    step_together = wrap(step_of(together, OPTIMIZERS[name](), lockstep.all_reduce))
+    for size in SIZES:
+        train(step_alone, slices(size))
+        train(step_together, cut(size))
+        assert_same_weights(together, alone, (name, size))
+
+
+def in_hand(size: int) -> Iterator[Any]:
+    return (lockstep.shard_batch(*one) for one in slices(size))
+
+
+def eager(step: Step) -> Step:
+    return step
+
+
+def check_batches_in_hand() -> None:
+    compare_loops(in_hand, traced_once)
+
+
+def check_batches_in_hand_eagerly() -> None:
+    for name in OPTIMIZERS:
+        compare_loops(in_hand, eager, name)
+
+
+def check_generators() -> None:
+    compare_loops(lambda size: lockstep.shard_batches(slices(size)), eager)
+
+
+def check_batches_of_datasets() -> None:
+    def cut(size: int) -> Any:
+        whole = tf.data.Dataset.from_tensor_slices(rows_for(size)).batch(size)
+        return lockstep.shard_batches(whole).prefetch(2)
+
+    compare_loops(cut, traced_once)
+
+
+def check_pipelines() -> None:
+    def cut(size: int) -> Any:
+        samples = tf.data.Dataset.from_tensor_slices(rows_for(size))
+        share, local = lockstep.shard_and_rebatch_dataset(samples, size)
+        return share.batch(local)
+
+    compare_loops(cut, eager)
+
+
+def check_equal_parts_of_a_batch_that_splits() -> None:
+    """Parts that happen to be equal are not one part, where nothing is cut into fewer than there are workers."""
+    from lockstep import _repeated_parts
+
+    words, y = np.repeat(WORDS[:1], 2 * SIZE, 0), np.repeat(Y[:1], 2 * SIZE, 0)
+    before = set(_repeated_parts._possible)
+    _repeated_parts._possible.clear()
+    alone, together = new_models()
+    step_of(alone, OPTIMIZERS["adam"]())(words, y)
+    whole = tf.data.Dataset.from_tensor_slices((words, y)).batch(2 * SIZE, drop_remainder=True)
+    train(step_of(together, OPTIMIZERS["adam"](), lockstep.all_reduce), lockstep.shard_batches(whole))
+    assert_same_weights(together, alone, "equal parts")
+    assert not _repeated_parts.are_possible()
+    _repeated_parts._possible.update(before)
+
+
+def compiled(models: tuple[Any, Any]) -> tuple[Any, Any]:
+    alone, together = models
+    alone.compile(OPTIMIZERS["adam"](), "mse")
+    together.compile(lockstep.distributed_optimizer(OPTIMIZERS["adam"]()), "mse")
+    return alone, together
+
+
+def check_train_on_batch() -> None:
+    alone, together = compiled(new_models())
+    for size in SIZES:
+        for words, y in slices(size):
+            alone.train_on_batch(words, y)
+            together.train_on_batch(*lockstep.shard_batch(words, y))
+        assert_same_weights(together, alone, size)
+
+
+def check_fit_on_datasets() -> None:
+    alone, together = compiled(new_models())
+    for size in SIZES:
+        whole = tf.data.Dataset.from_tensor_slices(rows_for(size)).batch(size)
+        alone.fit(whole, epochs=2, verbose=0)
+        together.fit(lockstep.shard_batches(whole), epochs=2, verbose=0, callbacks=lockstep.callbacks())
+        assert_same_weights(together, alone, size)
+
+
+def check_fit_on_arrays() -> None:
+    alone, together = compiled(new_models())
+    for size in SIZES:
+        options = {"epochs": 2, "shuffle": False, "verbose": 0}
+        alone.fit(*rows_for(size), batch_size=size, **options)
+        share = lockstep.shard_arrays(*rows_for(size), batch_size=size)
+        local = lockstep.local_batch_size(size)
+        together.fit(*share, batch_size=local, callbacks=lockstep.callbacks(), **options)
+        assert_same_weights(together, alone, size)
+
+
+run_checks(globals())
