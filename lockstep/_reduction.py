@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from lockstep import _repeated_parts
+from lockstep import _common_rows, _repeated_parts
 from lockstep._agreement import compare_calls, describe
 from lockstep._differentiable import is_differentiable, of_reduced, with_gradient
 from lockstep._gathering import gather_counted_rows
@@ -117,13 +117,20 @@ def _reduce_slices(slices: Sequence[Any], reduction: str) -> list[Any]:
     each occurrence by itself must see what they would see in one process."""
     gathered = gather_counted_rows([part for one in slices for part in (one.values, one.indices)])
     rows = [(values, indices) for (values, _), (indices, _) in zip(gathered[::2], gathered[1::2])]
-    if reduction == "mean":
-        parts = tf.constant(backend().size, tf.int64)
-        if _repeated_parts.are_possible():
-            counts = [count for _, count in gathered[::2]]
-            parts = _repeated_parts.number_of_different(rows, counts)
-            rows = [
-                tuple(_repeated_parts.of_first(one, count, parts) for one in pair) for pair, count in zip(rows, counts)
-            ]
-        rows = [(values / tf.cast(parts, values.dtype), indices) for values, indices in rows]
-    return [tf.IndexedSlices(*pair, one.dense_shape) for pair, one in zip(rows, slices)]
+    counts = [count for _, count in gathered[::2]]
+    parts = tf.constant(backend().size, tf.int64)
+    may_repeat = reduction == "mean" and _repeated_parts.are_possible()
+    if may_repeat:
+        parts = _repeated_parts.number_of_different(rows, counts)
+    reduced = []
+    for one, (values, indices), count in zip(slices, rows, counts):
+        number = parts
+        if _common_rows.are_of_no_batch(one.indices):
+            values, indices = _common_rows.added_up(values, indices, count)
+            number = tf.constant(backend().size, tf.int64)
+        elif may_repeat:
+            values, indices = (_repeated_parts.of_first(part, count, parts) for part in (values, indices))
+        if reduction == "mean":
+            values = values / tf.cast(number, values.dtype)
+        reduced.append(tf.IndexedSlices(values, indices, one.dense_shape))
+    return reduced

@@ -183,4 +183,32 @@ def check_fit_on_arrays() -> None:
         assert_same_weights(together, alone, size)
 
 
+class Positions(layers.Layer):  # type: ignore[misc, name-defined]
+    """Looks up rows for words, and rows for their places, which are no sample's."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = layers.Embedding(5, 4), layers.Embedding(3, 4)
+
+    def call(self, words: Any) -> Any:
+        return self.words(words) + self.places(tf.range(tf.shape(words)[1]))
+
+
+def check_rows_that_are_looked_up_for_all_samples_at_once() -> None:
+    def new() -> Any:
+        seed_everything(3 + RANK)
+        parts = [layers.Input((3,), dtype="int32"), Positions(), layers.Flatten(), layers.Dense(1)]
+        return keras.Sequential(parts)
+
+    models = new(), new()
+    lockstep.broadcast(list(models))
+    seed_everything(5)
+    alone, together = compiled(models)
+    for size in (2 * SIZE, 13):  # all batches even, but for the last one, and none
+        whole = tf.data.Dataset.from_tensor_slices((WORDS, Y)).batch(size)
+        alone.fit(whole, verbose=0)
+        together.fit(lockstep.shard_batches(whole), verbose=0, callbacks=lockstep.callbacks())
+        assert_same_weights(together, alone, size)
+
+
 run_checks(globals())
