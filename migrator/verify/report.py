@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -62,7 +63,7 @@ def _verdict(verdict: Verdict, proof: Proof) -> Iterator[str]:
 
 
 def as_json(proof: Proof) -> str:
-    """One JSON object; figures are lists of [step, difference, allowed]."""
+    """One JSON object; figures are lists of [step, difference, allowed], null for a difference without a number."""
     compared = [
         {
             "title": one.title,
@@ -86,7 +87,16 @@ def as_json(proof: Proof) -> str:
         "made_equal": list(dict.fromkeys(t for c in proof.compared for r in c.records for t in r.made_equal)),
         "runs": compared,
     }
-    return json.dumps(found, indent=2)
+    return json.dumps(_finite(found), indent=2)
+
+
+def _finite(value: Any) -> Any:
+    """The value with null where JSON has no number: for what is infinitely far apart, or no number at all."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(verdict: Verdict) -> dict[str, Any]:
