@@ -62,7 +62,7 @@ def likely_cause(original: Record, ranks: Sequence[Record], first: Difference) -
     if first.what == SAMPLES:
         return _of_samples(step, found)
     if first.what == RATE:
-        return _of_rate(step, found[first.rank], first)
+        return _of_rate(step, found[first.rank])
     starts = _starts_differ(original, ranks, step.optimizer)
     if starts:
         return Cause(
@@ -81,9 +81,9 @@ def _of_samples(step: Step, found: Sequence[Step]) -> Cause | None:
     return Cause(rule, "the workers' shares do not make up the batch")
 
 
-def _of_rate(step: Step, other: Step, first: Difference) -> Cause:
+def _of_rate(step: Step, other: Step) -> Cause:
     ratio = (other.learning_rate or 0.0) / (step.learning_rate or 1.0)
-    if first.step == 1:
+    if step.number == 1:
         text = (
             f"the learning rate is {ratio:.3g} times the original's: the global batch is what it was, so it stays, too"
         )
@@ -145,6 +145,9 @@ def _of_gradients(step: Step, found: Sequence[Step], size: int) -> Cause | None:
     if _is_multiple_of_weights(step, found[0]):
         return Cause("scale-loss", "a penalty on the weights counts another number of times")
     if _off(expected, applied[0]) < _CLOSE:
+        rates = step.learning_rate, found[0].learning_rate
+        if None not in rates and abs((rates[1] or 0.0) - (rates[0] or 0.0)) > _CLOSE * abs(rates[0] or 0.0):
+            return _of_rate(step, found[0])
         return Cause("wrap-optimizer", "the gradients are right, but the optimizer makes other weights of them")
     return None
 

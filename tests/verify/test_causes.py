@@ -88,6 +88,13 @@ def faster(ranks: Ranks, _: Record) -> None:
         rank.steps[0].learning_rate = 0.2
 
 
+def faster_with_its_weights(ranks: Ranks, alone: Record) -> None:
+    faster(ranks, alone)
+    for rank in ranks:
+        gradients = tensors(alone, GRADIENTS)
+        rank.steps[0].arrays[WEIGHTS] = [w - 0.1 * g for w, g in zip(tensors(alone, WEIGHTS), gradients)]
+
+
 def fewer_steps(ranks: Ranks, _: Record) -> None:
     for rank in ranks:
         del rank.steps[3:]
@@ -122,6 +129,7 @@ def stopped_early(ranks: Ranks, alone: Record) -> None:
         (not_cut, "samples", 1, "shard-dataset", "not cut"),
         (same_half, "samples", 1, "shard-dataset", "same samples"),
         (faster, "learning rate", 1, "", "2 times the original's"),
+        (faster_with_its_weights, "weights", 1, "", "2 times the original's"),
         (fewer_steps, "steps", 4, "local-step-count", "share of the data"),
         (all_write, "files", 5, "write-once", "every worker writes"),
         (nobody_writes, "files", 5, "write-once", "none does"),
