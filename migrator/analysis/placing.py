@@ -12,9 +12,10 @@ from migrator.analysis import ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import runtime
+from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.ops.elementwise import Elementwise
-from migrator.analysis.ops.reducing import Reduces
+from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.placement import (
     LOCAL,
     REPLICATED,
@@ -62,6 +63,7 @@ _QUOTIENTS = frozenset({
 _TAKES_FEATURES = ("keras.losses.", "keras.metrics.", "keras.layers.")
 _MULTIPLIES = frozenset({"operator.matmul", "tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
 _TAKES_LABELS = ("sparse_softmax_cross_entropy_with_logits",)
+_REDUCING = (Reduces, Moments, Average, WholeValue)
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
 
 
@@ -200,7 +202,7 @@ class Placing:
         if result.items is not None:
             return v.of(Tuple(tuple(self._whole(row, item, needs, symbolic) for item in result.items)))
         # What an op that reduces cannot do by parts reduces the rows.
-        kept = (Sharded,) if row is not None and isinstance(row.kind, Reduces) else (Sharded, Unknown)
+        kept = (Sharded,) if row is not None and isinstance(row.kind, _REDUCING) else (Sharded, Unknown)
         has_rows = any(isinstance(p, kept) for p in _options(result.placement))
         return Value(Data(REPLICATED, rank=result.rank, whole=has_rows, symbolic=symbolic, needs=needs))
 
@@ -345,6 +347,10 @@ class Placing:
         repair = self._repair(args, node, _by_reducing, "it is a sum over the batch beside a mean", "term")
         return Value(replace(data, placement=REPLICATED, needs=data.needs | {repair}))
 
+    def put_together(self, args: Arguments, node: cst.CSTNode) -> Repair:
+        """The repair that has all rows, and sums and means over all of them, where the call keeps its arguments."""
+        return self._repair(args, node, _by_gathering, "it keeps what depends on a worker's part of the batch")
+
     def gather_at(self, node: cst.CSTNode, value: Value) -> Value:
         """The value of an expression around which all rows are put together."""
         if not any(not d.is_replicated for d in self.run.objects.leaves(value)):
@@ -399,7 +405,13 @@ class Placing:
     def unknown(self, args: Arguments, node: cst.CSTNode) -> Value:
         """A function that nobody knows: right on the whole batch."""
         self._run_handed(args, node)
-        return self.place(None, "", args, node)
+        before = self.blocked
+        if any(isinstance(a, Made) and a.path == VARIABLE for _, value in args.all() for a in value):
+            self.blocked = before or "it is given the variable itself, and not what that holds"
+        try:
+            return self.place(None, "", args, node)
+        finally:
+            self.blocked = before
 
     def _run_handed(self, args: Arguments, node: cst.CSTNode) -> None:
         """Functions that are handed to one that nobody knows may be called by it, with whatever."""

@@ -115,12 +115,25 @@ class Consequences:
         values = self.resolver.values(call.func)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value.startswith(("assign", "scatter_")):
             return self._may_be_trained(call.func.value)
-        return not values or any(self._matters_to_call(v) for v in values)
+        return not values or any(self._matters_to_call(v, call) for v in values)
 
-    def _matters_to_call(self, value: Value) -> bool:
+    def _sets_foreign(self, call: cst.Call) -> bool:
+        """`setattr(optimizer, name, value)`"""
+        given = self.resolver.values(call.args[1].value) if len(call.args) > 1 else ()
+        names = [
+            str(v.node.evaluated_value)
+            for v in given
+            if isinstance(v, Literal) and isinstance(v.node, cst.SimpleString)
+        ]
+        names = names or [""]
+        return not call.args or any(self._is_foreign(call.args[0].value, name) for name in names)
+
+    def _matters_to_call(self, value: Value, call: cst.Call) -> bool:
         if isinstance(value, External):
             if value.path.startswith(_EXITS) or value.path.startswith(_DRAWS) or "debugging." in value.path:
                 return True
+            if value.path == "builtins.setattr":
+                return self._sets_foreign(call)
             return not f"{value.path}.".startswith(_HARMLESS)
         if isinstance(value, (Function, Class, Object, Literal)):
             return False  # what it does is looked at where it stands

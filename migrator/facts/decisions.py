@@ -29,12 +29,15 @@ from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
 from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import External
+from migrator.facts.values import Class, External, Function, Object
 
 _SEEDS = frozenset({
     "random.seed", "numpy.random.seed", "tensorflow.random.set_seed", "keras.utils.set_random_seed",
     "numpy.random.default_rng", "numpy.random.RandomState", "random.Random", "tensorflow.set_random_seed",
 })  # fmt: skip
+# Methods of datasets, and arguments of `fit`, that tell how much is trained on.
+_COUNTING = frozenset({"take", "skip", "repeat", "batch", "padded_batch", "window", "range", "shard"})
+_LENGTHS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "batch_size", "class_weight"})
 _EXITS = frozenset({"sys.exit", "os._exit"})
 _DECIDING = (Way.CHOICE, Way.SIZE, Way.PRESENCE)
 
@@ -172,10 +175,40 @@ class Decisions:
         for call in self.tree.calls:
             if call in self.files.copies or self._decides(call):
                 found.update(arg.value for arg in call.args)
+            found.update(self._settled_by(call))
         for function in self.tree.functions:
             if function.name.value == "__exit__":  # says whether an exception goes on
                 found.update(self.resolver.returned(function))
         return found
+
+    def _settled_by(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """What the call settles of the training to come: how many batches there are, how long it goes on, and what an
+        optimizer is made of, be that a number or a function or object of the script that gives one."""
+        func = call.func
+        kinds = self.training.kinds
+        if isinstance(func, cst.Attribute):
+            owners = self.resolver.values(func.value)
+            if func.attr.value in _COUNTING and any(map(kinds.is_dataset, owners)):
+                yield from (arg.value for arg in call.args)
+            if func.attr.value == "fit" and any(map(kinds.is_model, owners)):
+                yield from (arg.value for arg in call.args if arg.keyword and arg.keyword.value in _LENGTHS)
+        if any(map(kinds.is_optimizer, self.resolver.values(call))):
+            for arg in call.args:
+                yield arg.value
+                yield from self._given_by(arg.value)
+
+    def _given_by(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What functions and objects of the script give whoever calls them."""
+        for value in self.resolver.values(node):
+            function: cst.FunctionDef | cst.Lambda | None = None
+            if isinstance(value, Function):
+                function = value.node
+            elif isinstance(value, Object):
+                function = self.resolver.method(value.of, "__call__")
+            if isinstance(function, cst.Lambda):
+                yield function.body
+            elif function is not None:
+                yield from self.resolver.returned(function)
 
     def _decides(self, call: cst.Call) -> bool:
         """Whether training goes on by what the call is given: it seeds, ends the process, raises what is caught, or is
@@ -289,6 +322,8 @@ class Decisions:
                 return None  # what its callers give, where it is made
             if isinstance(node, cst.Attribute) and self._is_kept(node):
                 return None  # where it is put there
+            if self._is_handed_over(node):
+                return None  # where the variable gets it
         reduction = self.means.of(node)
         if not reduction:
             return None
@@ -296,6 +331,17 @@ class Decisions:
 
     def _is_given(self, params: Iterable[Binding]) -> bool:
         return any(self.resolver.given(cast(cst.Param, b.node)) for b in params)
+
+    def _is_handed_over(self, node: cst.BaseExpression) -> bool:
+        """Whether the name is that of a variable which an object or a function of the script is given as such."""
+        argument = self.tree.parent.get(node)
+        call = self.tree.parent.get(argument) if isinstance(argument, cst.Arg) else None
+        if not isinstance(call, cst.Call) or not any(
+            isinstance(v, (Class, Object, Function)) for v in self.resolver.values(call.func)
+        ):
+            return False
+        values = self.resolver.values(node)
+        return bool(values) and all(map(self.training.kinds.is_variable, values))
 
     def _is_kept(self, node: cst.Attribute) -> bool:
         """Whether the attribute only keeps a number that was made elsewhere, and does not add up several."""

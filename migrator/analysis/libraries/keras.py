@@ -379,6 +379,8 @@ class Keras:
                     return args
                 taken.update(p.name.value for p in (*params.params, *params.kwonly_params))
         keywords = {k: x for k, x in args.keywords.items() if k in taken or k not in ("training", "mask")}
+        if "training" in taken and not _is_told(keywords.get("training")) and args.get("training", 1) is None:
+            keywords["training"] = NUMBER  # Keras hands on what its caller was told
         return Arguments(args.positional, keywords, args.rest, args.nodes)
 
     # -- losses --------------------------------------------------------------------------------------------------
@@ -808,6 +810,10 @@ _METHODS: dict[str, Callable[[Keras, Made | Instance, Arguments, cst.CSTNode, Fr
     "result": Keras._result,
     **dict.fromkeys(_SCALING, Keras._scaled),
 }
+
+
+def _is_told(value: Value | None) -> bool:
+    return value is not None and not value.is_none
 
 
 def _snake(name: str) -> str:

@@ -11,8 +11,18 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, Either, Partial, Placement, Scaled, Sharded, Unknown
-from migrator.analysis.values import NUMBER, Container, Data, Made, Site, Tuple, Value
+from migrator.analysis.placement import (
+    REPLICATED,
+    Either,
+    Local,
+    Partial,
+    Placement,
+    Replicated,
+    Scaled,
+    Sharded,
+    Unknown,
+)
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Site, Tuple, Value
 from migrator.facts import api
 
 if TYPE_CHECKING:
@@ -190,13 +200,26 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
         return None
     content = run.heap.load(atom, "content")
     if name in _ASSIGNMENTS:
-        value = args.get("value", 0) if not name.startswith("scatter") else args.get("updates", 1)
-        if value is not None and value.data is not None:
-            run.heap.store(atom, "content", Value(replace(value.data, constant=NOT_CONSTANT, needs=frozenset())))
+        run.heap.store(atom, "content", _written(run, args, node))
         return v.of(atom)
     if name in ("read_value", "value", "numpy"):
         return content
     return None
+
+
+def _written(run: Run, args: Arguments, node: cst.CSTNode) -> Value:
+    """What a variable holds once it is given this: rows of a batch are all put there, by every worker."""
+    leaves = [d for _, x in args.all() for d in run.objects.leaves(x)]
+    if not leaves:
+        return NUMBER
+    if any(not isinstance(d.placement, (Replicated, Partial, Unknown, Local)) for d in leaves):
+        needs = frozenset((run.placing.put_together(args, node),)).union(*(d.needs for d in leaves))
+        is_batch = len(args.positional) + len(args.keywords) == 1
+        return Value(Data(REPLICATED, whole=is_batch, needs=needs))
+    found = NOTHING
+    for data in leaves:
+        found = v.join(found, Value(replace(data, constant=NOT_CONSTANT)))
+    return found
 
 
 def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Value:
