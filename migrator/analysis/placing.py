@@ -119,7 +119,8 @@ class Placing:
         )
         result = _inferred(row, call)
         if not any(_is_open(a) for a in _given(call)):
-            return result
+            is_elementwise = isinstance(row.kind, Elementwise) and _is_undecided(result)
+            return _with_equal_ranks(row, call, result) if is_elementwise else result
         if row.path.endswith(_TAKES_LABELS):
             return _of_labels(row, call, result)
         if row.path in _MULTIPLIES:
@@ -172,14 +173,19 @@ class Placing:
         rank = ranks.pop() if len(ranks) == 1 else None
         widths = {d.width for d in data}
         width = widths.pop() if len(widths) == 1 else None
-        return Arg(placement, constant, rank, many=many, deep=all(d.deep for d in data), width=width)
+        deep, masked = all(d.deep for d in data), any(d.masked for d in data)
+        return Arg(placement, constant, rank, many=many, deep=deep, width=width, masked=masked)
 
     def _value(self, arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:
         if arg.items is not None:
             return v.of(Tuple(tuple(self._value(item, needs, symbolic, whole=whole) for item in arg.items)))
         is_whole = whole and isinstance(arg.placement, Replicated)
         constant = arg.constant if isinstance(arg.constant, (int, float, str)) else NOT_CONSTANT
-        return Value(Data(arg.placement, constant, arg.rank, is_whole, arg.many, symbolic, arg.deep, arg.width, needs))
+        return Value(
+            Data(
+                arg.placement, constant, arg.rank, is_whole, arg.many, symbolic, arg.deep, arg.width, arg.masked, needs
+            )
+        )
 
     def _replicated(
         self,
@@ -330,6 +336,8 @@ class Placing:
             return "its parts stand in different ways"
         if "unknown" in hows:
             return "it is divided or multiplied by the number of rows that a worker has"
+        if any(d.masked for d in leaves):
+            return "Keras carries a mask along with it"
         cuts = [p for d in leaves for p in _options(d.placement) if isinstance(p, Sharded)]
         if any(cut.axis != 0 for cut in cuts):
             return "the samples do not lie along its first axis"

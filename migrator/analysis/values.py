@@ -80,8 +80,8 @@ class Data:
 
     `constant`: the Python literal, where it is one. `whole`: every worker has all rows of the batch, so that it does
     not fit beside a worker's part. `nested`: may be a tuple or dictionary of tensors. `symbolic`: a Keras tensor of a
-    functional model. `deep`: has axes behind that of the samples. `width`: the size of the last axis. `needs`: the
-    repairs without which the placement does not hold.
+    functional model. `deep`: has axes behind that of the samples. `width`: the size of the last axis. `masked`:
+    Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
     """
 
     placement: Placement = REPLICATED
@@ -92,6 +92,7 @@ class Data:
     symbolic: bool = False
     deep: bool = False
     width: int | None = None
+    masked: bool = False
     needs: frozenset[Repair] = _NO_REPAIRS
 
     @property
@@ -328,6 +329,7 @@ def join_data(a: Data, b: Data) -> Data:
         a.symbolic or b.symbolic,
         a.deep and b.deep,
         a.width if a.width == b.width else None,
+        a.masked or b.masked,
         a.needs | b.needs if a.needs is not b.needs else a.needs,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, Verdict
+from migrator.analysis.losses import MEAN, NOT_RUN, Verdict
 from migrator.edits import Refusal
 from migrator.facts.reductions import GATHER, puts_together
 from migrator.facts.script import Facts
@@ -17,8 +17,9 @@ def compiled_loss(facts: Facts, compile_: Fit) -> Refusal | None:
     for fit in (*facts.training.fits, *facts.training.batch_fits):
         if compile_ not in facts.training.compiles_of(fit.values):
             continue
-        if any(isinstance(v, Object) and facts.resolver.method(v.of, "train_step") is not None for v in fit.values):
-            continue
+        own = any(isinstance(v, Object) and facts.resolver.method(v.of, "train_step") is not None for v in fit.values)
+        if own and facts.losses.of_forward(fit.call) == NOT_RUN:
+            continue  # it does not come back to Keras's step
         for verdict in (facts.losses.of_forward(fit.call), facts.losses.of_fit(fit.call)):
             if verdict.reduction != MEAN:
                 return _refuse(verdict.node or fit.call, verdict)

@@ -29,6 +29,8 @@ _EXITS = (
     "sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.abort", "os.kill", "signal.", "builtins.exec",
     "builtins.eval", "_thread.interrupt_main",
 )  # fmt: skip
+# They make what is trained, or what trains it.
+_BUILDING = ("keras.layers.", "keras.models.", "keras.Sequential", "keras.Model", "keras.optimizers.")
 _DRAWS = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 _CALM = frozenset({"summary", "get_config", "count_params", "get_weights", "get_layer", "to_json", "numpy", "predict"})
 
@@ -134,7 +136,11 @@ class Consequences:
                 return True
             if value.path == "builtins.setattr":
                 return self._sets_foreign(call)
+            if value.path.startswith(_BUILDING):
+                return True
             return not f"{value.path}.".startswith(_HARMLESS)
+        if isinstance(value, Class) and self.resolver.derives_from(value, lambda path: path.startswith(_BUILDING)):
+            return True
         if isinstance(value, (Function, Class, Object, Literal)):
             return False  # what it does is looked at where it stands
         if isinstance(value, Member):
@@ -164,6 +170,17 @@ class Consequences:
         values = self.resolver.values(variable)
         return not values or not all(self.training.kinds.is_variable(v) for v in values)
 
+    @cached_property
+    def repeated(self) -> list[cst.BaseExpression]:
+        """What comprehensions go through that make layers or models for each item of it."""
+        found = []
+        for node in self.tree.order:
+            if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)) and any(
+                map(self._call_matters, self.regions.calls_in(node.elt))
+            ):
+                found.append(node.for_in.iter)
+        return found
+
     # -- settings ------------------------------------------------------------------------------------------------
 
     @cached_property
@@ -176,10 +193,16 @@ class Consequences:
             for binding in self.tree.attributes.get(name, ()):
                 if isinstance(binding.value, cst.BaseExpression) and self._is_of_library(binding):
                     yield binding.value
+        for binding in self._settings_made:
+            owner = binding.target.value if isinstance(binding.target, cst.Attribute) else None
+            is_set = any(map(self._is_of_framework, self.resolver.values(owner))) if owner is not None else False
+            if is_set and isinstance(binding.value, cst.BaseExpression):
+                yield binding.value
         for call in self.tree.calls:
             func = call.func
-            if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign") and _is_setting(func.value):
-                yield from (arg.value for arg in call.args)
+            if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign"):
+                if _is_setting(func.value) or self._may_be_trained(func.value):
+                    yield from (arg.value for arg in call.args)
             elif len(call.args) > 1 and _is_setting(call.args[0].value) and self._sets_value(call):
                 yield call.args[1].value
             elif self._sets_attribute(call):
@@ -192,6 +215,15 @@ class Consequences:
         kinds = self.training.kinds
         own = bool(values) and all(isinstance(v, Object) and not kinds.is_optimizer(v) for v in values)
         return not own
+
+    def _is_of_framework(self, value: Value) -> bool:
+        """Whether it is something of Keras's that trains, or a part of it: a layer, a model, an optimizer."""
+        while isinstance(value, (Member, Element)):
+            value = value.owner if isinstance(value, Member) else value.of
+        if isinstance(value, Result) and isinstance(value.function, Member):
+            return self._is_of_framework(value.function)
+        kinds = self.training.kinds
+        return not isinstance(value, Object) and (kinds.has_weights(value) or kinds.is_optimizer(value))
 
     def _sets_value(self, call: cst.Call) -> bool:
         return any(v == External("keras.backend.set_value") for v in self.resolver.values(call.func))

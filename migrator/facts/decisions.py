@@ -9,6 +9,7 @@ What was picked or counted by them on the way then agrees by itself.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +39,11 @@ _SEEDS = frozenset({
 # Methods of datasets, and arguments of `fit`, that tell how much is trained on.
 _COUNTING = frozenset({"take", "skip", "repeat", "batch", "padded_batch", "window", "range", "shard"})
 _LENGTHS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "batch_size", "class_weight"})
+# Classes of what is trained, and of what trains it.
+_MAKING = re.compile(r"keras\.(?:layers|regularizers|constraints|initializers|optimizers|losses)\.(?:\w+\.)*[A-Z]\w*$")
+_RUN_ON_SAMPLES = ("keras.layers.Lambda", "keras.losses.")
+# Functions of Python's that ask a function when to stop.
+_STOPPING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter")
 _EXITS = frozenset({"sys.exit", "os._exit"})
 _DECIDING = (Way.CHOICE, Way.SIZE, Way.PRESENCE)
 
@@ -176,6 +182,7 @@ class Decisions:
             if call in self.files.copies or self._decides(call):
                 found.update(arg.value for arg in call.args)
             found.update(self._settled_by(call))
+        found.update(self.consequences.repeated)
         for function in self.tree.functions:
             if function.name.value == "__exit__":  # says whether an exception goes on
                 found.update(self.resolver.returned(function))
@@ -183,7 +190,8 @@ class Decisions:
 
     def _settled_by(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What the call settles of the training to come: how many batches there are, how long it goes on, and what an
-        optimizer is made of, be that a number or a function or object of the script that gives one."""
+        optimizer, a layer or a penalty is made of, be that a number or a function or object of the script that gives
+        one."""
         func = call.func
         kinds = self.training.kinds
         if isinstance(func, cst.Attribute):
@@ -192,10 +200,18 @@ class Decisions:
                 yield from (arg.value for arg in call.args)
             if func.attr.value == "fit" and any(map(kinds.is_model, owners)):
                 yield from (arg.value for arg in call.args if arg.keyword and arg.keyword.value in _LENGTHS)
-        if any(map(kinds.is_optimizer, self.resolver.values(call))):
+        makes = any(map(kinds.is_optimizer, self.resolver.values(call))) or _is_from_config(func)
+        if makes or any(isinstance(v, External) and _MAKING.match(v.path) for v in self.resolver.values(call.func)):
             for arg in call.args:
                 yield arg.value
+                if not self._calls_one_of(call, _RUN_ON_SAMPLES):
+                    yield from self._given_by(arg.value)
+        elif self._calls_one_of(call, _STOPPING):
+            for arg in call.args:
                 yield from self._given_by(arg.value)
+
+    def _calls_one_of(self, call: cst.Call, prefixes: tuple[str, ...]) -> bool:
+        return any(isinstance(v, External) and v.path.startswith(prefixes) for v in self.resolver.values(call.func))
 
     def _given_by(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What functions and objects of the script give whoever calls them."""
@@ -452,3 +468,7 @@ class Decisions:
 
 def _is_number_or_truth(node: cst.CSTNode) -> bool:
     return isinstance(node, (cst.Comparison, cst.BinaryOperation, cst.Call, cst.UnaryOperation))
+
+
+def _is_from_config(func: cst.BaseExpression) -> bool:
+    return isinstance(func, cst.Attribute) and func.attr.value == "from_config"

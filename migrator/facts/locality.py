@@ -25,6 +25,11 @@ from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import External, Object, Value
 from migrator.facts.vocabulary import Role
 
+_METRIC_STATES = frozenset({
+    "total", "count", "variables", "weights", "true_positives", "true_negatives", "false_positives", "false_negatives",
+    "total_cm",
+})  # fmt: skip
+
 
 class Mark(Flag):
     """How a value is local."""
@@ -171,6 +176,7 @@ class Locality:
         found.update(dict.fromkeys(self.sharding.minibatches.nodes, Mark.VALUE))
         found.update({fit.call: Mark.VALUE for fit in self.training.batch_fits})
         found.update(dict.fromkeys(self._given_by_fit(), Mark.VALUE))
+        found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
             if paths & _OWN:
@@ -180,6 +186,15 @@ class Locality:
             elif self.keeps_statistics and self._infers(call):
                 found[call] = Mark.STATISTIC
         return found
+
+    def _states_of_metrics(self) -> Iterator[cst.CSTNode]:
+        """`metric.total`, `metric.count`: what a metric has added up on this worker."""
+        for node in self.tree.order:
+            if not isinstance(node, cst.Attribute) or node.attr.value not in _METRIC_STATES:
+                continue
+            owners = self.resolver.values(node.value)
+            if any(calls(v).startswith("keras.metrics.") for v in owners):
+                yield node
 
     def _numbers_turns(self, binding: Binding) -> bool:
         """`step` of `for step, batch in enumerate(dataset)`"""

@@ -42,10 +42,6 @@ _DRIVERS = (
 )
 # Simulations with random states of their own.
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_env", "pybullet_envs"})
-_SEQUENCE_ENDS = frozenset(
-    {"GlobalAveragePooling1D", "GlobalMaxPooling1D", "Flatten", "GlobalAvgPool1D", "GlobalMaxPool1D"}
-)
-_RECURRENT = frozenset({"LSTM", "GRU", "SimpleRNN", "RNN"})
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
 
@@ -74,7 +70,6 @@ class Unsupported:
             *self._unsupported_calls(),
             *self._lost_gradients(),
             *self._compiled_steps(),
-            *self._masked_losses(),
         ]
 
     def _foreign_drivers(self) -> Iterator[UnsupportedTraining]:
@@ -129,33 +124,6 @@ class Unsupported:
         bodies = [body for f in functions for body in self.training.reached_from(f)]
         sites = [site for u in self.training.updates for site in (u.call, *(g.computed for g in u.gradients))]
         return any(self.tree.contains(body, site) for body in bodies for site in sites)
-
-    def _masked_losses(self) -> Iterator[UnsupportedTraining]:
-        """A mask that reaches the loss makes it a mean over unmasked steps, of which each worker has another number."""
-        paths = {v.path for call in self.tree.calls for v in self.resolver.values(call.func) if isinstance(v, External)}
-        if (
-            not (self.training.fits or self.training.batch_fits)
-            or any(p.rpartition(".")[2] in _SEQUENCE_ENDS for p in paths)
-            or self._ends_recurrence()
-        ):
-            return
-        for call in self.tree.calls:
-            masks = argument(call, "mask_zero")
-            is_masking = External("keras.layers.Masking") in self.resolver.values(call.func)
-            if is_masking or (masks is not None and isinstance(masks.value, cst.Name) and masks.value.value == "True"):
-                yield UnsupportedTraining(
-                    call,
-                    "the loss may be a mean over unmasked steps, of which each worker has another number",
-                    "train without the mask, or weight the samples by yourself",
-                )
-
-    def _ends_recurrence(self) -> bool:
-        """Whether a recurrent layer gives its last step only: no mask goes further."""
-        for call in self.tree.calls:
-            names = {v.path.rpartition(".")[2] for v in self.resolver.values(call.func) if isinstance(v, External)}
-            if names & _RECURRENT and argument(call, "return_sequences") is None:
-                return True
-        return False
 
     def _unknown_fits(self) -> Iterator[UnsupportedTraining]:
         known = {fit.call for fit in self.training.fits}

@@ -86,10 +86,16 @@ def is_made(path: str) -> bool:
     return bool(api.makes_model(path) or api.is_optimizer_class(path) or _LAYER.match(path) or _MADE.match(path))
 
 
+_RECURRENT = re.compile(r"keras\.layers\.(?:LSTM|GRU|SimpleRNN|RNN|ConvLSTM\dD|Bidirectional)$")
+_POOLING = re.compile(r"keras\.layers\.(?:Flatten$|Global\w+Pooling)")
+
+
 class Keras:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._compiles: dict[int, cst.CSTNode] = {}
+        # The calls of `fit` whose own training step runs.
+        self._fitting: list[cst.CSTNode] = []
 
     # -- making --------------------------------------------------------------------------------------------------
 
@@ -193,7 +199,16 @@ class Keras:
         if any(made.keywords.get(name, NONE).constant is True for name in _SEVERAL):
             result = v.mapped(result, lambda d: replace(d, nested=True))
         width = self._width(path, made)
-        return v.mapped(result, lambda d: replace(d, deep=True, width=width or d.width))
+        ends = self._ends_masks(path, made)
+        return v.mapped(result, lambda d: replace(d, deep=True, width=width or d.width, masked=d.masked and not ends))
+
+    @staticmethod
+    def _ends_masks(path: str, made: Arguments) -> bool:
+        """Whether a mask ends at the layer: one that makes one row of a sequence."""
+        if _RECURRENT.match(path):
+            sequences = made.get("return_sequences")
+            return sequences is None or sequences.constant is False
+        return bool(_POOLING.match(path))
 
     @staticmethod
     def _width(path: str, made: Arguments) -> int | None:
@@ -241,7 +256,11 @@ class Keras:
             lost = next((d for d in v.contents(result) if isinstance(d.placement, Unknown) or d.needs), None)
             if lost is not None:
                 return Value(Data(Unknown("the layer inside works on the batch as a whole"), needs=lost.needs))
-        return self._sample_by_sample(args)
+        result = self._sample_by_sample(args)
+        made = inner.only if inner is not None else None
+        if isinstance(made, Made) and self._ends_masks(made.path, self._arguments(made)):
+            return v.mapped(result, lambda d: replace(d, masked=False))
+        return result
 
     def trusted(self, node: cst.CSTNode, what: str, args: Arguments) -> Value:
         """What a layer or model gives of which nothing is known but that it is one, made at that node."""
@@ -271,11 +290,11 @@ class Keras:
                 if isinstance(data.placement, Sharded):
                     return Data(Unknown("the samples do not lie along the first axis"), needs=needs)
                 return Data(Unknown("a layer is given what is no batch"), needs=needs)
+        masked = any(d.masked for d in leaves)
         if rows:
-            return Data(rows[0].placement, nested=True, deep=True, symbolic=symbolic, needs=needs)
-        return Data(
-            REPLICATED, nested=True, deep=True, whole=any(d.whole for d in leaves), symbolic=symbolic, needs=needs
-        )
+            return Data(rows[0].placement, nested=True, deep=True, symbolic=symbolic, masked=masked, needs=needs)
+        whole = any(d.whole for d in leaves)
+        return Data(REPLICATED, nested=True, deep=True, whole=whole, symbolic=symbolic, masked=masked, needs=needs)
 
     def _functional(self, outputs: Value, args: Arguments) -> Value:
         """A model of Keras tensors: its outputs stand as they did when they were built."""
@@ -663,7 +682,11 @@ class Keras:
     def _train(self, atom: Made | Instance, batch: Value, node: cst.CSTNode, frame: Frame) -> None:
         step = self.run.method(atom, "train_step") if isinstance(atom, Instance) else None
         if step is not None:
-            self.run.calls.call(step, Arguments([batch]), node, frame)
+            self._fitting.append(node)
+            try:
+                self.run.calls.call(step, Arguments([batch]), node, frame)
+            finally:
+                self._fitting.pop()
             return
         x, y = self._inputs(batch)
         predicted = self.run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
@@ -732,7 +755,8 @@ class Keras:
             loss = self.run.heap.load(atom, ("compiled", "loss"))
             given = Arguments([y, predicted])
             result = self._applied(atom, loss, given, node, frame) if loss is not NOTHING else NUMBER
-            self.run.fit(atom, node, predicted, result, frozenset())
+            for fitted in {node, *self._fitting}:
+                self.run.fit(atom, fitted, predicted, result, frozenset())
         return Value(Data(Partial("mean"), nested=True))
 
     # -- metrics -------------------------------------------------------------------------------------------------
