@@ -118,13 +118,13 @@ class Placing:
             self._made(made) if made is not None else None,
         )
         result = _inferred(row, call)
-        if not any(_is_open(a) for a in _given(call)):
-            is_elementwise = isinstance(row.kind, Elementwise) and _is_undecided(result)
-            return _with_equal_ranks(row, call, result) if is_elementwise else result
+        if not any(_is_open(a) for a in _given(call)) and not _is_undecided(result):
+            return result
         if row.path.endswith(_TAKES_LABELS):
             return _of_labels(row, call, result)
         if row.path in _MULTIPLIES:
             call = _deepened(call)  # they take no vectors, or no batch of them
+            result = _inferred(row, call)
         if _is_undecided(result):
             result = _of_deep(row, call, result)
         if _is_undecided(result) and (isinstance(row.kind, Elementwise) or row.path.startswith(_TAKES_FEATURES)):
