@@ -20,7 +20,7 @@ from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.kinds import calls
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
-from migrator.facts.training import Training
+from migrator.facts.training import Training, is_super
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import External, Object, Value
 from migrator.facts.vocabulary import Role
@@ -177,6 +177,7 @@ class Locality:
         found.update({fit.call: Mark.VALUE for fit in self.training.batch_fits})
         found.update(dict.fromkeys(self._given_by_fit(), Mark.VALUE))
         found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
+        found.update({call: Mark.VALUE for call, func in self.training.methods("train_step") if is_super(func.value)})
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
             if paths & _OWN:
@@ -207,9 +208,10 @@ class Locality:
 
     def _given_by_fit(self) -> Iterator[Binding]:
         """What `fit` gives a `train_step` of the script's own."""
-        for update in self.training.updates:
-            cls = self.training.step_class(update)
-            method = self.resolver.method(cls, "train_step") if cls is not None else None
+        classes = [self.training.step_class(update) for update in self.training.updates]
+        classes += [v.of for fit in self.training.fits for v in fit.values if isinstance(v, Object)]
+        methods = [self.resolver.method(cls, "train_step") for cls in dict.fromkeys(classes) if cls is not None]
+        for method in methods:
             if method is None:
                 continue
             for param in method.params.params[1:]:

@@ -126,7 +126,7 @@ class Facts:
         """What has to be put together in the losses that are trained on, in source order."""
         found = {repair for update in self.training.updates for repair in self.reductions.repairs(update)}
         for fit in (*self.training.fits, *self.training.batch_fits):
-            found |= self.losses.of_forward(fit.call).repairs
+            found |= self.losses.of_forward(fit.call).repairs | self.losses.of_fit(fit.call).repairs
         for call in self.tree.calls:
             found |= self.losses.of_added(call).repairs
         return sorted(found, key=lambda repair: self.tree.order[repair.node])

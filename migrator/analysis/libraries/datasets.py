@@ -38,6 +38,11 @@ def is_source(path: str) -> bool:
     return api.is_dataset_source(path) or path == "tensorflow_datasets.load"
 
 
+_NUMBERED = "numbered"
+# The number of a turn: the same on all workers.
+_INDEX = Value(Data(rank=0))
+
+
 class Datasets:
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -117,6 +122,8 @@ class Datasets:
 
     def method(self, atom: Made, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         element = self.run.heap.load(atom, _ELEMENT)
+        if self.run.heap.load(atom, _NUMBERED) is not NOTHING:
+            element = v.of(Tuple((NUMBER, element)))
         path = atom.path
         if name in ("get_next", "__next__"):
             return self.elements(atom, node)
@@ -130,7 +137,9 @@ class Datasets:
             inner = self._applied(args.positional[0], element, node, frame)
             return self._dataset(self._element(inner), node, frame, path)
         if name == "enumerate":
-            return self._dataset(v.of(Tuple((NUMBER, element))), node, frame, path)
+            made = self._dataset(element, node, frame, path)
+            self.run.heap.store(made.only, _NUMBERED, NUMBER)  # type: ignore[arg-type]
+            return made
         if name in ("cardinality", "element_spec", "__len__", "save"):
             return NUMBER
         if name == "reduce":
@@ -159,9 +168,10 @@ class Datasets:
 
     def elements(self, atom: Made, reader: cst.CSTNode) -> Value:
         element = v.mapped(self.run.heap.load(atom, _ELEMENT), _batched)
-        if reader in self.run.readers or atom.path == _CUT:
-            return self.run.share(element)
-        return self.run.whole(element)
+        is_cut = reader in self.run.readers or atom.path == _CUT
+        given = self.run.share(element) if is_cut else self.run.whole(element)
+        is_numbered = self.run.heap.load(atom, _NUMBERED) is not NOTHING
+        return v.of(Tuple((_INDEX, given))) if is_numbered else given
 
     @staticmethod
     def attribute(atom: Made, name: str) -> Value:

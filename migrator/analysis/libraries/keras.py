@@ -190,12 +190,12 @@ class Keras:
         if row is None and _LAYER.match(path):
             return self.trusted(atom.site.node, path, args)
         made = self._arguments(atom)
-        self._note_activity_penalty(made.keywords.get("activity_regularizer"))
         made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
         result = self.run.placing.place(row, path, args, node, made)
         for function in self._activations(path, made):
             self.run.note_hidden(function)
             result = self._traced(Arguments([result]), self._caller(function, node, frame))
+        self._note_activity_penalty(made.keywords.get("activity_regularizer"), result, node, frame)
         if any(made.keywords.get(name, NONE).constant is True for name in _SEVERAL):
             result = v.mapped(result, lambda d: replace(d, nested=True))
         width = self._width(path, made)
@@ -233,16 +233,26 @@ class Keras:
                 if position is not None and position < len(made.positional) and name == "activation":
                     made.positional[position] = v.constant("linear")
 
-    def _note_activity_penalty(self, regularizer: Value | None) -> None:
-        """Keras divides what its regularisers give for the outputs of a layer by the rows: a mean. Of others nothing is
-        known."""
+    def _note_activity_penalty(
+        self, regularizer: Value | None, outputs: Value, node: cst.CSTNode, frame: Frame
+    ) -> None:
+        """Keras divides what a regulariser gives for the outputs of a layer by the rows: of a sum it makes a mean."""
         if regularizer is None or regularizer.is_none:
             return
         atom = regularizer.only
-        own = isinstance(regularizer.constant, str) or (
+        if isinstance(regularizer.constant, str) or (
             isinstance(atom, (Made, External)) and atom.path.startswith("keras.regularizers.")
-        )
-        penalty = Partial("mean") if own else Unknown("what this activity regulariser makes of a batch is not known")
+        ):
+            penalty: Partial | Unknown = Partial("mean")
+        else:
+            given = v.mapped(outputs, lambda d: replace(d, symbolic=False))
+            made = self._with_block(
+                "Keras applies it", lambda: self.run.calls.call(regularizer, Arguments([given]), node, frame)
+            )
+            parts = {d.placement for d in self.run.objects.leaves(made) if not d.needs}
+            sums = parts == {Partial("sum")} and not any(d.needs for d in self.run.objects.leaves(made))
+            penalty = Partial("mean") if sums else Unknown("what a regulariser makes of a batch is no sum over it")
+        self.run.heap.store(_EVERY_MODEL, "activity penalties", Value(Data(penalty)))
         self.run.heap.store(_EVERY_MODEL, "added losses", Value(Data(penalty)))
 
     def _loss_object(self, atom: Made, args: Arguments, node: cst.CSTNode) -> Value:
@@ -495,6 +505,9 @@ class Keras:
         return value if value.data is not None else self.run.parts(value)
 
     def _compiled_part(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        made = self._arguments(atom).get("reduction") if isinstance(atom, (Made, Instance)) else None
+        if made is not None and made.constant == "mean_with_sample_weight":
+            return v.unseen("it divides by the weights of all samples")
         result = self.run.calls.call(v.of(atom), args, node, frame)
         is_function = isinstance(atom, (Function, Bound, Curried)) or (
             isinstance(atom, External) and not atom.path.rpartition(".")[2][:1].isupper()
@@ -530,16 +543,39 @@ class Keras:
             return handler(self, atom, args, node, frame)
         if name == "call" and isinstance(atom, Instance) and self._is(atom, _LOSS.match):
             return self._inherited_loss(atom, args, node)
-        if name == "call" or name == "__call__":
+        if name in ("call", "__call__"):
+            if isinstance(atom, Made):
+                return self.call(atom, args, node, frame)
             return (
-                self.call(atom, args, node, frame)
-                if isinstance(atom, Made)
+                self._base_call(atom, args, node, frame)
+                if self._runs(atom)
                 else self.call_instance(atom, args, node, frame)
             )
         if isinstance(atom, Made) and atom.path == tensorflow.VARIABLE:
             content = self.run.heap.load(atom, "content")
             return self.run.libraries.call_method(content, name, args, node, frame)
         return self._unknown_method(atom, name, args, node)
+
+    def _runs(self, atom: Instance) -> bool:
+        """Whether the object's own `call` runs now, so that it can only be `super().call(…)` that is asked for."""
+        own = self.run.method(atom, "call")
+        running = [a.function.node for a in own or () if isinstance(a, Bound) and isinstance(a.function, Function)]
+        return any(node in self.run.calls.stack for node in running)
+
+    def _base_call(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`super().call(…)`: what the class of Keras's does that the object's comes from."""
+        if self._is(atom, lambda p: p in api.SEQUENTIAL):
+            return self._sequential(atom, args, node, frame)
+        outputs = self.run.heap.load(atom, "outputs")
+        if outputs is not NOTHING:
+            return self._functional(outputs, args)
+        if any(name.endswith("Cell") for name in self._bases(atom)):
+            return v.of(Tuple((self._sample_by_sample(args), self._sample_by_sample(Arguments(args.positional[1:])))))
+        for path in self._bases(atom):
+            row = ops.lookup(path)
+            if row is not None:
+                return self.run.placing.place(row, path, args, node, self._arguments(atom))
+        return self._sample_by_sample(args)
 
     def _unknown_method(self, atom: Made | Instance, name: str, args: Arguments, node: cst.CSTNode) -> Value:
         if self._is(atom, lambda p: p.startswith(_BASES)) and all(
@@ -621,7 +657,14 @@ class Keras:
         if loss is NOTHING:
             return v.unseen("which loss the model is compiled with is not seen")
         given = Arguments([args.get("y", 1) or NUMBER, args.get("y_pred", 2) or NUMBER])
-        return self._total(atom, loss, given, node, frame)
+        total = self._total(atom, loss, given, node, frame)
+        weights = args.get("sample_weight", 3)
+        if weights is None or weights.is_none:
+            return total
+        leaves = list(self.run.objects.leaves(weights))
+        if any(d.placement != Sharded(0) and not (d.is_replicated and not d.whole) for d in leaves):
+            return v.unseen("the weights of the samples do not stand as these do")
+        return v.with_needs(total, frozenset(r for d in leaves for r in d.needs))
 
     def _total(self, atom: v.Atom, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         result = self._applied(atom, loss, args, node, frame)
@@ -701,6 +744,9 @@ class Keras:
         else:
             given_loss = Arguments([y, predicted])
             result = self._applied(atom, loss, given_loss, node, frame)
+        lost = self.run.heap.load(_EVERY_MODEL, "activity penalties")
+        if any(isinstance(d.placement, Unknown) for d in v.contents(lost)):
+            result = lost
         forward = frozenset(r for d in v.contents(predicted) for r in d.needs)
         self.run.fit(atom, node, predicted, result, forward)
 
