@@ -341,6 +341,19 @@ class Run:
             self.heap.version += owner.names.get(name) != value
         owner.names[name] = value
 
+    def change(self, name: str, value: Value, frame: Frame) -> None:
+        """Notes that what a name holds was changed in place, wherever it is bound."""
+        scope = frame.scope.lookup(name)
+        owner: Frame | None = frame
+        while owner is not None and owner.scope is not scope:
+            owner = owner.parent
+        owner = owner or self.frames.get(self._module_of(frame))
+        if owner is None or owner.names is None:
+            return
+        joined = value if owner is frame else v.join(owner.names.get(name, NOTHING), value)
+        self.heap.version += owner is not frame and owner.names.get(name) != joined
+        owner.names[name] = joined
+
     # -- definitions ---------------------------------------------------------------------------------------------
 
     def define(self, function: Function, params: cst.Parameters) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
+from migrator.analysis import arrays
 from migrator.analysis import values as v
 from migrator.analysis.frames import Frame, Loop, Names, join_names
 from migrator.analysis.values import NONE, NOTHING, Class, Function, Value
@@ -246,7 +247,10 @@ class Statements:
             self.run.store_attribute(self.eval(target.value, frame), target.attr.value, value, target)
         elif isinstance(target, cst.Subscript):
             owner = self.eval(target.value, frame)
-            self.run.store_item(owner, self.run.expressions.index(target.slice, frame), value, target)
+            index = self.run.expressions.index(target.slice, frame)
+            self.run.store_item(owner, index, value, target)
+            if owner.data is not None:
+                arrays.store(self.run, owner.data, index, value, target, frame)
 
     def _unpack(self, elements: Sequence[cst.BaseElement], value: Value, node: cst.CSTNode, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)
