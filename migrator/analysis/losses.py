@@ -39,6 +39,17 @@ class Verdict:
 NOT_RUN = Verdict(NONE, why="nothing in the program is seen to run this")
 
 
+def puts_together(repairs: Iterable[Repair]) -> bool:
+    """Whether rows, or sums over them, are exchanged in the forward pass, and not only means and what sums are divided
+    by: then no row may be computed twice, so that workers have unequally many where they do not divide a batch."""
+    return any(
+        operand.how in ("gather", "sum", "unknown")
+        for repair in repairs
+        if repair.form in ("whole", "call", "term")
+        for operand in repair.operands
+    )
+
+
 class Losses:
     """`readers`, `rows`, `sizes`, `said`: see Run. `entries`: functions of interest even if nobody calls them."""
 
@@ -67,7 +78,7 @@ class Losses:
                 return
             finally:
                 sys.setrecursionlimit(limit)
-            if not self._improve():
+            if not self._improve() and not self._mix():
                 return
 
     # -- questions -----------------------------------------------------------------------------------------------
@@ -200,6 +211,23 @@ class Losses:
         self._plan.functions |= functions
         self._plan.losses |= losses
         return bool(functions or expressions or losses)
+
+    def _mix(self) -> bool:
+        """Plans to take means over all rows where other losses, or other parts of the same, need those anyway: means of
+        unequal parts are not the mean of all. True where that is new."""
+        numbers = [(node, value) for node, value in self._run.losses.items() if not self._is_of_samples(value)]
+        kinds = {self._verdict(value, node).reduction for node, value in numbers} - {NONE}
+        gathers = puts_together(r for value in self._run.losses.values() for r in self._repairs_of(value))
+        mixes = not self._plan.means and (len(kinds) > 1 or (gathers and self._run.has_means))
+        self._plan.means = self._plan.means or mixes
+        return mixes
+
+    def _is_of_samples(self, value: Value) -> bool:
+        """Whether it is a number for each sample, as where a penalty takes gradients by the samples."""
+        return any(isinstance(d.placement, Sharded) for d in self._run.objects.leaves(value))
+
+    def _repairs_of(self, value: Value) -> Iterable[Repair]:
+        return (r for d in self._run.objects.leaves(value) for r in d.needs)
 
     def _sources(self, repair: Repair) -> set[cst.CSTNode]:
         """The expressions of which what the repair needs whole is made, where they are the rows of a batch as such, or

@@ -102,10 +102,21 @@ class Placing:
             why = "a worker's part of the batch meets what is made of all of it"
             return self._gathered(row, path, args, node, made, needs, symbolic, why)
         result = self._infer(row, args, made, _plain)
+        if not _is_lost(result) and self._makes_mean(result, apart):
+            self.run.has_means = True
+            if self.run.plan.means and not symbolic and not self.blocked:
+                why = "a mean over the rows of a worker meets what is made of all rows"
+                return self._gathered(row, path, args, node, made, needs, symbolic, why)
         if not _is_lost(result):
             self.run.note_plain(node)
             return self._value(result, needs, symbolic, whole=whole)
         return self._repaired(row, path, args, node, made, needs, symbolic, result)
+
+    @staticmethod
+    def _makes_mean(result: Arg, given: Sequence[Data]) -> bool:
+        """Whether a mean over the batch is taken here, of rows."""
+        is_mean = any(p == Partial("mean") for leaf in result.leaves() for p in _options(leaf.placement))
+        return is_mean and any(isinstance(p, Sharded) for d in given for p in _options(d.placement))
 
     def _infer(self, row: Op | None, args: Arguments, made: Arguments | None, view: View) -> Arg:
         if row is None:

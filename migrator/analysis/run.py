@@ -53,11 +53,12 @@ class TooMuch(Exception):
 @dataclass
 class Plan:
     """Where all rows are put together: functions of which the arguments are, expressions, and calls of `compile` of
-    which the loss is given the whole batch."""
+    which the loss is given the whole batch; `means`: whatever a mean is taken of."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
     expressions: set[cst.CSTNode] = field(default_factory=set)
     losses: set[cst.CSTNode] = field(default_factory=set)
+    means: bool = False
 
 
 class Run:
@@ -115,6 +116,7 @@ class Run:
         self.repairs: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
         self.lost_at: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
         self.forward: set[cst.CSTNode] = set()
+        self.has_means = False
         self.hidden: set[cst.CSTNode] = set()
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, NOT_RUN, Verdict
+from migrator.analysis.losses import MEAN, NOT_RUN, Verdict, puts_together
 from migrator.edits import Refusal
-from migrator.facts.reductions import GATHER, puts_together
+from migrator.facts.reductions import GATHER
 from migrator.facts.script import Facts
 from migrator.facts.training import Fit
 from migrator.facts.values import Object

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, SUM, Losses, Verdict
+from migrator.analysis.losses import MEAN, SUM, Losses, Verdict, puts_together
 from migrator.analysis.values import Repair
 from migrator.edits import Refusal
 from migrator.facts.gradients import Gradients
@@ -14,13 +12,6 @@ from migrator.facts.sharding import Sharding
 from migrator.facts.training import Minimization, Training, Update
 
 GATHER = "gather"
-
-
-def puts_together(repairs: Iterable[Repair]) -> bool:
-    """Whether more is exchanged in the forward pass than what a sum is divided by."""
-    return any(
-        r.form in ("whole", "call") or any(o.how == "sum" for o in r.operands if r.form == "term") for r in repairs
-    )
 
 
 def cut_option(kinds: set[str]) -> list[str]:
