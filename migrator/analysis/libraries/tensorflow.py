@@ -212,13 +212,13 @@ def _written(run: Run, args: Arguments, node: cst.CSTNode) -> Value:
     leaves = [d for _, x in args.all() for d in run.objects.leaves(x)]
     if not leaves:
         return NUMBER
+    is_batch = len(args.positional) + len(args.keywords) == 1  # and no table of which some rows change
     if any(not isinstance(d.placement, (Replicated, Partial, Unknown, Local)) for d in leaves):
         needs = frozenset((run.placing.put_together(args, node),)).union(*(d.needs for d in leaves))
-        is_batch = len(args.positional) + len(args.keywords) == 1
         return Value(Data(REPLICATED, whole=is_batch, needs=needs))
     found = NOTHING
     for data in leaves:
-        found = v.join(found, Value(replace(data, constant=NOT_CONSTANT)))
+        found = v.join(found, Value(replace(data, constant=NOT_CONSTANT, whole=data.whole and is_batch)))
     return found
 
 
