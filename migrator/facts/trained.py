@@ -17,6 +17,8 @@ from migrator.facts.tree import Tree
 from migrator.facts.values import Function, Literal, Object
 
 WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
+# The weights of Keras's layers that have names of their own.
+_WEIGHTS = frozenset({"kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"})
 _SEQUENCE_CALLS = frozenset({"list", "tuple", "sorted", "reversed", "set"})
 
 
@@ -91,6 +93,8 @@ class Trained:
                 yield from self._behind(listed, seen)
             if not own:
                 yield self._whole(node.value)
+        elif isinstance(node, cst.Attribute) and node.attr.value in _WEIGHTS and self._is_layer(node.value):
+            yield self._whole(node.value)
         elif isinstance(node, (cst.List, cst.Tuple)):
             for element in node.elements:
                 yield from self._behind(element.value, seen)
@@ -103,7 +107,13 @@ class Trained:
             yield from self._behind(node.left, seen)
             yield from self._behind(node.right, seen)
         elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
-            yield from self._behind(node.for_in.iter, seen)
+            loop = node.for_in
+            while loop.inner_for_in is not None:
+                loop = loop.inner_for_in
+            yield from self._behind(loop.iter, seen)
+        elif isinstance(node, cst.IfExp):
+            yield from self._behind(node.body, seen)
+            yield from self._behind(node.orelse, seen)
         elif isinstance(node, cst.Subscript):
             yield from self._behind(node.value, seen)
         elif isinstance(node, cst.Call):
@@ -112,6 +122,10 @@ class Trained:
             yield from self._behind_name(node, seen)
         else:
             yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _is_layer(self, node: cst.BaseExpression) -> bool:
+        values = self.resolver.values(node)
+        return bool(values) and all(map(self.kinds.has_weights, values))
 
     def _behind_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression | Unheld]:
         if isinstance(call.func, cst.Name) and call.func.value in _SEQUENCE_CALLS and call.args:

@@ -574,6 +574,10 @@ for _names, _sample in (
     ("Dot", S([BATCH, batch(f(8, 4))], made={"axes": 1})),
     ("Attention AdditiveAttention", S([batch(f(8, 6, 4)), batch(f(8, 5, 4))], made={})),
     ("MultiHeadAttention", S(batch(f(8, 6, 4)), batch(f(8, 5, 4)), made={"num_heads": 2, "key_dim": 3})),
+    (
+        "MultiHeadAttention",
+        S(batch(f(8, 5, 4)), batch(f(8, 5, 4)), use_causal_mask=True, made={"num_heads": 2, "key_dim": 3}),
+    ),
     ("Dropout SpatialDropout1D GaussianDropout GaussianNoise AlphaDropout", S(batch(f(8, 6, 4)), made={"rate": 0.5})),
     ("Hashing", S(i(8, 3), made={"num_bins": 3})),
     ("Discretization", S(BATCH, made={"bin_boundaries": [0.2, 0.5]})),
