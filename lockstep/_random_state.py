@@ -29,16 +29,40 @@ _fit_has_arrays = False
 def seed_all_alike() -> None:
     """Seed Python, NumPy and TensorFlow on every rank with one seed: LOCKSTEP_SEED, else drawn by rank 0.
 
+    A generator that all ranks have in one state keeps it: the script has seeded it before it imported lockstep.
     Raises JoinError when LOCKSTEP_SEED is no integer from 0 to 2**32 - 1.
     """
     global _drawn_seed
-    own = _own_seed()
-    seed = struct.unpack("<I", exchange(struct.pack("<I", own))[0])[0]
-    random.seed(seed)
-    np.random.seed(seed)
-    tf.random.set_seed(seed)
-    if not os.environ.get("LOCKSTEP_SEED", "").strip():
-        _drawn_seed = seed
+    own = struct.pack("<I", _own_seed())
+    states = [text.encode() for text in (_python_state(), _numpy_state(), _tensorflow_state())]
+    ranks = [message.split(b"|", 3) for message in exchange(b"|".join([*states, own]))]
+    seed = struct.unpack("<I", ranks[0][3])[0]
+    is_wanted = bool(os.environ.get("LOCKSTEP_SEED", "").strip())
+    alike = [not is_wanted and len({rank[which] for rank in ranks}) == 1 for which in range(3)]
+    if not alike[0]:
+        random.seed(seed)
+    if not alike[1]:
+        np.random.seed(seed)
+    if not alike[2] or context.context()._seed is None:
+        tf.random.set_seed(seed)
+        _drawn_seed = None if is_wanted else seed
+
+
+def _python_state() -> str:
+    return str(zlib.crc32(repr(random.getstate()).encode()))
+
+
+def _numpy_state() -> str:
+    _, keys, position, *_ = np.random.get_state(legacy=True)
+    return f"{zlib.crc32(np.asarray(keys).tobytes())} at {position}"
+
+
+def _tensorflow_state() -> str:
+    """The global seed, and how far the seeds of ops have been drawn from it."""
+    eager_context = context.context()
+    generator = getattr(eager_context, "_rng", None)
+    drawn = zlib.crc32(repr(generator.getstate()).encode()) if generator is not None else None
+    return f"{eager_context._seed}, drawn {drawn}"
 
 
 def note_arrays() -> None:
@@ -78,14 +102,7 @@ def agree_on_dataset_order(call: str) -> None:
 
     Python's and NumPy's states do not matter to tf.data and are not compared.
     """
-    eager_context = context.context()
-    generator = getattr(eager_context, "_rng", None)
-    drawn = zlib.crc32(repr(generator.getstate()).encode()) if generator is not None else None
-    agree(
-        call,
-        f"TensorFlow's seed {eager_context._seed}, drawn {drawn}",
-        _ADVICE,
-    )
+    agree(call, f"TensorFlow's seed {_tensorflow_state()}", _ADVICE)
 
 
 def agree_on_host_order(call: str) -> None:
@@ -93,7 +110,4 @@ def agree_on_host_order(call: str) -> None:
 
     User code draws from NumPy's global generator; Keras orders a Sequence by Python's.
     """
-    _, keys, position, *_ = np.random.get_state(legacy=True)
-    numpy_state = f"{zlib.crc32(np.asarray(keys).tobytes())} at {position}"
-    python_state = zlib.crc32(repr(random.getstate()).encode())
-    agree(call, f"NumPy's state {numpy_state}, Python's state {python_state}", _ADVICE)
+    agree(call, f"NumPy's state {_numpy_state()}, Python's state {_python_state()}", _ADVICE)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 from conftest import launch, worker_environment
@@ -333,6 +334,21 @@ def test_the_seed_can_be_fixed(script: Script) -> None:
     path = script("import random; print(random.random())")
     done = launch("-n", "2", "--all-output", path, LOCKSTEP_SEED="12")
     drawn = random.Random(12).random()
+    assert sorted(done.stdout.splitlines()) == [f"[0] {drawn}", f"[1] {drawn}"]
+
+
+def test_what_the_script_has_seeded_before_stays_seeded(script: Script) -> None:
+    head = """
+        import random
+        import numpy as np
+        random.seed(3)
+        np.random.seed(4)
+        import lockstep
+        import tensorflow as tf
+    """
+    path = script("print(random.random(), np.random.random())", textwrap.dedent(head))
+    done = launch("-n", "2", "--all-output", path)
+    drawn = f"{random.Random(3).random()} {np.random.RandomState(4).random_sample()}"
     assert sorted(done.stdout.splitlines()) == [f"[0] {drawn}", f"[1] {drawn}"]
 
 
