@@ -341,10 +341,10 @@ def test_what_the_script_has_seeded_before_stays_seeded(script: Script) -> None:
     head = """
         import random
         import numpy as np
+        import tensorflow as tf
         random.seed(3)
         np.random.seed(4)
         import lockstep
-        import tensorflow as tf
     """
     path = script("print(random.random(), np.random.random())", textwrap.dedent(head))
     done = launch("-n", "2", "--all-output", path)
