@@ -12,7 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from migrator.baseline import Baseline
-    from migrator.run import Options
+    from migrator.run import Ask, Options
     from migrator.settings import Settings
 
 from migrator.command import Command, Path, colour
@@ -109,6 +109,12 @@ class _Migrate(Command):
         return super().main(given, prog_name, **kwargs)
 
 
+def _ask() -> Ask:
+    from migrator.asking import Questions
+
+    return Questions().ask
+
+
 def _launch(target: str) -> str:
     from migrator.targets import target_named
 
@@ -138,6 +144,7 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
 @click.argument("paths", nargs=-1, metavar="PATHS...", type=Path(path_type=FilePath, allow_dash=True))
 @click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Print a unified diff and write nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; list the sites that are not ported.")
+@click.option("-i", "--interactive", is_flag=True, help="Ask about each training, as git add -p does; ? explains.")
 @click.option(
     "-o",
     "--output",
@@ -291,6 +298,7 @@ def main(
     paths: tuple[FilePath, ...],
     dry_run: bool,
     check: bool,
+    interactive: bool,
     output: str | None,
     target: str | None,
     select: tuple[str, ...],
@@ -351,6 +359,10 @@ def main(
         raise click.UsageError(f"--statistics has no form {output_format}: take concise or json")
     if write_baseline and (dry_run or output is not None or prune_baseline):
         raise click.UsageError("--write-baseline goes with no other way of writing or showing")
+    if interactive and (dry_run or check or output is not None or write_baseline):
+        raise click.UsageError("--interactive writes what is taken; it goes with no other way of writing or showing")
+    if interactive and FilePath("-") in paths:
+        raise click.UsageError("--interactive reads the answers from standard input; name the files")
     settings = _settings(
         [FilePath(stdin_filename) if stdin_filename and str(path) == "-" else path for path in paths],
         config,
@@ -391,7 +403,7 @@ def main(
         from migrator.run import Run
 
         with progress(is_quiet=quiet) as tell:
-            run = Run(_options(settings, **given), tell)
+            run = Run(_options(settings, **given), tell, _ask() if interactive else None)
             done = Done(run.migrate(paths), writes, run.stdin)
         if known is not None:
             known.remember(run)

@@ -20,6 +20,7 @@ from migrator.writing import NotWritten, Write, write_all
 
 _FEWEST_FOR_BAR = 12
 _BAR = 30
+_CLEAR = "\r\x1b[K"
 
 
 @dataclass
@@ -89,6 +90,9 @@ def progress(*, is_quiet: bool) -> Iterator[Callable[[int, int], None]]:
 
     def tell(done: int, total: int) -> None:
         nonlocal last, is_shown
+        if is_shown and done == total:
+            is_shown = False
+            return click.echo(_CLEAR, err=True, nl=False)
         if total < _FEWEST_FOR_BAR or time.monotonic() - last < 0.1:
             return
         last, is_shown = time.monotonic(), True
@@ -99,7 +103,7 @@ def progress(*, is_quiet: bool) -> Iterator[Callable[[int, int], None]]:
         yield tell if not is_quiet and sys.stderr is not None and sys.stderr.isatty() else lambda done, total: None
     finally:
         if is_shown:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            click.echo(_CLEAR, err=True, nl=False)
 
 
 def accept(run: Done, file: Path, *, is_quiet: bool) -> int:

@@ -98,6 +98,10 @@ class Outcome:
         return not self.is_changed and not self.refusals
 
 
+# What the user made of the changes to a file, where each training was asked about: left them, or wrote other ones.
+LEFT, EDITED = "left", "edited"
+
+
 @dataclass(frozen=True)
 class FileResult:
     """A file of the run, by the name that the user gave it, with what came of it."""
@@ -114,6 +118,8 @@ class FileResult:
     imports: tuple[str, ...] = ()
     # Those of the outcome's findings that the baseline has.
     accepted: frozenset[Finding] = frozenset()
+    # LEFT or EDITED; empty where all was taken or nobody was asked. The outcome of an edited file is what is left now.
+    answer: str = ""
 
     @property
     def is_in_place(self) -> bool:
@@ -176,7 +182,13 @@ class RunResult:
 
     @property
     def changed(self) -> list[FileResult]:
-        return [f for f in self.files if f.is_changed]
+        """The files that changed as the rules have it, or would."""
+        return [f for f in self.files if f.is_changed and not f.answer]
+
+    @property
+    def answered(self) -> list[FileResult]:
+        """The files whose changes the user left or edited."""
+        return [f for f in self.files if f.answer and not isinstance(f.outcome, Failure)]
 
     @property
     def refused(self) -> list[FileResult]:
@@ -192,7 +204,7 @@ class RunResult:
         return [
             f
             for f in self.files
-            if not (f.is_passed_over or f.is_changed or f.refusals or isinstance(f.outcome, Failure))
+            if not (f.is_passed_over or f.is_changed or f.answer or f.refusals or isinstance(f.outcome, Failure))
         ]
 
     def exit_code(self, *, writes: bool) -> int:
@@ -200,11 +212,9 @@ class RunResult:
             return INTERRUPTED
         if self.failed:
             return ERROR
-        return SOMETHING_LEFT if self.refused or (not writes and self.is_to_change) else NOTHING_LEFT
+        unwritten = [f for f in (self.answered if writes else self.files) if f.is_changed]
+        return SOMETHING_LEFT if self.refused or any(map(self._is_to_change, unwritten)) else NOTHING_LEFT
 
-    @property
-    def is_to_change(self) -> bool:
-        """Whether there are changes that are not all accepted."""
-        if self.gone is None:
-            return bool(self.changed)
-        return any(file.findings for file in self.changed)
+    def _is_to_change(self, file: FileResult) -> bool:
+        """Whether not all of its changes are accepted."""
+        return self.gone is None or bool(file.findings)

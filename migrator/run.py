@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Callable, Union
+from typing import Callable, Optional, Union
 
 from migrator.engine import migrate_program
 from migrator.imports import reachable
@@ -20,9 +20,10 @@ from migrator.limits import TookTooLong, at_most
 from migrator.programs import Program, context_of, programs, shadowed
 from migrator.project import DEFAULT, Filter, NoSuchScript, is_unit_test, scripts
 from migrator.registry import all_rules
-from migrator.results import Defect, Failure, FileResult, Outcome, RunResult
+from migrator.results import EDITED, LEFT, Defect, Failure, FileResult, Outcome, RunResult
 from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.targets import target_named
+from migrator.trainings import Training, trainings
 from migrator.workers import Died, shared_out
 from migrator.writing import NotWritten, Write, is_regular, uninterrupted, write_all
 
@@ -52,6 +53,9 @@ class Options:
 
 
 Result = Union[Outcome, Failure]
+# A program with what came of its files, in their order.
+_Analysed = tuple[Program, dict[Path, Result]]
+Ask = Callable[[Training, int, int], Optional[Mapping[Path, bytes]]]
 
 
 @dataclass(frozen=True)
@@ -74,9 +78,16 @@ class Run:
     `progress` is told, as programs are done, how many of how many are.
     """
 
-    def __init__(self, options: Options, progress: Callable[[int, int], None] = lambda done, total: None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+        ask: Ask | None = None,
+    ) -> None:
+        """`ask`: what is to be written for a training, given its number and how many there are; None to leave it."""
         self.options = options
         self._progress = progress
+        self._ask = ask
         self.result = RunResult()
         self.stdin: Outcome | None = None
         # The paths around the files that the outcome depends on, whether something is there or not.
@@ -117,11 +128,13 @@ class Run:
         context = context_of(data, self.around)
         self.around |= self._beside({*data, *context})
         found = programs(data, context, unread)
-        for done, (program, outcomes) in enumerate(self._outcomes(found), start=1):
+        if self._ask is not None:
+            self._asked(self._ask, list(self._analysed(found)), files)
+            return
+        for program, outcomes in self._analysed(found):
             # What is written is taken down, too.
             with uninterrupted():
-                self._finish(program, {path: outcomes[path] for path in program.files if path in outcomes}, files)
-            self._progress(done, len(found))
+                self._finish(program, outcomes, files, outcomes)
 
     def _beside(self, paths: Iterable[Path]) -> set[Path]:
         """What makes a package of the folders of these files, or would be imported in the place of the runtime."""
@@ -205,9 +218,43 @@ class Run:
                 outcome = _not_written(file, error)
         self._add(file.name, outcome, is_passed_over=isinstance(outcome, Outcome))
 
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    def _asked(self, ask: Ask, analysed: Iterable[_Analysed], files: Mapping[Path, _File]) -> None:
+        """Asks about each training, program by program in the order of names, and writes at once what was taken."""
+        found: list[tuple[list[Training], _Analysed]] = []
+        for program, outcomes in analysed:
+            changed = {p for p, outcome in outcomes.items() if isinstance(outcome, Outcome) and outcome.is_changed}
+            members = [
+                {p: FileResult(files[p].name, outcomes[p]) for p in sorted(group)}
+                for group in trainings(program, changed)
+            ]
+            found.append((sorted(map(Training, members), key=lambda one: one.first), (program, outcomes)))
+        total, number = sum(len(several) for several, _ in found), 0
+        for several, (program, outcomes) in sorted(found, key=lambda one: [t.first for t in one[0]]):
+            rest = set(outcomes)
+            for training in several:
+                number += 1
+                contents = ask(training, number, total)
+                if contents is not None:
+                    with uninterrupted():
+                        self._finish(program, outcomes, files, training.files, contents)
+                    rest -= training.files.keys()
+            self._finish(program, outcomes, files, rest, dict.fromkeys(rest))
+
+    def _left(self, program: Program, contents: Mapping[Path, bytes]) -> dict[Path, Result]:
+        """What is left to do in the files of a training after the user has edited them."""
+        return _migrated(self.options, replace(program, files={**program.files, **contents}))
+
     # -- migrating -----------------------------------------------------------------------------------------------
 
-    def _outcomes(self, found: list[Program]) -> Iterator[tuple[Program, dict[Path, Result]]]:
+    def _analysed(self, found: list[Program]) -> Iterator[_Analysed]:
+        """The programs as they are done; progress is told before the next one."""
+        for done, (program, outcomes) in enumerate(self._outcomes(found), start=1):
+            yield program, {path: outcomes[path] for path in program.files if path in outcomes}
+            self._progress(done, len(found))
+
+    def _outcomes(self, found: list[Program]) -> Iterator[_Analysed]:
         """What came of each program; on several processes where there are enough of them."""
         heavy: list[Program] = []
         for program in found:
@@ -258,44 +305,69 @@ class Run:
 
     # -- writing -------------------------------------------------------------------------------------------------
 
-    def _finish(self, program: Program, outcomes: Mapping[Path, Result], files: Mapping[Path, _File]) -> None:
-        """Writes the files of a program, all or none, and takes down what came of them."""
+    def _finish(
+        self,
+        program: Program,
+        outcomes: Mapping[Path, Result],
+        files: Mapping[Path, _File],
+        part: Collection[Path],
+        contents: Mapping[Path, bytes | None] | None = None,
+    ) -> None:
+        """Writes these files of a program, all or none, and takes down what came of them.
+
+        `contents`: what the user wants of changes in the place of the migrated form; None where they are left.
+        """
         imported = {other for path, others in program.imported.items() for other in others - {path}}
         changed = {path for path, outcome in outcomes.items() if isinstance(outcome, Outcome) and outcome.is_changed}
-        writes = dict(self._writes(outcomes, files)) if self.options.writes else {}
+        wanted = {p: contents[p] for p in part if p in changed} if contents is not None else {}
+        taken = {path: outcomes[path] for path in outcomes if path in part and wanted.get(path, b"") is not None}
+        writes = dict(self._writes(taken, files, wanted)) if self.options.writes else {}
         problem: NotWritten | None = None
         try:
             write_all(list(writes.values()))
             self._written.update((os.path.realpath(write.path), write.data) for write in writes.values())
         except NotWritten as error:
             problem = error
+        answers = {p: LEFT if data is None else EDITED * (data != _new(outcomes[p])) for p, data in wanted.items()}
+        edited = {path: data for path, data in wanted.items() if data is not None and answers[path] and not problem}
+        left = self._left(program, edited) if edited else {}
         for path, outcome in outcomes.items():
-            if path in program.unread:
-                continue  # was told when it could not be read
+            if path in program.unread or path not in part:
+                continue  # was told when it could not be read; another part
             if problem is not None and (path in writes or path in changed):
                 outcome = _not_written(files[path], problem)
             starts = path not in imported and not changed.isdisjoint(reachable([path], program.imported))
-            file = files[path]
+            file, answer = files[path], answers.get(path, "")
             is_written = isinstance(outcome, Outcome) and os.path.realpath(file.destination) in self._written
             others = program.imported.get(path, set()) & files.keys() - {path}
             imports = tuple(sorted(files[other].name for other in others))
-            written = str(file.destination) * is_written
-            self.result.files.append(FileResult(file.name, outcome, written, is_start=starts, imports=imports))
+            written = str(file.destination) * (is_written and not answer)
+            outcome = left.get(path, outcome)
+            result = FileResult(file.name, outcome, written, is_start=starts, imports=imports, answer=answer)
+            self.result.files.append(result)
 
-    def _writes(self, outcomes: Mapping[Path, Result], files: Mapping[Path, _File]) -> Iterator[tuple[Path, Write]]:
-        wanted: set[str] = set()
+    def _writes(
+        self, outcomes: Mapping[Path, Result], files: Mapping[Path, _File], wanted: Mapping[Path, bytes | None]
+    ) -> Iterator[tuple[Path, Write]]:
+        found: set[str] = set()
         for path, outcome in outcomes.items():
             file = files[path]
             if isinstance(outcome, Outcome) and (outcome.is_changed or file.is_copied):
                 target = os.path.realpath(file.destination)
-                if target in wanted or self._written.get(target) == outcome.data:
+                chosen = wanted.get(path)
+                data = outcome.data if chosen is None else chosen
+                if target in found or self._written.get(target) == data:
                     continue  # a link leads to a file that is written already
-                wanted.add(target)
+                found.add(target)
                 old = None if file.is_copied else outcome.old
-                yield path, Write(file.destination, outcome.data, like=file.script, old=old)
+                yield path, Write(file.destination, data, like=file.script, old=old)
 
     def _add(self, name: str, outcome: Result, *, is_passed_over: bool = False) -> None:
         self.result.files.append(FileResult(name, outcome, is_passed_over=is_passed_over))
+
+
+def _new(outcome: Result) -> bytes:
+    return outcome.data if isinstance(outcome, Outcome) else b""
 
 
 def _not_written(file: _File, problem: NotWritten) -> Failure:

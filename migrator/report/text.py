@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import click
 
 from migrator.report import View
-from migrator.results import Defect, Failure, FileResult, Finding, Outcome, RunResult
+from migrator.results import EDITED, LEFT, Defect, Failure, FileResult, Finding, Outcome, RunResult
 
 # So many scripts are named to be started next.
 _MOST_STARTS = 3
+_ANSWERS = {EDITED: "written as you edited it", LEFT: "left at your word"}
 
 
 def concise(result: RunResult, view: View) -> Iterator[str]:
@@ -112,7 +113,9 @@ def listing(result: RunResult, *, dry: bool) -> Iterator[str]:
         return
     for file in result.files:
         refused = f"{len(file.refusals)} refused" if file.refusals else ""
-        if file.is_changed:
+        if file.answer:
+            yield f"{click.style(_ANSWERS[file.answer], fg='yellow')}: {file.name}"
+        elif file.is_changed:
             verb = "would be migrated" if dry else "migrated"
             yield f"{click.style(verb, fg='green')}: {file.name}{f' ({refused})' if refused else ''}"
         elif refused:
@@ -138,12 +141,17 @@ def summary(result: RunResult, *, dry: bool) -> str:
     """One line for the whole run: what became of how many files."""
     parts = [
         _count(len(result.changed), "would be migrated" if dry else "migrated", "green"),
+        *(_count(len(several), _ANSWERS[answer], "yellow") for answer, several in _by_answer(result).items()),
         _count(len(result.refused), "with refusals", "yellow"),
         _count(len(result.unchanged), "with nothing to do", None),
         _count(len(result.passed_over), "passed over as unit tests", None),
         _count(len(result.failed), "failed", "red"),
     ]
     return ", ".join(p for p in parts if p)
+
+
+def _by_answer(result: RunResult) -> dict[str, list[FileResult]]:
+    return {answer: [f for f in result.answered if f.answer == answer] for answer in _ANSWERS}
 
 
 def _count(number: int, what: str, colour: str | None) -> str:
@@ -163,7 +171,7 @@ def interruption(result: RunResult) -> str:
 
 def following(result: RunResult, launch: str) -> str:
     """What to do after scripts were migrated; `launch` is the command that starts one on several workers."""
-    starts = [file.written for file in result.files if file.is_start and file.written]
+    starts = [file.written for file in result.files if file.is_start and file.written and not file.answer]
     if not (starts and launch):
         return ""
     names = [f"./{name}" if name.startswith("-") else name for name in starts[:_MOST_STARTS]]
