@@ -175,6 +175,8 @@ class RunResult:
     is_interrupted: bool = False
     # What the baseline has, but was not found; None where no baseline was asked for.
     gone: tuple[Gone, ...] | None = None
+    # What a run that was killed had written of a program, and this one has put back before it began.
+    put_back: tuple[str, ...] = ()
 
     @property
     def failed(self) -> list[FileResult]:

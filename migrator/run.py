@@ -24,6 +24,7 @@ from migrator.results import EDITED, LEFT, Defect, Failure, FileResult, Outcome,
 from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.targets import target_named
 from migrator.trainings import Training, trainings
+from migrator.undo import take_back
 from migrator.workers import Died, shared_out
 from migrator.writing import NotWritten, Write, is_regular, uninterrupted, write_all
 
@@ -124,6 +125,8 @@ class Run:
                 self._stdin()
             else:
                 self._collect(path, files, is_single=len(named) == 1)
+        if self.options.writes:
+            self._take_back(files)
         data, unread = self._read(files)
         context = context_of(data, self.around)
         self.around |= self._beside({*data, *context})
@@ -176,6 +179,15 @@ class Run:
             destination = self._output / (script.relative_to(root) if script != root else script.name)
         # A copy to its own place is no copy.
         return script if os.path.realpath(destination) == os.path.realpath(script) else destination
+
+    def _take_back(self, files: Mapping[Path, _File]) -> None:
+        try:
+            done = take_back({path.resolve().parent for path, file in files.items() if not file.is_copied})
+        except OSError as error:
+            self._add(error.filename, Failure(f"half of a program cannot be put back: {error.strerror}"))
+            return
+        here = Path.cwd()
+        self.result.put_back = tuple(str(p.relative_to(here) if here in p.parents else p) for p in done)
 
     def _read(self, files: Mapping[Path, _File]) -> tuple[dict[Path, bytes], dict[Path, Failure]]:
         found: dict[Path, bytes] = {}

@@ -6,13 +6,15 @@ import os
 import shutil
 import signal
 import stat
-import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from migrator.holding import held, own_file, own_name, sweep
+from migrator.undo import Record, Replacement
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,11 @@ class Write:
     like: Path
     old: bytes | None = None
 
+    @property
+    def target(self) -> Path:
+        """The file that is replaced: behind symbolic links."""
+        return Path(os.path.realpath(self.path))
+
 
 class NotWritten(Exception):
     """Nothing was written, because of this path; the message says why."""
@@ -37,63 +44,153 @@ class NotWritten(Exception):
 
 
 def write_all(writes: Sequence[Write]) -> None:
-    """Replaces the files, each in one step: a reader sees the old content or the new, whole.
+    """Replaces the files, each in one step: a reader sees the old content or the new, whole, whenever this ends.
 
-    Owner, mode and extended attributes stay. A symbolic link stays one: the file that it points to is replaced.
-    Raises NotWritten with all files as they were.
+    Owner, mode and extended attributes stay. A symbolic link stays one: the file that it points to is replaced. What
+    is no file, but a pipe or a device, is written to. Of two runs at once, one waits until the other has written.
+    Raises NotWritten with all files as they were, but for copies.
     """
-    staged: list[tuple[Write, Path, str]] = []
-    done: list[tuple[Write, Path]] = []
-    current = writes[0].path if writes else Path()
-    try:
-        for write in writes:
-            current = write.path
-            target = Path(os.path.realpath(write.path))
-            staged.append((write, target, _staged(target, write)))
-        for write, target, _ in staged:
-            current = write.path
-            if write.old is not None and target.read_bytes() != write.old:
-                raise NotWritten(write.path, "it changed while it was analysed")
-        for write, target, name in staged:
-            current = write.path
-            os.replace(name, target)
-            done.append((write, target))
-    except OSError as error:
-        for write, target in done:
-            if write.old is not None:
-                os.replace(_staged(target, Write(write.path, write.old, like=target)), target)
-        vanished = isinstance(error, FileNotFoundError) and any(w.path == current and w.old is not None for w in writes)
-        problem = "it vanished while it was analysed" if vanished else f"cannot be written: {error.strerror}"
-        raise NotWritten(current, problem) from None
-    finally:
-        for _, _, name in staged[len(done) :]:
-            with suppress(FileNotFoundError):
-                os.unlink(name)
-
-
-def _staged(target: Path, write: Write) -> str:
-    """A new file beside the target that has all but its name."""
-    if target.exists() and not os.access(target, os.W_OK):
-        raise PermissionError(0, "it is read-only")
-    if write.old is None:
-        target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".migrate-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(write.data)
-            file.flush()
-            os.fsync(file.fileno())
-        if write.like.exists():
-            if write.old is not None:
-                _give_owner(name, os.stat(write.like))
-            shutil.copystat(write.like, name)
-            os.utime(name)
+    with ExitStack() as stack:
+        files = [write for write in writes if not _is_stream(write.path)]
+        # In one order, so that two runs never wait for each other.
+        for write in sorted(files, key=lambda write: write.target):
+            with _blamed(write):
+                _check_writable(write.target)
+                stack.enter_context(held(write.target))
+        for folder in {write.target.parent for write in files}:
+            sweep(folder)
+        ready: list[tuple[Write, Replacement]] = []
+        for write in files:
+            with _blamed(write):
+                if write.old is None or _is_to_be_written(write):
+                    _check_single(write.target)
+                    ready.append((write, _prepared(write, stack)))
+        if len(ready) > 1 and all(write.old is not None for write in files):
+            _replace_all(ready)
         else:
-            os.chmod(name, 0o666 & ~_umask())
-    except BaseException:
-        os.unlink(name)
+            for write, replacement in ready:
+                with _blamed(write):
+                    os.replace(replacement.staged, replacement.target)
+        for folder in {replacement.target.parent for _, replacement in ready}:
+            _sync(folder)
+    for write in writes:
+        if write not in files:
+            with _blamed(write):
+                write.path.write_bytes(write.data)
+
+
+def _replace_all(ready: Sequence[tuple[Write, Replacement]]) -> None:
+    """All or none, even if this process is killed: the next run takes back what the record tells of."""
+    with _blamed(ready[0][0]):
+        record = Record([replacement for _, replacement in ready])
+    done: list[Replacement] = []
+    try:
+        for write, replacement in ready:
+            with _blamed(write):
+                replacement.keep()
+        for write, replacement in ready:
+            with _blamed(write):
+                os.replace(replacement.staged, replacement.target)
+            done.append(replacement)
+    except NotWritten:
+        for replacement in done:
+            replacement.take_back()
+        record.end()
         raise
+    record.end()
+
+
+@contextmanager
+def _blamed(write: Write) -> Iterator[None]:
+    """Errors of the system within the block become NotWritten for this file."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        message = f"cannot be written: {error.strerror}" if write.old is None else "it vanished while it was analysed"
+        raise NotWritten(write.path, message) from None
+    except OSError as error:
+        raise NotWritten(write.path, f"cannot be written: {error.strerror}") from None
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether there is a pipe or a device, as /dev/stdout is one: a file in its place would be of no use to anyone."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode) and not path.is_dir()
+    except OSError:
+        return False
+
+
+def _is_to_be_written(write: Write) -> bool:
+    """False where another run has written the same. Raises NotWritten where the file holds something else."""
+    now = write.target.read_bytes()
+    if now not in (write.old, write.data):
+        raise NotWritten(write.path, "it changed while it was analysed")
+    return now == write.old
+
+
+def _check_writable(target: Path) -> None:
+    """Raises PermissionError for what is marked as read-only: for root, too, to whom the system lets pass all."""
+    for path, what in ((target, "it"), (target.parent, f"its folder, {target.parent},")):
+        with suppress(FileNotFoundError):
+            any_write = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
+            if not os.stat(path).st_mode & any_write or not os.access(path, os.W_OK):
+                raise PermissionError(0, f"{what} is read-only")
+
+
+def _check_single(target: Path) -> None:
+    """Refuses a file with other names: nobody can tell whether they are to follow it.
+
+    The other name may be the same script in another place, or the only copy of how it was: `cp -al` makes such
+    snapshots. Besides, all names follow only where the text is written over, which half-written files come of.
+    """
+    with suppress(FileNotFoundError):
+        names = os.stat(target).st_nlink
+        if names > 1:
+            what = f"it has {names} names (hard links), and the others would keep the old text"
+            raise OSError(0, f"{what}: write a copy with --output, or part them first (cp it, then mv the copy back)")
+
+
+def _prepared(write: Write, stack: ExitStack) -> Replacement:
+    """What takes the file's place, complete but for its name; nothing else stays when the stack ends."""
+    folder = write.target.parent
+    if write.old is None:
+        folder.mkdir(parents=True, exist_ok=True)
+    replacement = Replacement(write.target, _staged(write, stack), own_name(folder))
+    stack.callback(_forget, replacement.kept)
+    return replacement
+
+
+def _forget(name: str) -> None:
+    with suppress(OSError):
+        os.unlink(name)
+
+
+def _staged(write: Write, stack: ExitStack) -> str:
+    handle, name = own_file(write.target.parent)
+    stack.callback(os.close, handle)
+    stack.callback(_forget, name)
+    with os.fdopen(handle, "wb", closefd=False) as file:
+        file.write(write.data)
+        file.flush()
+        os.fsync(handle)
+    if write.like.exists():
+        if write.old is not None:
+            _give_owner(name, os.stat(write.like))
+        shutil.copystat(write.like, name)
+        os.utime(name)
+    else:
+        os.chmod(name, 0o666 & ~_umask())
     return name
+
+
+def _sync(folder: Path) -> None:
+    """Has the new names outlast a loss of power, where the file system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _umask() -> int:

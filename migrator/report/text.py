@@ -81,7 +81,10 @@ def error(message: str) -> str:
 
 
 def warnings(result: RunResult) -> Iterator[str]:
-    """What the user left out, although what was done relies on it."""
+    """What a killed run had left by half, and what the user left out although what was done relies on it."""
+    for name in result.put_back:
+        start = click.style("warning:", fg="yellow", bold=True)
+        yield f"{start} {name}: put back as it was, since a run was killed before it had written the whole program"
     lacking: dict[str, set[str]] = {}
     for file in result.changed:
         assert isinstance(file.outcome, Outcome)
