@@ -119,7 +119,11 @@ class Outcomes:
             }
         program = str(HERE / "programs" / f"{job.program}.py")
         backend = ("--backend", job.backend) if job.backend in ("mpi", "horovod") else ()
-        done = launch("-n", str(job.workers), *backend, "--all-output", program, **environment)
+        try:
+            done = launch("-n", str(job.workers), *backend, "--all-output", program, **environment)
+        except subprocess.TimeoutExpired as late:
+            # Kept like any outcome: the job's other checks do not wait for it again.
+            return [{} for _ in range(job.workers)], f"{late}\n{(late.stderr or b'').decode(errors='replace')}"
         files = [folder / f"{rank}.json" for rank in range(job.workers)]
         ranks = [json.loads(file.read_text()) if file.exists() else {} for file in files]
         if done.returncode == 0:

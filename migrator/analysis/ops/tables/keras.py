@@ -192,8 +192,8 @@ recurrent (inputs,mask,training,initial_state): LSTM(sequences,initial_state,mas
     GRU(sequences,initial_state,mask,training) SimpleRNN(sequences,initial_state,mask,training)
 per-sample-axis (inputs): Concatenate[axis] Dot[axes]
 per-sample (inputs,mask,training,return_attention_scores,use_causal_mask): Attention AdditiveAttention
-per-sample-3 (query,value,key,query_mask,value_mask,key_mask,attention_mask,training,use_causal_mask):
-    MultiHeadAttention
+per-sample-3 (query,value,key,query_mask,value_mask,key_mask,attention_mask,return_attention_scores,training,\
+use_causal_mask): MultiHeadAttention
 # random: drawn per worker
 per-sample (inputs,training): Dropout SpatialDropout1D SpatialDropout2D SpatialDropout3D GaussianDropout GaussianNoise
     AlphaDropout
