@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.run import Run
-from migrator.analysis.values import Atom, Instance, Made
+from migrator.analysis.values import Atom, Instance, Made, Value
 from migrator.facts import api
 
 # Layers that start from random weights. Others of Keras have none, or such as are the same wherever they are made.
@@ -28,7 +28,7 @@ def standalone(run: Run) -> set[cst.CSTNode]:
     holders: dict[Atom, list[Atom]] = defaultdict(list)
     parts: dict[Atom, list[Atom]] = defaultdict(list)
     for owner, value in run.heap.held():
-        for atom in value:
+        for atom in _atoms(value):
             holders[atom].append(owner)
             parts[owner].append(atom)
     found = set()
@@ -38,6 +38,15 @@ def standalone(run: Run) -> set[cst.CSTNode]:
         if isinstance(atom, (Made, Instance)):
             found.add(atom.site.node)
     return found
+
+
+def _atoms(value: Value) -> Iterator[Atom]:
+    """What the value may be, and what stands in its tuples."""
+    for atom in value:
+        yield atom
+        if isinstance(atom, v.Tuple):
+            for item in atom.items:
+                yield from _atoms(item)
 
 
 def _is_part(run: Run, atom: Atom, holders: dict[Atom, list[Atom]]) -> bool:

@@ -8,6 +8,7 @@ from typing import Callable
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
 from migrator.analysis.ops.reducing import Reduces, reduced
 from migrator.analysis.ops.terms import (
+    ImpossibleRank,
     Term,
     added,
     divided,
@@ -56,21 +57,24 @@ class Elementwise:
     """The first `arity` parameters are the operands, the others the same for all values.
 
     `strict`: it gives an answer, and no error, for shapes that do not fit, such as a part beside a whole batch.
+    `alike`: it broadcasts nothing; operands of different ranks are an error.
     """
 
     arity: int = 1
     law: str = "any"
     dtype: str | None = None
     strict: bool = False
+    alike: bool = False
 
     def __call__(self, bound: Bound) -> Arg:
-        return replace(elementwise(self.operands(bound), self.law, self.strict), dtype=self.dtype)
+        made = elementwise(self.operands(bound), self.law, strict=self.strict, alike=self.alike)
+        return replace(made, dtype=self.dtype)
 
     def operands(self, bound: Bound) -> list[Arg]:
         return [whole(bound.data(position)) for position in range(self.arity)]
 
 
-def elementwise(operands: list[Arg], law: str, strict: bool = False) -> Arg:
+def elementwise(operands: list[Arg], law: str, *, strict: bool = False, alike: bool = False) -> Arg:
     """The result of operands that are broadcast against each other."""
     cuts = [sharded(arg.placement) for arg in operands]
     if not any(cuts):
@@ -82,6 +86,8 @@ def elementwise(operands: list[Arg], law: str, strict: bool = False) -> Arg:
 
     def place(*ranks: int) -> Arg:
         most = max(ranks)
+        if alike and most != min(ranks):
+            raise ImpossibleRank
         terms = [
             term(moved(arg.placement, cut.axis + most - rank) if cut else arg.placement)
             for arg, cut, rank in zip(operands, cuts, ranks)

@@ -39,6 +39,7 @@ KINDS: dict[str, Kind] = {
     "elementwise": Elementwise(),
     "mask": Elementwise(1, dtype="bool"),
     "elementwise-2": Elementwise(2),
+    "elementwise-alike": Elementwise(2, alike=True),
     "mask-2": Elementwise(2, dtype="bool"),
     "elementwise-3": Elementwise(3),
     "linear": Elementwise(1, "linear"),

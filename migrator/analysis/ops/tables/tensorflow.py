@@ -14,8 +14,9 @@ elementwise (x): abs acos acosh angle(input) asin asinh atan atanh bessel_i0 bes
 mask (x): is_finite is_inf is_nan logical_not
 elementwise-2 (x,y): atan2(y,x) floormod maximum minimum mod squared_difference truncatediv truncatemod xdivy xlog1py
     xlogy igamma(a,x) igammac(a,x) polygamma(a,x) zeta(x,q) nextafter(x1,x2) complex(real,imag) bitwise_and bitwise_or
-    bitwise_xor left_shift right_shift sigmoid_cross_entropy_with_logits(labels,logits)
-    weighted_cross_entropy_with_logits(labels,logits,pos_weight) log_poisson_loss(targets,log_input,compute_full_loss)
+    bitwise_xor left_shift right_shift
+elementwise-alike (labels,logits,pos_weight): sigmoid_cross_entropy_with_logits(labels,logits)
+    weighted_cross_entropy_with_logits log_poisson_loss(targets,log_input,compute_full_loss)
 mask-2 (x,y): equal not_equal greater greater_equal less less_equal logical_and logical_or logical_xor
 elementwise-3 (a,b,x): betainc clip_by_value(t,clip_value_min,clip_value_max)
 linear (x): negative real(input) conj
