@@ -60,6 +60,27 @@ def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
+def _mapping(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[str, ...]] | None:
+    """`--per-file-ignores a.py:x,b/:y`; None where nothing is given."""
+    found: dict[str, tuple[str, ...]] = {}
+    for value in _names(context, parameter, values):
+        pattern, _, rule = value.rpartition(":")
+        if not (pattern and rule):
+            raise click.BadParameter(f"'{value}' is not PATTERN:RULE", param=parameter)
+        found[pattern] = (*found.get(pattern, ()), rule)
+    return found or None
+
+
+def _reason(_: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    """Text that a comment can hold."""
+    reason = (value or "").strip()
+    if value is not None and (not reason or any(character in reason for character in "#\r\n")):
+        raise click.BadParameter("a reason is one line of text without #", param=parameter)
+    return reason
+
+
 def _settings(paths: Sequence[FilePath], config: Sequence[str], *, isolated: bool, **given: Any) -> Settings:
     """The project's settings, with what stands on the command line in their place; `--ignore` and the like add."""
     from migrator.settings import BadSetting, settings_for
@@ -83,11 +104,14 @@ def _options(settings: Settings, **given: Any) -> Options:
     from migrator.targets import UnknownTarget, target_named
 
     try:
+        choose([rule for rules in settings.per_file_ignores.values() for rule in rules])
         return Options(
             rules=tuple(rule.id for rule in choose(settings.select, settings.ignore, settings.extend_select)),
             target=target_named(settings.target).name,
             without=settings.filter(),
             line_length=settings.line_length,
+            is_strict=settings.strict,
+            per_file=settings.per_file(),
             **given,
         )
     except (UnknownRule, UnknownTarget) as error:
@@ -187,7 +211,23 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
     metavar="FILE",
     help="The file that standard input is the content of: for reports, settings and imports.",
 )
-@click.option("--strict", is_flag=True, help="Refuse layers and models of packages that would be taken on trust.")
+@click.option(
+    "--strict/--no-strict",
+    default=None,
+    help="Whether to refuse layers and models of packages that would be taken on trust.",
+)
+@click.option(
+    "--per-file-ignores",
+    multiple=True,
+    callback=_mapping,
+    metavar="PATTERN:RULE",
+    help="Ignore this rule in the files of this pattern of .gitignore.",
+)
+@click.option(
+    "--no-suppressions",
+    is_flag=True,
+    help="Heed no comment # migrate: ignore[...]: see all that is found.",
+)
 @click.option(
     "--exclude",
     multiple=True,
@@ -220,6 +260,12 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
 )
 @click.option(
     "--write-baseline", is_flag=True, help="Accept all that is left now: write it to the baseline, and nothing else."
+)
+@click.option(
+    "--add-ignore",
+    metavar="REASON",
+    callback=_reason,
+    help="Accept all that is left now by comments # migrate: ignore[...] with this reason, and write nothing else.",
 )
 @click.option("--prune-baseline", is_flag=True, help="Take out of the baseline what is not found any more.")
 @click.option(
@@ -312,13 +358,16 @@ def main(
     config: tuple[str, ...],
     baseline: str | None,
     write_baseline: bool,
+    add_ignore: str,
     prune_baseline: bool,
     cache: bool,
     cache_dir: str | None,
     isolated: bool,
     show_settings: bool,
     show_files: bool,
-    strict: bool,
+    strict: bool | None,
+    per_file_ignores: dict[str, tuple[str, ...]] | None,
+    no_suppressions: bool,
     jobs: int | None,
     time_limit: float,
     output_format: str,
@@ -363,6 +412,8 @@ def main(
         raise click.UsageError("--interactive writes what is taken; it goes with no other way of writing or showing")
     if interactive and FilePath("-") in paths:
         raise click.UsageError("--interactive reads the answers from standard input; name the files")
+    if add_ignore and (check or interactive or output is not None or write_baseline or no_suppressions):
+        raise click.UsageError("--add-ignore writes comments; it goes with no other way of writing or showing")
     settings = _settings(
         [FilePath(stdin_filename) if stdin_filename and str(path) == "-" else path for path in paths],
         config,
@@ -375,12 +426,16 @@ def main(
         extend_select=extend_select,
         respect_gitignore=respect_gitignore,
         line_length=line_length,
+        strict=strict,
+        per_file_ignores=per_file_ignores,
     )
     accepted = _baseline(settings, baseline, write=write_baseline, prune=prune_baseline)
-    from migrator.printing import Done, Wanted, accept, progress, prune, show, show_names
+    from migrator.printing import Done, Wanted, accept, progress, prune, show, show_ignored, show_names
 
     writes = not (dry_run or check or write_baseline)
-    given = {"writes": writes, "output": output, "jobs": jobs, "time_limit": time_limit, "is_strict": strict}
+    given = {"writes": writes, "output": output, "jobs": jobs, "time_limit": time_limit}
+    given["heeds_ignores"] = not no_suppressions
+    given["add_ignore"] = add_ignore
     given["stdin_name"] = stdin_filename or ""
     if show_settings:
         _options(settings, **given)
@@ -407,6 +462,8 @@ def main(
             done = Done(run.migrate(paths), writes, run.stdin)
         if known is not None:
             known.remember(run)
+    if add_ignore:
+        sys.exit(show_ignored(done, shows_diff=dry_run, is_quiet=quiet))
     if accepted is not None and write_baseline:
         sys.exit(accept(done, accepted.file, is_quiet=quiet))
     if accepted is not None:

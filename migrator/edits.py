@@ -92,9 +92,11 @@ class Trust:
     """What is taken on trust: nothing is written for it, and the report tells.
 
     `is_word`: on the user's own word, given in a comment; else on the convention of a library, which may be wrong.
+    `ignored_by`: the word that has a finding ignored, with its reason; empty where nothing is ignored.
     """
 
     node: cst.CSTNode
     reason: str
     advice: str = ""
     is_word: bool = False
+    ignored_by: str = ""

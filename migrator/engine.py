@@ -23,7 +23,7 @@ from migrator.edits import (
 from migrator.facts.modules import Script
 from migrator.facts.script import Facts
 from migrator.found import Found, changes_of, extent, finding_of, moved, site
-from migrator.heeded import Heeded, heed, needless, told
+from migrator.heeded import Heeded, Heeding, heed, needless, told
 from migrator.imports import reachable
 from migrator.lines import line_and_column, line_starts
 from migrator.missing import pointed_out
@@ -44,6 +44,8 @@ _LONGEST_COMMAND = 12
 _LARGEST_SCRIPT = 1_000_000
 # Python frames, of which the walks take up to 20 for each level of an expression.
 _DEEPEST_RECURSION = 8000
+# All that the user says counts, and what libraries do by convention.
+_HEEDING = Heeding()
 
 
 class BrokenOutput(Defect):
@@ -63,12 +65,11 @@ def migrate(data: bytes, rules: Sequence[Rule], target: Target = LOCKSTEP) -> Ou
 
 
 def migrate_program(
-    program: Program, rules: Sequence[Rule], target: Target = LOCKSTEP, *, is_strict: bool = False
+    program: Program, rules: Sequence[Rule], target: Target = LOCKSTEP, heeding: Heeding = _HEEDING
 ) -> dict[Path, Outcome | Failure]:
     """Applies the rules to the files of a program, as one; gives what came of each file that is not mere context.
 
-    What a rule would take on trust is refused where `is_strict`.
-    A file that cannot be read does not stop the others.
+    `heeding`: how far the user's word counts. A file that cannot be read does not stop the others.
     """
     done: dict[Path, Outcome | Failure] = {p: Outcome(data, data) for p, data in program.files.items()}
     done.update(program.unread)
@@ -91,7 +92,7 @@ def migrate_program(
         failures = {path: outcome for path, outcome in done.items() if isinstance(outcome, Failure)}
         try:
             with _deep_recursion():
-                done.update(_migrate(list(scripts.values()), sources, failures, program, rules, target, is_strict))
+                done.update(_migrate(list(scripts.values()), sources, failures, program, rules, target, heeding))
             break
         except UnknownWord as error:
             path = next(p for p, script in scripts.items() if script.module is error.module)
@@ -126,12 +127,12 @@ def _migrate(
     program: Program,
     rules: Sequence[Rule],
     target: Target,
-    is_strict: bool,
+    heeding: Heeding,
 ) -> Iterator[tuple[Path, Outcome]]:
     written = {script.path: script for script in scripts}
     to_part: dict[Path, set[int]] = {path: set() for path in written}
     while True:
-        facts, heeded, edits = _found(scripts, failures, program, rules, target, is_strict)
+        facts, heeded, edits = _found(scripts, failures, program, rules, target, heeding)
         shared = {script: set(_places_to_part(facts, script, edits.get(script.path, ()))) for script in scripts}
         if not any(shared.values()):
             break
@@ -201,14 +202,14 @@ def _found(
     program: Program,
     rules: Sequence[Rule],
     target: Target,
-    is_strict: bool,
+    heeding: Heeding,
 ) -> tuple[Facts, Heeded, dict[Path, list[Edit]]]:
     """What the rules find in each file, and the edits of those that are to be changed."""
     facts = Facts(scripts, target.package)
     check_rules(facts.words, all_rules())
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
     found = _spelled(_ask_each_part(facts, scripts, program, rules), spellings)
-    kept = {s.path: _without_trust(found[s.module]) if is_strict else found[s.module] for s in scripts}
+    kept = {s.path: _without_trust(found[s.module]) if heeding.is_strict else found[s.module] for s in scripts}
     for path, refused in _beside_failed(facts, kept, failures, program):
         kept[path] = [refused]  # what else is found there may come of what could not be seen
     for path, refused in (*_outside(facts, kept, program), *_shadowed(facts, kept, program)):
@@ -217,8 +218,10 @@ def _found(
     for module, refused in _settings(facts, edited):
         kept[facts.scripts[module].path].append(refused)
     kept = {path: [_pointed_out(facts, one) for one in several] for path, several in kept.items()}
-    heeded = heed(facts, kept, all_rules())
+    heeded = heed(facts, kept, all_rules(), heeding)
     kept = heeded.found
+    if heeding.only_looks:
+        return facts, heeded, {}
     for path in _taken_back(kept, program):
         # Half a migration would train another model: what is left undone takes the rest with it.
         kept[path] = [f for f in kept[path] if f.edit is None]

@@ -49,10 +49,11 @@ def finding_of(facts: Facts, found: Found) -> Finding:
     node = site(found.what)
     (line, column), (end_line, end_column) = facts.positions(facts.tree.module_of(node), extent(facts, node))
     message, advice, is_refusal = found.summary.rstrip("."), "", False
+    ignored_by = found.what.ignored_by if isinstance(found.what, Trust) else ""
     if isinstance(found.what, (Refusal, Trust)):
         message, advice, is_refusal = found.what.reason, found.what.advice, isinstance(found.what, Refusal)
     scope = _scope(facts, node)
-    return Finding(line, column, found.rule, message, advice, is_refusal, end_line, end_column, scope)
+    return Finding(line, column, found.rule, message, advice, is_refusal, end_line, end_column, scope, ignored_by)
 
 
 def extent(facts: Facts, node: cst.CSTNode) -> tuple[int, int]:

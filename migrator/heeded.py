@@ -13,9 +13,34 @@ from migrator.facts.script import Facts
 from migrator.found import Found, site
 from migrator.results import Finding, Remarks
 from migrator.rule import Rule
-from migrator.words import FILE_IGNORE, IGNORE, Word
+from migrator.words import FILE_IGNORE, IGNORE, PER_FILE, Word
 
 _HELPS_NOT = "to ignore it does not help: the rest would train another model"
+
+
+@dataclass(frozen=True)
+class Heeding:
+    """How far the user's word counts.
+
+    `is_strict`: only what is said is taken on trust, nothing by convention. `has_ignored`: comments may have something
+    ignored. `only_looks`: nothing is written, and what a refusal would take back is told with the rest. `ignored`: the
+    rules that the settings ignore in a file.
+    """
+
+    is_strict: bool = False
+    has_ignored: bool = True
+    only_looks: bool = False
+    ignored: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
+
+    def words(self, facts: Facts) -> list[Word]:
+        """The comments that are heeded, and what the settings say."""
+        said = [w for w in facts.words if self.has_ignored or w.kind not in (IGNORE, FILE_IGNORE)]
+        return said + [
+            Word(script.module, PER_FILE, rules=rules)
+            for path, rules in self.ignored.items()
+            for script in [facts.scripts_at.get(path)]
+            if script is not None and rules
+        ]
 
 
 @dataclass
@@ -26,14 +51,17 @@ class Heeded:
     needless: list[Word] = field(default_factory=list)
 
 
-def heed(facts: Facts, found: Mapping[Path, Sequence[Found]], rules: Mapping[str, Rule]) -> Heeded:
+def heed(facts: Facts, found: Mapping[Path, Sequence[Found]], rules: Mapping[str, Rule], heeding: Heeding) -> Heeded:
     """Leaves out what the user ignores, where the rest trains the same model without it; else it is a refusal.
 
     Where nothing else is written for the whole program, everything may be ignored: the program stays as it is.
     """
-    if not facts.words:
+    words = heeding.words(facts)
+    if not words:
         return Heeded({path: list(several) for path, several in found.items()})
-    ignored = {f: word for fs in found.values() for f in fs for word in [_ignoring(facts, f)] if word is not None}
+    ignored = {
+        f: word for fs in found.values() for f in fs for word in [_ignoring(facts, words, f)] if word is not None
+    }
     is_edited = any(f.edit is not None and f not in ignored for fs in found.values() for f in fs)
     heeded: dict[Path, list[Found]] = {}
     for path, several in found.items():
@@ -43,24 +71,24 @@ def heed(facts: Facts, found: Mapping[Path, Sequence[Found]], rules: Mapping[str
             if word is not None:
                 is_needed = one.breaks_training if one.edit is None else not rules[one.rule].optional
                 trusted = Found(one.rule, _trust(site(one.what), word, _told(one)))
-                one = _refused(one) if is_edited and is_needed else trusted
+                one = _refused(one, word) if is_edited and is_needed else trusted
             heeded[path].append(one)
     used = {*ignored.values(), *_needed(facts)}
     for word in _needed(facts):
         if word.statement is not None:
             heeded[facts.scripts[word.module].path].append(Found("", _trust(word.statement, word)))
-    return Heeded(heeded, [word for word in facts.words if word not in used])
+    return Heeded(heeded, [word for word in words if word not in used and word.kind != PER_FILE])
 
 
-def _ignoring(facts: Facts, found: Found) -> Word | None:
-    """The comment that has the finding ignored."""
+def _ignoring(facts: Facts, words: Sequence[Word], found: Found) -> Word | None:
+    """The word that has the finding ignored."""
     node = site(found.what)
     if isinstance(found.what, Trust) or isinstance(node, cst.Module):
         return None
     statement, module = facts.tree.statement_of(node), facts.tree.module_of(node)
-    for word in facts.words:
+    for word in words:
         is_meant = word.statement is statement if word.kind == IGNORE else word.module is module
-        if found.rule in word.rules and word.kind in (IGNORE, FILE_IGNORE) and is_meant:
+        if found.rule in word.rules and word.kind in (IGNORE, FILE_IGNORE, PER_FILE) and is_meant:
             return word
     return None
 
@@ -69,17 +97,20 @@ def _told(found: Found) -> str:
     return found.what.reason if isinstance(found.what, (Refusal, Trust)) else found.summary.rstrip(".")
 
 
-def _refused(found: Found) -> Found:
+def _refused(found: Found, word: Word) -> Found:
     if isinstance(found.what, Refusal):
         return replace(found, what=replace(found.what, advice=f"{found.what.advice}; {_HELPS_NOT}"))
     told = _told(found)
     reason = f"what this rule writes here is ignored, and needed: {told[:1].lower()}{told[1:]}"
-    return replace(found, what=Refusal(site(found.what), reason, f"take the comment away; {_HELPS_NOT}", True))
+    mending = f"take it out of {PER_FILE}" if word.kind == PER_FILE else "take the comment away"
+    return replace(found, what=Refusal(site(found.what), reason, f"{mending}; {_HELPS_NOT}", True))
 
 
 def _trust(node: cst.CSTNode, word: Word, what: str = "") -> Trust:
     said = f"{word.text} {word.reason}".strip()
-    return Trust(node, f"{said} ({what[:1].lower()}{what[1:]})" if what else said, is_word=True)
+    if not what:
+        return Trust(node, said, is_word=True)
+    return Trust(node, f"{said} ({what[:1].lower()}{what[1:]})", is_word=True, ignored_by=said)
 
 
 def _needed(facts: Facts) -> list[Word]:

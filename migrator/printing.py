@@ -15,6 +15,7 @@ import click
 from migrator.baseline import Baseline
 from migrator.command import ERROR, complain
 from migrator.report import DATA, View, diff, lines, text
+from migrator.report.sites import lines_of
 from migrator.results import INTERRUPTED, NOTHING_LEFT, SOMETHING_LEFT, Outcome, RunResult
 from migrator.writing import NotWritten, Write, write_all
 
@@ -119,6 +120,33 @@ def accept(run: Done, file: Path, *, is_quiet: bool) -> int:
     if not is_quiet:
         click.echo(f"{sum(baseline.counts.values())} findings are accepted in {file}", err=True)
     return ERROR if run.result.failed else NOTHING_LEFT
+
+
+def show_ignored(run: Done, *, shows_diff: bool, is_quiet: bool) -> int:
+    """Prints where comments were put that have findings ignored, and what cannot be ignored; gives the exit code."""
+    result = run.result
+    if run.stdin is not None and sys.stdout is not None:
+        sys.stdout.buffer.write(run.stdin.data)
+        sys.stdout.buffer.flush()
+    count = 0
+    for file in result.changed:
+        assert isinstance(file.outcome, Outcome)
+        count += len(lines_of(file.outcome.text)) - len(lines_of(file.outcome.old_text))
+        for line in diff.unified(file.name, file.outcome.old_text, file.outcome.text) if shows_diff else ():
+            click.echo(line)
+    for file in result.files:
+        for line in text.findings(file, with_edits=True):
+            click.echo(line, err=run.stdin is not None)
+    for line in text.errors(result):
+        click.echo(line, err=True)
+    if result.is_interrupted:
+        click.echo(text.interruption(result), err=True)
+    elif not is_quiet:
+        files, verb = len(result.changed), "" if run.writes else "would be "
+        comments = f"{count} {'comment' if count == 1 else 'comments'}"
+        click.echo(f"{comments} {verb}written to {files} {'file' if files == 1 else 'files'}", err=True)
+    left = any(file.findings for file in result.files)
+    return result.exit_code(writes=True) or (SOMETHING_LEFT if left else NOTHING_LEFT)
 
 
 def prune(run: Done, baseline: Baseline) -> None:

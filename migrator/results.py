@@ -11,7 +11,8 @@ class Finding:
     """What a rule says of one site, as the user reads it. Lines and columns count from 1.
 
     The site ends before `end_column` of `end_line`; of a compound statement it is the header. `scope` is the dotted
-    name of the function or class that holds it, empty at the top of the file.
+    name of the function or class that holds it, empty at the top of the file. `ignored_by` is the user's word that has
+    it ignored, with the reason that it gives.
     """
 
     line: int
@@ -23,6 +24,7 @@ class Finding:
     end_line: int = 0
     end_column: int = 0
     scope: str = ""
+    ignored_by: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Callable, Optional, Union
 
 from migrator.engine import migrate_program
+from migrator.heeded import Heeding
+from migrator.ignoring import with_ignores
 from migrator.imports import reachable
 from migrator.layout import LONGEST_LINE
 from migrator.limits import TookTooLong, at_most
+from migrator.per_file import NOWHERE, PerFile
 from migrator.programs import Program, context_of, programs, shadowed
 from migrator.project import DEFAULT, Filter, NoSuchScript, is_unit_test, scripts
 from migrator.registry import all_rules
@@ -51,6 +54,11 @@ class Options:
     stdin_name: str = ""
     # Refuse what would be taken on trust.
     is_strict: bool = False
+    # Heed the comments that have something ignored.
+    heeds_ignores: bool = True
+    per_file: PerFile = NOWHERE
+    # Write comments with this reason that have all ignored which is left, and nothing else.
+    add_ignore: str = ""
 
 
 Result = Union[Outcome, Failure]
@@ -396,11 +404,12 @@ def _migrated(options: Options, program: Program) -> dict[Path, Result]:
             program = replace(program, line_length=options.line_length)
             if any(map(is_about_training, program.files.values())):
                 program = shadowed(program, target.package)
-            return dict(
-                migrate_program(
-                    program, [all_rules()[name] for name in options.rules], target, is_strict=options.is_strict
-                )
-            )
+            rules = [all_rules()[name] for name in options.rules]
+            ignored = {path: options.per_file.ignored_in(path) for path in program.files}
+            heeding = Heeding(options.is_strict, options.heeds_ignores, ignored=ignored)
+            if options.add_ignore:
+                return with_ignores(program, rules, target, heeding, options.add_ignore)
+            return dict(migrate_program(program, rules, target, heeding))
     except TookTooLong:
         limit = f"{options.time_limit:g} seconds of CPU time"
         return _all_failed(program, Failure(f"its analysis took longer than {limit}: allow more with --time-limit"))

@@ -6,11 +6,12 @@ import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable
 
 from migrator.layout import LONGEST_LINE
+from migrator.per_file import PerFile
 from migrator.project import EXCLUDED, Filter
 
 if sys.version_info >= (3, 11):
@@ -40,6 +41,10 @@ class Settings:
     extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
     line_length: int = LONGEST_LINE
+    # Refuse what would be taken on trust.
+    strict: bool = False
+    # Rules to ignore in the files of a pattern.
+    per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # The accepted findings; empty where there are none.
     baseline: str = ""
 
@@ -50,6 +55,9 @@ class Settings:
     def filter(self) -> Filter:
         """What of the folders is left out."""
         return Filter(self.root, (*self.exclude, *self.extend_exclude), self.respect_gitignore)
+
+    def per_file(self) -> PerFile:
+        return PerFile(self.root, self.per_file_ignores)
 
     def lines(self) -> Iterator[str]:
         """The settings as they stand in [tool.migrate], for people."""
@@ -70,6 +78,12 @@ def _strings(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
         raise ValueError
     return tuple(value)
+
+
+def _lists(value: Any) -> dict[str, tuple[str, ...]]:
+    if not isinstance(value, Mapping):
+        raise ValueError
+    return {key: _strings(several) for key, several in value.items()}
 
 
 def _string(value: Any) -> str:
@@ -95,6 +109,8 @@ _KEYS = {
     "select": _Key("a list of rules", _strings),
     "extend-select": _Key("a list of rules", _strings),
     "ignore": _Key("a list of rules", _strings),
+    "per-file-ignores": _Key("a table of patterns with lists of rules", _lists),
+    "strict": _Key("true or false", _truth),
     "exclude": _Key("a list of patterns", _strings),
     "extend-exclude": _Key("a list of patterns", _strings),
     "respect-gitignore": _Key("true or false", _truth),
@@ -110,6 +126,8 @@ def _attribute(key: str) -> str:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(one)}" for key, one in value.items()) + "}"
     if isinstance(value, tuple):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, str):

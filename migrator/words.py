@@ -16,6 +16,8 @@ from migrator.facts.tree import Statement, Tree
 from migrator.spans import Spans
 
 LOSS, ROWS, REPLICATED, IGNORE, FILE_IGNORE = "loss", "rows", "replicated", "ignore", "file-ignore"
+# Not of a comment, but of the settings, which say it of the whole file.
+PER_FILE = "per-file-ignores"
 _VALUES = {LOSS: ("mean", "sum", "gather"), ROWS: ("0", "none")}
 _MARK = "migrate:"
 _COMMENT = re.compile(r"#[ \t]*migrate:[ \t]*([^#\r\n]*)")

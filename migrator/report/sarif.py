@@ -15,8 +15,9 @@ from migrator.registry import all_rules
 from migrator.report import View
 from migrator.report.sites import Piece, Place, Site, failures, left, serving, uri
 from migrator.report.tool import HOME, manual, version
-from migrator.results import Failure, FileResult, Outcome, RunResult
+from migrator.results import Failure, FileResult, Finding, Outcome, RunResult
 from migrator.rule import Rule
+from migrator.words import PER_FILE
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # The folder that relative addresses start from.
@@ -38,7 +39,10 @@ def sarif(result: RunResult, view: View) -> Iterator[str]:
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"uri": Path(os.getcwd()).as_uri().rstrip("/") + "/"}},
         "invocations": [_invocation(result, view)],
-        "results": [_result(site, numbers) for site in left(result, with_edits=view.with_edits, with_accepted=True)],
+        "results": [
+            *(_result(site, numbers) for site in left(result, with_edits=view.with_edits, with_accepted=True)),
+            *(remark for file in result.files for remark in _remarks(file, numbers)),
+        ],
     }
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2)
 
@@ -74,25 +78,44 @@ def _notification(file: FileResult, failure: Failure) -> dict[str, Any]:
 
 def _result(site: Site, numbers: dict[str, int]) -> dict[str, Any]:
     found = site.finding
-    text = f"{found.message}\n{found.advice}" if found.advice else found.message
+    return {
+        **_told(site.file, found, numbers),
+        "level": "error" if found.is_refusal else "warning",
+        "partialFingerprints": {"migrateSite/v1": site.fingerprint},
+        "suppressions": [{"kind": "external", "justification": "the baseline has it"}] if site.is_accepted else [],
+        **_fixes(site),
+    }
+
+
+def _told(file: FileResult, found: Finding, numbers: dict[str, int]) -> dict[str, Any]:
     place: dict[str, Any] = {
         "physicalLocation": {
-            "artifactLocation": _artifact(site.file.name),
+            "artifactLocation": _artifact(file.name),
             "region": _region((found.line, found.column), (found.end_line, found.end_column)),
         }
     }
     if found.scope:
         place["logicalLocations"] = [{"fullyQualifiedName": found.scope}]
     return {
-        "ruleId": found.rule,
+        **({"ruleId": found.rule} if found.rule else {}),
         **({"ruleIndex": numbers[found.rule]} if found.rule in numbers else {}),
-        "level": "error" if found.is_refusal else "warning",
-        "message": {"text": text},
+        "message": {"text": f"{found.message}\n{found.advice}" if found.advice else found.message},
         "locations": [place],
-        "partialFingerprints": {"migrateSite/v1": site.fingerprint},
-        "suppressions": [{"kind": "external", "justification": "the baseline has it"}] if site.is_accepted else [],
-        **_fixes(site),
     }
+
+
+def _remarks(file: FileResult, numbers: dict[str, int]) -> Iterator[dict[str, Any]]:
+    """What is ignored, as suppressed; what else is taken on trust, for people to look at; needless comments."""
+    for found in file.remarks.trusted:
+        told = _told(file, found, numbers)
+        if found.ignored_by:
+            kind = "external" if found.ignored_by.startswith(PER_FILE) else "inSource"
+            yield {**told, "level": "note", "suppressions": [{"kind": kind, "justification": found.ignored_by}]}
+        else:
+            told["message"]["text"] = f"taken on trust: {told['message']['text']}"
+            yield {**told, "kind": "review", "level": "none", "suppressions": []}
+    for found in file.remarks.unused:
+        yield {**_told(file, found, numbers), "kind": "informational", "level": "none", "suppressions": []}
 
 
 def _fixes(site: Site) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from markupsafe import Markup
@@ -14,7 +14,7 @@ from migrator.report.page.lanes import LANES, lane_of
 from migrator.report.page.paint import painted
 from migrator.report.sites import Site, failures, relative, sites
 from migrator.report.tool import version
-from migrator.results import Change, Outcome, RunResult
+from migrator.results import Change, FileResult, Outcome, Remarks, RunResult
 
 _CONTEXT = 3
 _LONGEST = 60
@@ -54,6 +54,17 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """What is taken on trust, or a comment that nothing needs; `rule` is empty where it is about a value."""
+
+    rule: str
+    state: str
+    place: str
+    message: str
+    source: str
+
+
+@dataclass(frozen=True)
 class Card:
     """The sites of a rule on one line, in the picture of the program. `href` is the hunk or the refusal on the page."""
 
@@ -74,6 +85,7 @@ class FileView:
     refusals: list[Refusal] = field(default_factory=list)
     sites: list[Site] = field(default_factory=list)
     lacking: list[tuple[str, str]] = field(default_factory=list)
+    remarks: list[Remark] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -104,8 +116,8 @@ def page_view(result: RunResult, *, is_dry: bool) -> PageView:
     views: dict[str, FileView] = {}
     for file in result.files:
         found = by_file.get(file.name, [])
-        if isinstance(file.outcome, Outcome) and (found or file.is_changed):
-            views[file.name] = _file(f"f{len(views)}", file.name, file.outcome, found)
+        if isinstance(file.outcome, Outcome) and (found or file.is_changed or file.remarks != Remarks()):
+            views[file.name] = _file(f"f{len(views)}", file, file.outcome, found)
     counts = Counter(site.finding.rule for several in by_file.values() for site in several)
     refused = Counter(s.finding.rule for several in by_file.values() for s in several if s.finding.is_refusal)
     rules = all_rules()
@@ -117,8 +129,12 @@ def page_view(result: RunResult, *, is_dry: bool) -> PageView:
         list(_programs(result, views)),
         list(views.values()),
         [(relative(file.name), str(failure)) for file, failure in failures(result)],
-        [(rule, rules[rule].manual) for rule in sorted(counts) if rule in rules],
+        [(rule, rules[rule].manual) for rule in sorted({*counts, *_remarked(views.values())}) if rule in rules],
     )
+
+
+def _remarked(views: Iterable[FileView]) -> set[str]:
+    return {remark.rule for view in views for remark in view.remarks}
 
 
 def _summary(result: RunResult, *, is_dry: bool) -> list[tuple[str, int, str]]:
@@ -135,15 +151,31 @@ def _summary(result: RunResult, *, is_dry: bool) -> list[tuple[str, int, str]]:
 # -- files -----------------------------------------------------------------------------------------------------------
 
 
-def _file(id: str, name: str, outcome: Outcome, found: list[Site]) -> FileView:
+def _file(id: str, file: FileResult, outcome: Outcome, found: list[Site]) -> FileView:
     state = "refused" if any(s.finding.is_refusal and not s.is_accepted for s in found) else "edit"
     old = painted(outcome.old_text)
     new = painted(outcome.text) if outcome.is_changed else old
-    view = FileView(id, relative(name), state, sites=found, lacking=list(outcome.lacking))
+    view = FileView(
+        id,
+        relative(file.name),
+        state if found or file.is_changed else "plain",
+        sites=found,
+        lacking=list(outcome.lacking),
+    )
     view.hunks = list(_hunks(id, outcome, old, new))
-    now = new if found and found[0].file.is_in_place else old
+    now = new if file.is_in_place else old
+    view.remarks = list(_remarks(file, (outcome.text if file.is_in_place else outcome.old_text).splitlines()))
     view.refusals = [_refusal(f"{id}r{n}", s, now) for n, s in enumerate(found) if s.finding.is_refusal]
     return view
+
+
+def _remarks(file: FileResult, lines: Sequence[str]) -> Iterator[Remark]:
+    for state, several in (("on trust", file.remarks.trusted), ("unused", file.remarks.unused)):
+        for found in several:
+            source = lines[found.line - 1].strip() if found.line <= len(lines) else ""
+            message = f"{found.message}: {found.advice}" if found.advice else found.message
+            told = "ignored" if found.ignored_by else state
+            yield Remark(found.rule, told, f"{found.line}:{found.column}", message, _short(source))
 
 
 def _refusal(id: str, site: Site, lines: Sequence[Markup]) -> Refusal:
