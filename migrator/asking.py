@@ -91,7 +91,7 @@ def _shown(training: Training) -> Iterator[str]:
     """What would change, and what is refused beside it."""
     for path, file in training.files.items():
         outcome = _outcome(training, path)
-        yield from diff.unified(file.name, outcome.old_text, outcome.text)
+        yield from diff.of_file(file.name, outcome.old_text, outcome.text)
     for file in training.files.values():
         yield from text.findings(file, with_edits=False)
 

@@ -20,9 +20,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from migrator.notebooks.cells import is_notebook
 from migrator.project import Filter, NoSuchScript, scripts
-from migrator.results import FileResult, Outcome, RunResult
-from migrator.source import Source
+from migrator.results import Failure, FileResult, Outcome, RunResult
+from migrator.source import Source, is_about_training
 
 _MOST_ENTRIES = 50
 # What is made anew from the contents of the files.
@@ -31,7 +32,10 @@ _FROM_CONTENTS = frozenset({"old", "data", "old_text", "text"})
 
 @dataclass(frozen=True)
 class Look:
-    """The files of a run as they are now: their names, the same as absolute paths, and what they hold."""
+    """The files of a run as they are now: their names, the same as absolute paths, and what they hold.
+
+    Of a notebook that is its script.
+    """
 
     paths: Mapping[str, Path]
     data: Mapping[str, bytes]
@@ -51,8 +55,9 @@ class Look:
                     return None
                 for script in scripts(path, None, unreadable, without):
                     paths[str(script)] = Path(os.path.abspath(script))
-                    data[str(script)] = script.read_bytes()
-        except (OSError, NoSuchScript):
+                    held = script.read_bytes()
+                    data[str(script)] = _script_of(held) if is_notebook(script) else held
+        except (OSError, NoSuchScript, Failure):
             return None
         return cls(paths, data)
 
@@ -110,6 +115,15 @@ class Cache:
         for old in entries[_MOST_ENTRIES:]:
             with suppress(FileNotFoundError):
                 old.unlink()
+
+
+def _script_of(notebook: bytes) -> bytes:
+    """Raises Failure."""
+    if not is_about_training(notebook):
+        return b""
+    from migrator.notebooks.file import script_of  # which brings the parser
+
+    return script_of(notebook)
 
 
 def folder_of(given: str | None) -> Path:

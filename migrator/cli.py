@@ -382,7 +382,7 @@ def main(
 ) -> None:
     """Migrate single-device TensorFlow 2 training scripts to many devices, in place.
 
-    PATHS are files, folders, or - for standard input; files that import each other are understood as one program.
+    PATHS are scripts, notebooks, folders, or - for standard input; files that import each other are understood as one program.
     On one process a migrated script does what it did before; on N workers (lockstep run -n N script.py) it trains
     the same model, or the site is refused with the reason.
 

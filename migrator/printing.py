@@ -132,7 +132,7 @@ def show_ignored(run: Done, *, shows_diff: bool, is_quiet: bool) -> int:
     for file in result.changed:
         assert isinstance(file.outcome, Outcome)
         count += len(lines_of(file.outcome.text)) - len(lines_of(file.outcome.old_text))
-        for line in diff.unified(file.name, file.outcome.old_text, file.outcome.text) if shows_diff else ():
+        for line in diff.of_file(file.name, file.outcome.old_text, file.outcome.text) if shows_diff else ():
             click.echo(line)
     for file in result.files:
         for line in text.findings(file, with_edits=True):
@@ -194,7 +194,7 @@ def _show(run: Done, wanted: Wanted, code: int) -> None:
         sys.stdout.buffer.flush()
     for file in run.result.files if wanted.shows_diff and wanted.form not in DATA else ():
         if isinstance(file.outcome, Outcome) and file.is_changed:
-            for line in diff.unified(file.name, file.outcome.old_text, file.outcome.text):
+            for line in diff.of_file(file.name, file.outcome.old_text, file.outcome.text):
                 click.echo(line)
     if wanted.output_file is None:
         for line in _report(run, wanted, code):

@@ -1,4 +1,4 @@
-"""The files of a run: which ones the given paths name."""
+"""The files of a run, scripts and notebooks: which ones the given paths name."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Callable
 
 from pathspec import GitIgnoreSpec
+
+from migrator.notebooks.cells import SUFFIX
 
 # Folders whose Python files are other people's, or nobody's, as patterns of .gitignore.
 EXCLUDED = (
@@ -93,7 +95,7 @@ def _below(folder: Path, left_out: Path | None, problem: Problem, without: Filte
         ]
         for name in files:
             path = here / name
-            is_script = name.endswith(".py") and not name.startswith(".") and path != left_out
+            is_script = name.endswith((".py", SUFFIX)) and not name.startswith(".") and path != left_out
             if is_script and _is_own(path, top) and not ignored.has(path):
                 yield folder / path.relative_to(top)
 

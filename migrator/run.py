@@ -19,6 +19,8 @@ from migrator.ignoring import with_ignores
 from migrator.imports import reachable
 from migrator.layout import LONGEST_LINE
 from migrator.limits import TookTooLong, at_most
+from migrator.notebooks.cells import is_notebook
+from migrator.notebooks.run import Notebooks
 from migrator.per_file import NOWHERE, PerFile
 from migrator.programs import Program, context_of, programs, shadowed
 from migrator.project import DEFAULT, Filter, NoSuchScript, is_unit_test, scripts
@@ -106,6 +108,7 @@ class Run:
             options.output.endswith(os.sep) or os.path.isdir(options.output)
         )
         self._taken: dict[str, str] = {}
+        self._notebooks = Notebooks()
         # What was written to each file: links may lead to one twice.
         self._written: dict[str, bytes] = {}
 
@@ -202,7 +205,10 @@ class Run:
         failed: dict[Path, Failure] = {}
         for path, file in files.items():
             try:
-                found[path] = self._bytes(file)
+                data = self._bytes(file)
+                if is_notebook(file.name):
+                    data = self._notebooks.script(path, data, is_named=file.is_named)
+                found[path] = data
             except Failure as failure:
                 failed[path] = failure
                 self._add(file.name, failure)
@@ -224,8 +230,10 @@ class Run:
             data = file.script.read_bytes()
         except OSError as error:
             raise Failure(f"cannot be read: {error.strerror}") from None
-        if file.is_named:
+        if file.is_named and not is_notebook(file.name):
             _expect_python(file.name, data)
+            if is_notebook(file.destination):
+                raise Failure("a script does not become a notebook: give the copy another name")
         return data
 
     def _pass_over(self, file: _File, data: bytes) -> None:
@@ -271,7 +279,8 @@ class Run:
     def _analysed(self, found: list[Program]) -> Iterator[_Analysed]:
         """The programs as they are done; progress is told before the next one."""
         for done, (program, outcomes) in enumerate(self._outcomes(found), start=1):
-            yield program, {path: outcomes[path] for path in program.files if path in outcomes}
+            in_order = {path: outcomes[path] for path in program.files if path in outcomes}
+            yield program, self._notebooks.within_cells(in_order)
             self._progress(done, len(found))
 
     def _outcomes(self, found: list[Program]) -> Iterator[_Analysed]:
@@ -341,9 +350,10 @@ class Run:
         changed = {path for path, outcome in outcomes.items() if isinstance(outcome, Outcome) and outcome.is_changed}
         wanted = {p: contents[p] for p in part if p in changed} if contents is not None else {}
         taken = {path: outcomes[path] for path in outcomes if path in part and wanted.get(path, b"") is not None}
-        writes = dict(self._writes(taken, files, wanted)) if self.options.writes else {}
+        writes: dict[Path, Write] = {}
         problem: NotWritten | None = None
         try:
+            writes = dict(self._writes(taken, files, wanted)) if self.options.writes else {}
             write_all(list(writes.values()))
             self._written.update((os.path.realpath(write.path), write.data) for write in writes.values())
         except NotWritten as error:
@@ -354,7 +364,7 @@ class Run:
         for path, outcome in outcomes.items():
             if path in program.unread or path not in part:
                 continue  # was told when it could not be read; another part
-            if problem is not None and (path in writes or path in changed):
+            if problem is not None and (path in writes or path in changed or files[path].is_copied):
                 outcome = _not_written(files[path], problem)
             starts = path not in imported and not changed.isdisjoint(reachable([path], program.imported))
             file, answer = files[path], answers.get(path, "")
@@ -375,12 +385,17 @@ class Run:
             if isinstance(outcome, Outcome) and (outcome.is_changed or file.is_copied):
                 target = os.path.realpath(file.destination)
                 chosen = wanted.get(path)
-                data = outcome.data if chosen is None else chosen
+                data, old = outcome.data if chosen is None else chosen, outcome.old
+                if is_notebook(file.name):
+                    try:
+                        data, old = self._notebooks.written(path, file.destination, data), self._notebooks.data[path]
+                    except Failure as failure:
+                        raise NotWritten(file.destination, failure.message) from None
                 if target in found or self._written.get(target) == data:
                     continue  # a link leads to a file that is written already
                 found.add(target)
-                old = None if file.is_copied else outcome.old
-                yield path, Write(file.destination, data, like=file.script, old=old)
+                is_over = not file.is_copied
+                yield path, Write(file.destination, data, like=file.script, old=old if is_over else None)
 
     def _add(self, name: str, outcome: Result, *, is_passed_over: bool = False) -> None:
         self.result.files.append(FileResult(name, outcome, is_passed_over=is_passed_over))
@@ -425,8 +440,8 @@ def _all_failed(program: Program, failure: Failure) -> dict[Path, Result]:
 
 def _expect_python(name: str, data: bytes) -> None:
     """Raises Failure for a file that is no text of Python by its looks."""
-    if name.endswith(".ipynb"):
-        raise Failure("notebooks are not supported: jupyter nbconvert --to script makes a script of it")
+    if is_notebook(name):
+        raise Failure("a notebook cannot be read from standard input: name its file")
     try:
         Source.decode(data)
     except UnreadableSource as error:

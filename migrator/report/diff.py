@@ -7,7 +7,21 @@ from collections.abc import Iterator
 
 import click
 
+from migrator.notebooks.cells import is_notebook
+
 _COLOURS = (("+++", None), ("---", None), ("@@", "cyan"), ("+", "green"), ("-", "red"))
+
+
+def of_file(name: str, old: str, new: str) -> Iterator[str]:
+    """The lines of the diff; of a notebook, a diff for each cell that changes."""
+    if not is_notebook(name):
+        yield from unified(name, old, new)
+        return
+    from migrator.notebooks.magics import cells  # which brings the parser
+
+    before, after = cells(old), cells(new)
+    for number, cell in before.items():
+        yield from unified(f"{name}:cell {number}", f"{cell}\n", f"{after.get(number, '')}\n")
 
 
 def unified(path: str, old: str, new: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ import click
 
 from migrator.report import View
 from migrator.report.hunks import hunks
-from migrator.report.sites import Site, left, source_lines
+from migrator.report.sites import Site, left, source_lines, where
 from migrator.results import Outcome, RunResult
 
 _CONTEXT = 2
@@ -28,7 +28,7 @@ def _told(site: Site) -> Iterator[str]:
     lines = source_lines(site)
     last = min(found.line + _CONTEXT, max(len(lines) - (lines[-1] == ""), found.line))
     width = len(str(last))
-    yield f"{' ' * width}{_rail('-->')} {site.file.name}:{found.line}:{found.column}"
+    yield f"{' ' * width}{_rail('-->')} {where(site.file, found)}"
     yield f"{' ' * width} {_rail('|')}"
     for number in range(max(found.line - _CONTEXT, 1), last + 1):
         text = lines[number - 1]

@@ -23,7 +23,7 @@ def github(result: RunResult, view: View) -> Iterator[str]:
         }
         if found.line == found.end_line:  # GitHub takes columns for annotations of one line only
             properties |= {"col": found.column, "endColumn": found.end_column}
-        command, message = ("error", f"refused: {found.message}") if found.is_refusal else ("warning", found.message)
+        command, message = ("error", f"refused: {site.message}") if found.is_refusal else ("warning", site.message)
         advice = found.advice or f"migrate {relative(site.file.name)} ports it"
         yield _command(command, properties, f"{message}\n{advice}")
     for file, failure in failures(result):

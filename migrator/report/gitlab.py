@@ -21,7 +21,7 @@ def gitlab(result: RunResult, view: View) -> Iterator[str]:
         found = site.finding
         issues.append(
             {
-                "description": _sentence(found.message, found.advice),
+                "description": _sentence(site.message, found.advice),
                 "check_name": found.rule,
                 "fingerprint": site.fingerprint,
                 "severity": "major" if found.is_refusal else "minor",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from migrator.report import View
-from migrator.report.sites import Piece, Place, Site, failures, pieces, relative, sites
+from migrator.report.sites import Piece, Place, Site, cell_of, failures, pieces, relative, sites
 from migrator.report.text import counts
 from migrator.report.tool import version
 from migrator.results import Defect, Failure, FileResult, Finding, Outcome, RunResult
@@ -79,6 +79,7 @@ def _finding(site: Site) -> dict[str, Any]:
         "rule": found.rule,
         "path": relative(site.file.name),
         "range": _range((found.line, found.column), (found.end_line, found.end_column)),
+        "cell": _cell(site.file, found),
         "scope": found.scope,
         "message": found.message,
         "advice": found.advice,
@@ -93,10 +94,16 @@ def _remark(file: FileResult, remark: Finding) -> dict[str, Any]:
     return {
         "rule": remark.rule or None,
         "path": relative(file.name),
+        "cell": _cell(file, remark),
         "range": _range((remark.line, remark.column), (remark.end_line, remark.end_column)),
         "message": remark.message,
         "advice": remark.advice,
     }
+
+
+def _cell(file: FileResult, finding: Finding) -> dict[str, int] | None:
+    cell = cell_of(file, finding)
+    return None if cell is None else {"number": cell[0], "line": cell[1]}
 
 
 def _error(file: FileResult, failure: Failure) -> dict[str, Any]:

@@ -47,8 +47,8 @@ def _suite(top: ElementTree.Element, file: FileResult, found: list[Site]) -> Non
         one = site.finding
         place = f"{relative(site.file.name)}:{one.line}:{one.column}"
         case = ElementTree.SubElement(suite, "testcase", classname=path, name=f"{one.rule} ({one.line}:{one.column})")
-        told = ElementTree.SubElement(case, "failure", message=_text(one.message), type=one.rule)
-        told.text = _text("\n".join(line for line in (place, one.message, one.advice) if line))
+        told = ElementTree.SubElement(case, "failure", message=_text(site.message), type=one.rule)
+        told.text = _text("\n".join(line for line in (place, site.message, one.advice) if line))
 
 
 def _text(text: str) -> str:

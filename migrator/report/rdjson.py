@@ -30,7 +30,7 @@ def _diagnostic(site: Site) -> dict[str, Any]:
     lines = source_lines(site)
     place = _range(lines, (found.line, found.column), (found.end_line, found.end_column))
     diagnostic: dict[str, Any] = {
-        "message": f"{found.message}\n{found.advice}" if found.advice else found.message,
+        "message": f"{site.message}\n{found.advice}" if found.advice else site.message,
         "location": {"path": relative(site.file.name), "range": place},
         "severity": "ERROR" if found.is_refusal else "WARNING",
         "code": {"value": found.rule, "url": manual(found.rule)},

@@ -13,7 +13,7 @@ from typing import Any
 
 from migrator.registry import all_rules
 from migrator.report import View
-from migrator.report.sites import Piece, Place, Site, failures, left, serving, uri
+from migrator.report.sites import Piece, Place, Site, failures, left, message, serving, uri
 from migrator.report.tool import HOME, manual, version
 from migrator.results import Failure, FileResult, Finding, Outcome, RunResult
 from migrator.rule import Rule
@@ -88,6 +88,7 @@ def _result(site: Site, numbers: dict[str, int]) -> dict[str, Any]:
 
 
 def _told(file: FileResult, found: Finding, numbers: dict[str, int]) -> dict[str, Any]:
+    text = message(file, found)
     place: dict[str, Any] = {
         "physicalLocation": {
             "artifactLocation": _artifact(file.name),
@@ -99,7 +100,7 @@ def _told(file: FileResult, found: Finding, numbers: dict[str, int]) -> dict[str
     return {
         **({"ruleId": found.rule} if found.rule else {}),
         **({"ruleIndex": numbers[found.rule]} if found.rule in numbers else {}),
-        "message": {"text": f"{found.message}\n{found.advice}" if found.advice else found.message},
+        "message": {"text": f"{text}\n{found.advice}" if found.advice else text},
         "locations": [place],
     }
 

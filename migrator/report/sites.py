@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from migrator.lines import line_and_column, line_starts
+from migrator.notebooks.cells import is_notebook, place
 from migrator.results import Change, Failure, FileResult, Finding, Outcome, RunResult
 
 Place = tuple[int, int]
@@ -41,6 +42,11 @@ class Site:
     is_accepted: bool
     fingerprint: str
     changes: tuple[Change, ...]
+
+    @property
+    def message(self) -> str:
+        """What a report tells that knows no cells."""
+        return message(self.file, self.finding)
 
     @property
     def pieces(self) -> list[Piece]:
@@ -106,6 +112,31 @@ def pieces(outcome: Outcome, changes: Sequence[Change]) -> list[Piece]:
         )
         for change in changes
     ]
+
+
+def cell_of(file: FileResult, finding: Finding) -> tuple[int, int] | None:
+    """The cell of a notebook in which a finding stands, and its line there; None for a script."""
+    if not is_notebook(file.name) or not isinstance(file.outcome, Outcome):
+        return None
+    return place(file.outcome.text if file.is_in_place else file.outcome.old_text, finding.line)
+
+
+def message(file: FileResult, finding: Finding) -> str:
+    """The message of a finding, with its cell where a line alone would not lead there."""
+    cell = cell_of(file, finding)
+    return finding.message if cell is None else f"cell {cell[0]}, line {cell[1]}: {finding.message}"
+
+
+def where(file: FileResult, finding: Finding) -> str:
+    """The place of a finding for people."""
+    return f"{file.name}:{spot(file, finding)}"
+
+
+def spot(file: FileResult, finding: Finding) -> str:
+    """The same within the file."""
+    cell = cell_of(file, finding)
+    line = f"{finding.line}" if cell is None else f"cell {cell[0]}:{cell[1]}"
+    return f"{line}:{finding.column}"
 
 
 def _fingerprint(*parts: str) -> str:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 import click
 
+from migrator.notebooks.cells import SUFFIX, is_notebook
 from migrator.report import View
+from migrator.report.sites import where
 from migrator.results import EDITED, LEFT, Defect, Failure, FileResult, Finding, Outcome, RunResult
 
 # So many scripts are named to be started next.
@@ -29,20 +31,20 @@ def findings(file: FileResult, *, with_edits: bool) -> Iterator[str]:
         key = (finding.line, finding.rule, finding.message)
         if (finding.is_refusal or with_edits) and key not in seen:
             seen.add(key)
-            yield _line(file.name, finding)
+            yield _line(file, finding)
             if finding.is_refusal and finding.advice:
                 yield f"    {finding.advice}"
 
 
-def _line(path: str, finding: Finding) -> str:
-    where = _place(path, finding)
+def _line(file: FileResult, finding: Finding) -> str:
+    place = _place(file, finding)
     rule = click.style(finding.rule, fg="yellow" if finding.is_refusal else "cyan")
     verb = "refused: " if finding.is_refusal else ""
-    return f"{where} {rule}: {verb}{finding.message}"
+    return f"{place} {rule}: {verb}{finding.message}"
 
 
-def _place(path: str, finding: Finding) -> str:
-    return click.style(f"{path}:{finding.line}:{finding.column}:", bold=True)
+def _place(file: FileResult, finding: Finding) -> str:
+    return click.style(f"{where(file, finding)}:", bold=True)
 
 
 def remarks(result: RunResult) -> Iterator[str]:
@@ -50,9 +52,9 @@ def remarks(result: RunResult) -> Iterator[str]:
     for file in result.files:
         for finding in file.remarks.trusted:
             rule = f" {click.style(finding.rule, fg='cyan')}:" if finding.rule else ""
-            yield f"{_place(file.name, finding)}{rule} on trust: {finding.message}"
+            yield f"{_place(file, finding)}{rule} on trust: {finding.message}"
         for finding in file.remarks.unused:
-            yield f"{_place(file.name, finding)} {click.style('unused:', fg='yellow')} {finding.message}"
+            yield f"{_place(file, finding)} {click.style('unused:', fg='yellow')} {finding.message}"
 
 
 def errors(result: RunResult) -> Iterator[str]:
@@ -178,4 +180,11 @@ def following(result: RunResult, launch: str) -> str:
     if not (starts and launch):
         return ""
     names = [f"./{name}" if name.startswith("-") else name for name in starts[:_MOST_STARTS]]
-    return "next: " + ", ".join(launch.format(shlex.quote(name)) for name in names)
+    return "next: " + ", ".join(_launched(name, launch) for name in names)
+
+
+def _launched(name: str, launch: str) -> str:
+    if not is_notebook(name):
+        return launch.format(shlex.quote(name))
+    script = shlex.quote(name[: -len(SUFFIX)] + ".py")
+    return f"migrate {shlex.quote(name)} -o {script} && {launch.format(script)}"

@@ -131,7 +131,7 @@ def test_pipes_are_passed_over_in_folders_and_errors_by_name(script: Path) -> No
 @pytest.mark.parametrize(
     ("name", "data", "message"),
     [
-        ("notebook.ipynb", b"{}", "notebooks are not supported"),
+        ("notebook.ipynb", b"{}", "this is no notebook"),
         ("wide.py", TRAINING.encode("utf-16"), "UTF-16"),
         ("weights.h5", b"\x89HDF\0\0", "binary"),
     ],

@@ -14,7 +14,10 @@ LANES = {
     ),
     "Decisions": ("average-metrics", "synchronise-callbacks"),
     "Files": ("write-once", "unguarded-write"),
-    "Start": ("join-early", "already-distributed", "missing-start", "branch-only-name", "outside-strategy"),
+    "Start": (
+        "join-early", "already-distributed", "missing-start", "branch-only-name", "outside-strategy",
+        "hidden-training",
+    ),
 }  # fmt: skip
 
 

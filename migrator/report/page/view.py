@@ -12,7 +12,7 @@ from migrator.lines import line_and_column, line_starts
 from migrator.registry import all_rules
 from migrator.report.page.lanes import LANES, lane_of
 from migrator.report.page.paint import painted
-from migrator.report.sites import Site, failures, relative, sites
+from migrator.report.sites import Site, failures, relative, sites, spot
 from migrator.report.tool import version
 from migrator.results import Change, FileResult, Outcome, Remarks, RunResult
 
@@ -175,7 +175,7 @@ def _remarks(file: FileResult, lines: Sequence[str]) -> Iterator[Remark]:
             source = lines[found.line - 1].strip() if found.line <= len(lines) else ""
             message = f"{found.message}: {found.advice}" if found.advice else found.message
             told = "ignored" if found.ignored_by else state
-            yield Remark(found.rule, told, f"{found.line}:{found.column}", message, _short(source))
+            yield Remark(found.rule, told, spot(file, found), message, _short(source))
 
 
 def _refusal(id: str, site: Site, lines: Sequence[Markup]) -> Refusal:
@@ -185,7 +185,7 @@ def _refusal(id: str, site: Site, lines: Sequence[Markup]) -> Refusal:
         Row("marked" if number == found.line else "context", number, number, lines[number - 1])
         for number in range(first, last + 1)
     ]
-    return Refusal(id, found.rule, f"{found.line}:{found.column}", found.message, found.advice, site.is_accepted, rows)
+    return Refusal(id, found.rule, spot(site.file, found), found.message, found.advice, site.is_accepted, rows)
 
 
 @dataclass
@@ -318,7 +318,7 @@ def _cards(view: FileView) -> Iterator[Card]:
             href, state = next(refusals).id, "accepted" if site.is_accepted else "refused"
         else:
             href, state = next((h.id for h in view.hunks if one.rule in h.rules and _has(h, site)), view.id), "edit"
-        card = Card(href, one.rule, f"{view.name}:{one.line}", _source(site), [], state)
+        card = Card(href, one.rule, f"{view.name}:{spot(site.file, one).rpartition(':')[0]}", _source(site), [], state)
         card = found.setdefault((one.rule, one.line, state), card)
         inserted = _inserted(site)
         if inserted and inserted not in card.inserted:
