@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from migrator.baseline import Baseline
-    from migrator.run import Ask, Options
-    from migrator.settings import Settings
+    from migrator.run import Ask
 
+from migrator.arguments import baseline_of, mapping, names, options_of, reason, settings_of
 from migrator.command import Command, Path, colour
 from migrator.report import FORMATS
 
@@ -26,8 +24,8 @@ def _rules_like(_: click.Context, __: click.Parameter, start: str) -> list[str]:
     import migrator.rules
 
     before, comma, last = start.rpartition(",")
-    names = sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(migrator.rules.__path__))
-    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
+    found = sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(migrator.rules.__path__))
+    return [f"{before}{comma}{name}" for name in found if name.startswith(last)]
 
 
 def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> None:
@@ -53,69 +51,6 @@ def _explain(name: str, output_format: str) -> None:
         click.echo(json.dumps({**told, "is_audit": rule.is_audit, "needs": list(rule.needs)}, indent=2))
     else:
         click.echo(f"{click.style(rule.id, fg='cyan', bold=True)}\n\n{rule.manual}")
-
-
-def _names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """`--select a,b --select c` names a, b and c."""
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
-
-
-def _mapping(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, tuple[str, ...]] | None:
-    """`--per-file-ignores a.py:x,b/:y`; None where nothing is given."""
-    found: dict[str, tuple[str, ...]] = {}
-    for value in _names(context, parameter, values):
-        pattern, _, rule = value.rpartition(":")
-        if not (pattern and rule):
-            raise click.BadParameter(f"'{value}' is not PATTERN:RULE", param=parameter)
-        found[pattern] = (*found.get(pattern, ()), rule)
-    return found or None
-
-
-def _reason(_: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    """Text that a comment can hold."""
-    reason = (value or "").strip()
-    if value is not None and (not reason or any(character in reason for character in "#\r\n")):
-        raise click.BadParameter("a reason is one line of text without #", param=parameter)
-    return reason
-
-
-def _settings(paths: Sequence[FilePath], config: Sequence[str], *, isolated: bool, **given: Any) -> Settings:
-    """The project's settings, with what stands on the command line in their place; `--ignore` and the like add."""
-    from migrator.settings import BadSetting, settings_for
-
-    try:
-        found = settings_for(paths, config, isolated=isolated)
-        if given["select"]:
-            found = replace(found, select=(), ignore=())
-        for name in ("ignore", "extend_select", "extend_exclude"):
-            given[name] = (*getattr(found, name), *given[name])
-        found = replace(found, **{name: value for name, value in given.items() if value not in (None, ())})
-    except BadSetting as error:
-        raise click.UsageError(str(error)) from None
-    return found
-
-
-def _options(settings: Settings, **given: Any) -> Options:
-    """The same for the run, with the names of rules and the target looked up."""
-    from migrator.registry import UnknownRule, choose
-    from migrator.run import Options
-    from migrator.targets import UnknownTarget, target_named
-
-    try:
-        choose([rule for rules in settings.per_file_ignores.values() for rule in rules])
-        return Options(
-            rules=tuple(rule.id for rule in choose(settings.select, settings.ignore, settings.extend_select)),
-            target=target_named(settings.target).name,
-            without=settings.filter(),
-            line_length=settings.line_length,
-            is_strict=settings.strict,
-            per_file=settings.per_file(),
-            **given,
-        )
-    except (UnknownRule, UnknownTarget) as error:
-        raise click.UsageError(str(error)) from None
 
 
 class _Migrate(Command):
@@ -145,25 +80,6 @@ def _launch(target: str) -> str:
     return target_named(target).launch
 
 
-def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool) -> Baseline | None:
-    """The accepted findings; where they are to be written anew, none of them, with the file's name."""
-    from collections import Counter
-
-    from migrator.baseline import NAME, BadBaseline, Baseline
-
-    file = FilePath(given) if given is not None else settings.baseline_file
-    if write:
-        return Baseline(file or settings.root / NAME, Counter())
-    if file is None:
-        if prune:
-            raise click.UsageError("--prune-baseline needs a baseline: name it with --baseline")
-        return None
-    try:
-        return Baseline.read(file)
-    except BadBaseline as error:
-        raise click.UsageError(str(error)) from None
-
-
 @click.command(cls=_Migrate, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.argument("paths", nargs=-1, metavar="PATHS...", type=Path(path_type=FilePath, allow_dash=True))
 @click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Print a unified diff and write nothing.")
@@ -184,7 +100,7 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
 @click.option(
     "--select",
     multiple=True,
-    callback=_names,
+    callback=names,
     shell_complete=_rules_like,
     metavar="RULE",
     help="Apply this rule only (repeatable, comma-separated).",
@@ -192,7 +108,7 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
 @click.option(
     "--extend-select",
     multiple=True,
-    callback=_names,
+    callback=names,
     shell_complete=_rules_like,
     metavar="RULE",
     help="Apply this rule beside the others: one that is off by default.",
@@ -200,7 +116,7 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
 @click.option(
     "--ignore",
     multiple=True,
-    callback=_names,
+    callback=names,
     shell_complete=_rules_like,
     metavar="RULE",
     help="Do not apply this rule.",
@@ -219,7 +135,7 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
 @click.option(
     "--per-file-ignores",
     multiple=True,
-    callback=_mapping,
+    callback=mapping,
     metavar="PATTERN:RULE",
     help="Ignore this rule in the files of this pattern of .gitignore.",
 )
@@ -231,12 +147,12 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
 @click.option(
     "--exclude",
     multiple=True,
-    callback=_names,
+    callback=names,
     metavar="PATTERN",
     help="Leave out of folders what this pattern of .gitignore matches, instead of build folders and the like.",
 )
 @click.option(
-    "--extend-exclude", multiple=True, callback=_names, metavar="PATTERN", help="Leave this out of folders, too."
+    "--extend-exclude", multiple=True, callback=names, metavar="PATTERN", help="Leave this out of folders, too."
 )
 @click.option(
     "--respect-gitignore/--no-respect-gitignore",
@@ -264,7 +180,7 @@ def _baseline(settings: Settings, given: str | None, *, write: bool, prune: bool
 @click.option(
     "--add-ignore",
     metavar="REASON",
-    callback=_reason,
+    callback=reason,
     help="Accept all that is left now by comments # migrate: ignore[...] with this reason, and write nothing else.",
 )
 @click.option("--prune-baseline", is_flag=True, help="Take out of the baseline what is not found any more.")
@@ -382,15 +298,25 @@ def main(
 ) -> None:
     """Migrate single-device TensorFlow 2 training scripts to many devices, in place.
 
-    PATHS are scripts, notebooks, folders, or - for standard input; files that import each other are understood as one program.
-    On one process a migrated script does what it did before; on N workers (lockstep run -n N script.py) it trains
-    the same model, or the site is refused with the reason.
+    PATHS are scripts, notebooks, folders, or - for standard input; files that import each other are understood as
+    one program. On one process a migrated script does what it did before; on N workers (lockstep run -n N script.py)
+    it trains the same model, or the site is refused with the reason.
 
     \b
     Exit codes: 0  nothing is left to do
                 1  something is left: a refusal, or a change that was only shown
                 2  an error; the other files are still processed
               130  interrupted
+
+    \b
+    Examples:
+      migrate train.py model.py          rewrite a program in place
+      migrate --dry-run src              show what would change, as a diff
+      migrate -i src                     ask about each training first
+      migrate train.ipynb -o train.py    make a script of a notebook
+      migrate --check --output-format github .
+      migrate --explain shard-dataset
+      migrate verify train.py -n 2       prove it on two workers
     """
     if version:
         from migrator.report.tool import versions
@@ -414,7 +340,7 @@ def main(
         raise click.UsageError("--interactive reads the answers from standard input; name the files")
     if add_ignore and (check or interactive or output is not None or write_baseline or no_suppressions):
         raise click.UsageError("--add-ignore writes comments; it goes with no other way of writing or showing")
-    settings = _settings(
+    settings = settings_of(
         [FilePath(stdin_filename) if stdin_filename and str(path) == "-" else path for path in paths],
         config,
         isolated=isolated,
@@ -429,7 +355,7 @@ def main(
         strict=strict,
         per_file_ignores=per_file_ignores,
     )
-    accepted = _baseline(settings, baseline, write=write_baseline, prune=prune_baseline)
+    accepted = baseline_of(settings, baseline, write=write_baseline, prune=prune_baseline)
     from migrator.printing import Done, Wanted, accept, progress, prune, show, show_ignored, show_names
 
     writes = not (dry_run or check or write_baseline)
@@ -438,13 +364,13 @@ def main(
     given["add_ignore"] = add_ignore
     given["stdin_name"] = stdin_filename or ""
     if show_settings:
-        _options(settings, **given)
+        options_of(settings, **given)
         click.echo("\n".join(settings.lines()))
         return
     if show_files:
         from migrator.run import Run
 
-        run = Run(_options(settings, **given))
+        run = Run(options_of(settings, **given))
         sys.exit(show_names(run.files(paths), run.result))
     known = None
     if check and cache:
@@ -458,7 +384,7 @@ def main(
         from migrator.run import Run
 
         with progress(is_quiet=quiet) as tell:
-            run = Run(_options(settings, **given), tell, _ask() if interactive else None)
+            run = Run(options_of(settings, **given), tell, _ask() if interactive else None)
             done = Done(run.migrate(paths), writes, run.stdin)
         if known is not None:
             known.remember(run)

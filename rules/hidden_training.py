@@ -10,8 +10,8 @@ after:
 
 Leaves alone: magics around a whole cell (`%%time`, `%%capture`), which is read as without them; commands of the shell;
 magics whose text can train nothing; cells in other languages.
-Refuses: a magic whose text calls a method that trains, or one that runs Python and calls a function of the user's; a
-cell that is no Python and has such a call.
+Refuses: a magic whose text calls a method that trains, or one that runs Python and calls a function of the user's that
+does; a cell that is no Python and has a call that trains.
 """
 
 from __future__ import annotations
@@ -37,12 +37,14 @@ _HARMLESS = frozenset(
     }
 )  # fmt: skip
 _TRAINS = re.compile(r"\b(?:fit|fit_generator|train_on_batch|minimize|apply_gradients|GradientTape|\w*train\w*)\s*\(")
+_CALLED = re.compile(r"(\w+)[ \t]*\(")
 
 
 @rule
 def hidden_training(facts: Facts) -> Findings:
     for call, name, text in _run_by_magics(facts):
-        if name in _HARMLESS or not (_TRAINS.search(text) or (name in _PYTHON and _calls_own(facts, text))):
+        trains = _leads_to_training(facts, text) if name in _PYTHON else _TRAINS.search(text)
+        if name in _HARMLESS or not trains:
             continue
         reason = (
             f"`%{name}` runs code that may train, and hides it" if name else "this cell is no Python, and may train"
@@ -70,8 +72,19 @@ def _text(call: cst.Call, place: int) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _calls_own(facts: Facts, text: str) -> bool:
-    """Whether the text calls what the user's own files define."""
-    called = set(re.findall(r"(\w+)[ \t]*\(", text))
-    own = {node.name.value for node in facts.tree.order if isinstance(node, (cst.FunctionDef, cst.ClassDef))}
-    return not called.isdisjoint(own)
+def _leads_to_training(facts: Facts, text: str) -> bool:
+    """Whether the text calls a function or class of the user's that trains, or one that calls such a one."""
+    own: dict[str, list[cst.CSTNode]] = {}
+    for node in facts.tree.order:
+        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            own.setdefault(node.name.value, []).append(node)
+    seen: set[str] = set()
+    texts = [text]
+    while texts:
+        text = texts.pop()
+        if _TRAINS.search(text):
+            return True
+        called = {name for name in _CALLED.findall(text) if name in own} - seen
+        seen |= called
+        texts += [facts.source(node) for name in called for node in own[name]]
+    return False
