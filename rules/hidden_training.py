@@ -42,24 +42,25 @@ _CALLED = re.compile(r"(\w+)[ \t]*\(")
 
 @rule
 def hidden_training(facts: Facts) -> Findings:
-    for call, name, text in _run_by_magics(facts):
+    for call, function, name, text in _run_by_magics(facts):
         trains = _leads_to_training(facts, text) if name in _PYTHON else _TRAINS.search(text)
         if name in _HARMLESS or not trains:
             continue
+        magic = f"{'%%' if function == 'run_cell_magic' else '%'}{name}"
         reason = (
-            f"`%{name}` runs code that may train, and hides it" if name else "this cell is no Python, and may train"
+            f"`{magic}` runs code that may train, and hides it" if name else "this cell is no Python, and may train"
         )
         advice = "put the code on lines of its own; %%time before a whole cell is understood"
         yield Refusal(call, reason, advice if name else "mend the cell, or take it out", breaks_training=True)
 
 
-def _run_by_magics(facts: Facts) -> Iterator[tuple[cst.Call, str, str]]:
-    """The calls that hand text to IPython, with the magic's name and the text."""
+def _run_by_magics(facts: Facts) -> Iterator[tuple[cst.Call, str, str, str]]:
+    """The calls that hand text to IPython, with the method, the magic's name and the text."""
     for call in facts.tree.calls:
         function = call.func
         if isinstance(function, cst.Attribute) and function.attr.value in _RUNNERS and _is_ipython(function.value):
             place, at = _RUNNERS[function.attr.value]
-            yield call, _text(call, place) if place is not None else "", _text(call, at)
+            yield call, function.attr.value, _text(call, place) if place is not None else "", _text(call, at)
 
 
 def _is_ipython(node: cst.BaseExpression) -> bool:

@@ -175,6 +175,8 @@ def _files(
     if not command:
         raise click.UsageError("Missing argument 'SCRIPT'.")
     first = Path(command[0])
+    if any(name.endswith(".ipynb") for name in (command[0], main_file or "")):
+        raise click.UsageError("a notebook cannot be started: jupyter nbconvert --to script makes a script of it")
     if first.is_dir():
         files, arguments = list(_scripts(first)), command[1:]
         if main_file is None:
@@ -198,10 +200,12 @@ def _is_script(name: str) -> bool:
 
 
 def _scripts(folder: Path) -> Iterator[Path]:
+    from migrator.notebooks.cells import is_notebook
     from migrator.project import NoSuchScript, is_unit_test, scripts
 
     try:
-        yield from (path for path in scripts(folder) if not is_unit_test(path, path.read_bytes()))
+        found = (path for path in scripts(folder) if not is_notebook(path))
+        yield from (path for path in found if not is_unit_test(path, path.read_bytes()))
     except NoSuchScript as error:
         raise click.UsageError(f"{folder}: {error}") from None
 

@@ -255,7 +255,7 @@ def test_magics_are_the_calls_that_ipython_makes_of_them(line: str, call: str) -
     ("cell", "told"),
     [
         (FIT.replace("history", "%time history"), "cell 5:3:1: hidden-training: refused: `%time` runs code"),
-        (FIT.replace("%%time", "%%heat"), "cell 5:1:1: hidden-training: refused: `%heat` runs code"),
+        (FIT.replace("%%time", "%%heat"), "cell 5:1:1: hidden-training: refused: `%%heat` runs code"),
         (FIT.replace("y, batch", "y,, batch"), "cell 5:1:1: hidden-training: refused: "),
     ],
 )
@@ -366,6 +366,13 @@ def test_standard_input_is_no_notebook() -> None:
     result = migrate("-", "--stdin-filename", "a.ipynb", stdin=LAYOUTS["jupyter"])
     assert result.exit_code == ERROR
     assert "name its file" in result.stderr
+
+
+def test_proof_takes_scripts_and_passes_over_the_notebooks_beside_them(path: Path) -> None:
+    result = migrate("verify", path)
+    assert result.exit_code == ERROR
+    assert "a notebook cannot be started" in result.stderr
+    assert "say with --main" in migrate("verify", ".").stderr or "no Python files" in migrate("verify", ".").stderr
 
 
 # -- cells as a script -----------------------------------------------------------------------------------------------
