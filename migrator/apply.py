@@ -7,8 +7,10 @@ since each is an insertion or a replacement at its own offsets.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import libcst as cst
@@ -25,7 +27,7 @@ from migrator.edits import (
     Wrap,
 )
 from migrator.facts.tree import Statement, Tree, semantic_children
-from migrator.layout import LONGEST_LINE, breaks
+from migrator.layout import LONGEST_LINE, TextChange, laid_out, spliced
 from migrator.spans import Spans
 
 # What comes first where several patches insert at one offset: the end of what stands before, then whole lines,
@@ -43,68 +45,42 @@ class _Patch:
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True)
-class TextChange:
-    """What stands in the new text in the place of the old one from `start` to before `end`, and of which edits."""
-
-    start: int
-    end: int
-    new: str
-    edits: tuple[Edit, ...]
-
-
 _FORM_FEEDS = re.compile(r"[ \t]*\f(?:[ \t\f]*\f)?")
 _COMMENT = re.compile(r"[ \t]*(,?)[ \t]*#")
-
-
-def _length(code: Code) -> int:
-    return sum(len(piece) for piece in code if isinstance(piece, str))
 
 
 class OverlappingEdits(Exception):
     """Two edits replace the same text: a defect of the rules, never of the script."""
 
 
+class Edited:
+    """A file after the edits, which are all of this file.
+
+    `changes`: what they do to the text, in pieces that do not overlap, in the order in which they are to be made. Lines
+    that they make longer than `longest` are broken.
+    """
+
+    def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int = LONGEST_LINE) -> None:
+        self._printer = _Printer(tree, spans, edits)
+        self.changes, self._moves = laid_out(
+            spans.text,
+            list(self._printer.changes()),
+            self._printer.statement_before,
+            longest=longest,
+            step=lambda indent: spans.deeper(indent)[len(indent) :],
+            newline=spans.module.default_newline,
+        )
+        self.text = spliced(spans.text, self.changes)
+
+    def places(self, sites: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+        """Where in the new text these pieces of the old one begin and end, without those that are left out."""
+        found = self._printer.places(sites)
+        return {site: (self._moves.forward(start), self._moves.forward(end)) for site, (start, end) in found.items()}
+
+
 def apply(tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int = LONGEST_LINE) -> str:
-    """The text of the file to which the spans belong, after the edits, which are all of this file.
-
-    Arguments that would make a line longer than `longest` go to the next one.
-    """
-    return _Printer(tree, spans, edits, longest).text()
-
-
-def changes(tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int = LONGEST_LINE) -> list[TextChange]:
-    """What the edits do to the text: pieces that do not overlap, in the order in which they are to be made."""
-    return list(_Printer(tree, spans, edits, longest).changes())
-
-
-def places(
-    tree: Tree, spans: Spans, edits: Sequence[Edit], sites: Sequence[tuple[int, int]], longest: int = LONGEST_LINE
-) -> dict[tuple[int, int], tuple[int, int]]:
-    """Where in the text after the edits these pieces of the old one begin and end.
-
-    Without those that the edits leave out.
-    """
-    printer = _Printer(tree, spans, edits, longest)
-    for number, (start, end) in enumerate(sites):
-        # No script has null bytes. Lines that are inserted before the site's come first, and what is put around it
-        # belongs to it.
-        width = end - start
-        printer.patches.append(_Patch(start, start, (_OPENING, -width - 1), (f"\0{2 * number}\0",)))
-        printer.patches.append(_Patch(end, end, (_CLOSING, width), (f"\0{2 * number + 1}\0",)))
-    printer.patches.sort(key=lambda p: (p.start, p.rank, p.end))
-    offsets: dict[int, int] = {}
-    length = 0
-    for i, piece in enumerate(printer.text().split("\0")):
-        if i % 2:
-            offsets.setdefault(int(piece), length)
-        else:
-            length += len(piece)
-    return {
-        site: (offsets[2 * n], max(offsets[2 * n], offsets.get(2 * n + 1, 0)))
-        for n, site in enumerate(sites)
-        if 2 * n in offsets
-    }
+    """The text of the file to which the spans belong, after the edits."""
+    return Edited(tree, spans, edits, longest).text
 
 
 # Expressions whose own parentheses only hold them together; those of a tuple, a generator or a walrus may be needed.
@@ -115,16 +91,11 @@ _HELD_BY_ANY_PARENTHESES = (
 
 
 class _Printer:
-    def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int) -> None:
-        self.longest = longest
+    def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit]) -> None:
         self.tree = tree
         self.spans = spans
         self.newline = spans.module.default_newline
         self.guards = [edit for edit in edits if isinstance(edit, Guard)]
-        # Arguments that one wrap takes together stay on one line.
-        self.joined = [
-            (spans.span(e.node)[0], spans.span(e.last)[1]) for e in edits if isinstance(e, Wrap) and e.last is not None
-        ]
         self._wrapped = [edit.node for edit in edits if isinstance(edit, (Wrap, Replace))]
         added = [edit for edit in edits if isinstance(edit, AddArgument)]
         patches = [
@@ -133,32 +104,52 @@ class _Printer:
             if edit not in added
             for p in self._patches(edit, i)
         ]
-        # Last: how the arguments of a call are laid out depends on what the other edits make of them.
-        by_call: dict[cst.Call, list[AddArgument]] = {}
-        causes: dict[cst.Call, list[Edit]] = {}
-        written: dict[Edit, Edit] = {}
-        for edit in edits:
-            for call in self._calls_changed_by(edit):
-                by_call.setdefault(call, [])
-                causes.setdefault(call, []).append(edit)
+        by_call: dict[cst.Call, list[tuple[AddArgument, Code]]] = {}
         for edit in added:
-            fitted = AddArgument(edit.call, self._fitted(edit.code, edit.call))
-            by_call.setdefault(edit.call, []).append(fitted)
-            causes.setdefault(edit.call, []).append(edit)
-            written[fitted] = edit
+            by_call.setdefault(edit.call, []).append((edit, self._fitted(edit.code, edit.call)))
         for call, additions in by_call.items():
-            patches += [
-                replace(p, edits=tuple(written[e] for e in p.edits) or tuple(causes[call]))
-                for p in list(self._argument_patches(call, additions, patches))
-            ]
+            patches += self._argument_patches(call, additions)
         self.patches = sorted(patches, key=lambda p: (p.start, p.rank, p.end))
         replaced = [(p.start, p.end) for p in patches if p.rank[0] == _REPLACEMENT]
         for start, end in replaced:
             if replaced.count((start, end)) > 1:
                 raise OverlappingEdits(spans.text[start:end])
 
-    def text(self) -> str:
-        return self._render(0, len(self.spans.text))
+    def places(self, sites: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[int, int]]:
+        """As those of the file, without the layout."""
+        before = self.patches
+        marks = []
+        for number, (start, end) in enumerate(sites):
+            # No script has null bytes. Lines that are inserted before the site's come first, and what is put around it
+            # belongs to it.
+            width = end - start
+            marks.append(_Patch(start, start, (_OPENING, -width - 1), (f"\0{2 * number}\0",)))
+            marks.append(_Patch(end, end, (_CLOSING, width), (f"\0{2 * number + 1}\0",)))
+        self.patches = sorted([*before, *marks], key=lambda p: (p.start, p.rank, p.end))
+        offsets: dict[int, int] = {}
+        length = 0
+        for i, piece in enumerate(self._render(0, len(self.spans.text)).split("\0")):
+            if i % 2:
+                offsets.setdefault(int(piece), length)
+            else:
+                length += len(piece)
+        self.patches = before
+        return {
+            site: (offsets[2 * n], max(offsets[2 * n], offsets.get(2 * n + 1, 0)))
+            for n, site in enumerate(sites)
+            if 2 * n in offsets
+        }
+
+    @cached_property
+    def _statement_starts(self) -> list[int]:
+        statements = (cst.SimpleStatementLine, cst.BaseCompoundStatement)
+        nodes = cast("list[Statement]", self.spans.nodes(statements))
+        return sorted({self.spans.line_start(self._start(statement)) for statement in nodes})
+
+    def statement_before(self, offset: int) -> int:
+        """The start of the line on which the statement begins that holds the offset."""
+        number = bisect_right(self._statement_starts, offset)
+        return self._statement_starts[number - 1] if number else 0
 
     def changes(self) -> Iterator[TextChange]:
         for patch in self._outermost(0, len(self.spans.text)):
@@ -275,27 +266,27 @@ class _Printer:
 
     # -- arguments -----------------------------------------------------------------------------------------------
 
-    def _calls_changed_by(self, edit: Edit) -> Iterator[cst.Call]:
-        """The call of which the edit lengthens an argument."""
-        if isinstance(edit, (Wrap, Replace)):
-            arg = self.tree.parent.get(edit.node)
-            call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
-            if isinstance(call, cst.Call):
-                yield call
-
-    def _argument_patches(self, call: cst.Call, added: list[AddArgument], others: list[_Patch]) -> Iterator[_Patch]:
+    def _argument_patches(self, call: cst.Call, added: list[tuple[AddArgument, Code]]) -> Iterator[_Patch]:
         if not call.args:
             at = self.spans.text.index("(", self.spans.outer_span(call.func)[1]) + 1
-            for number, edit in enumerate(added):
-                yield _Patch(at, at, (_ARGUMENT, number), edit.code if number == 0 else (", ", *edit.code), (edit,))
+            for number, (edit, code) in enumerate(added):
+                yield _Patch(at, at, (_ARGUMENT, number), code if number == 0 else (", ", *code), (edit,))
             return
-        if added:
-            yield from self._parenthesized_generator(call.args[-1])
-        below = _COMMENT.match(self.spans.text, self.spans.span(call.args[-1])[1]) if self._is_alone(call) else None
+        yield from self._parenthesized_generator(call.args[-1])
+        start, end = self.spans.span(call.args[-1])
+        indent = self.spans.text[self.spans.line_start(start) : start]
+        below = _COMMENT.match(self.spans.text, end) if self._is_alone(call) else None
         if below is not None:
-            yield from self._arguments_below(call, added, has_comma=bool(below.group(1)))
-        else:
-            yield from self._arguments_inline(call, added, others)
+            # New lines after the last argument's own, whose comment belongs to it.
+            if not below.group(1):
+                yield _Patch(end, end, (_ARGUMENT, 0), (",",), (added[0][0],))
+            at = self.spans.line_end(end)
+            for number, (edit, code) in enumerate(added):
+                yield _Patch(at, at, (_LINE_AFTER, number), (indent, *code, ",", self.newline), (edit,))
+            return
+        separator = f",{self.newline}{indent}" if self._is_alone(call) else ", "
+        for number, (edit, code) in enumerate(added):
+            yield _Patch(end, end, (_ARGUMENT, number), (separator, *code), (edit,))
 
     def _parenthesized_generator(self, arg: cst.Arg) -> Iterator[_Patch]:
         """`f(x for x in y)` takes no second argument as it is."""
@@ -303,71 +294,6 @@ class _Printer:
             start, end = self.spans.span(arg)
             yield _Patch(start, start, (_OPENING, 0), ("(",))
             yield _Patch(end, end, (_CLOSING, 0), (")",))
-
-    def _arguments_below(self, call: cst.Call, added: list[AddArgument], *, has_comma: bool) -> Iterator[_Patch]:
-        """New lines after the last argument's own, whose comment belongs to it."""
-        start, end = self.spans.span(call.args[-1])
-        indent = self.spans.text[self.spans.line_start(start) : start]
-        if added and not has_comma:
-            yield _Patch(end, end, (_ARGUMENT, 0), (",",))
-        at = self.spans.line_end(end)
-        for number, edit in enumerate(added):
-            yield _Patch(at, at, (_LINE_AFTER, number), (indent, *edit.code, ",", self.newline), (edit,))
-
-    def _arguments_inline(self, call: cst.Call, added: list[AddArgument], others: list[_Patch]) -> Iterator[_Patch]:
-        spans = [self.spans.span(arg) for arg in call.args]
-        at = spans[-1][1]
-        pad, broken = self._layout(call, spans, added, others)
-        for i in sorted(b for b in broken if b < len(spans)):
-            gap = self.spans.text.index(",", spans[i - 1][1]) + 1
-            yield _Patch(gap, spans[i][0], (_OPENING, -1 << 30), (pad,))
-        for number, edit in enumerate(added):
-            separator = f",{pad}" if self._is_alone(call) or len(spans) + number in broken else ", "
-            yield _Patch(at, at, (_ARGUMENT, number), (separator, *edit.code), (edit,))
-
-    def _layout(
-        self, call: cst.Call, spans: list[tuple[int, int]], added: list[AddArgument], others: list[_Patch]
-    ) -> tuple[str, set[int]]:
-        """The line end and indent before an argument on a new line, and the indices of those that begin one."""
-        first, last = spans[0][0], spans[-1][1]
-        line = self.spans.line_start(first)
-        string = self._string_around(call)
-        if string is not None and len(string.quote) == 1:
-            return "", set()  # before Python 3.12 no line may end there
-        if self._is_alone(call):
-            start = spans[-1][0]
-            return self.newline + self.spans.text[self.spans.line_start(start) : start], set()
-        before = self.spans.text[line:first]
-        indent = before[: len(before) - len(before.lstrip())]
-        shift = self._growth(line, first - 1, others)
-        pad = self.newline + indent + " " * (len(before) - len(indent) + shift)
-        end = self.spans.span(call)[1]
-        tail = len(self.spans.text[last : self.spans.line_end(max(end - 1, last))].rstrip())
-        if self.spans.line_start(end) != line:
-            return pad, self._breaks_before_added(spans, added, others, tail)
-        widths = [e - s + self._growth(s, e, others) for s, e in spans] + [_length(edit.code) for edit in added]
-        joined = {i for i, (s, _) in enumerate(spans) if any(a < s < b for a, b in self.joined)}
-        return pad, breaks(len(before.expandtabs(4)) + shift, widths, tail, joined, self.longest)
-
-    def _breaks_before_added(
-        self, spans: list[tuple[int, int]], added: list[AddArgument], others: list[_Patch], tail: int
-    ) -> set[int]:
-        """Of a call that has several lines already, only the last grows: a new one before what does not fit."""
-        last = spans[-1][1]
-        line = self.spans.line_start(last)
-        column = len(self.spans.text[line:last].expandtabs(4)) + self._growth(line, last, others)
-        for number, edit in enumerate(added):
-            column += 2 + _length(edit.code)
-            if column + tail > self.longest:
-                return {len(spans) + number}
-        return set()
-
-    @staticmethod
-    def _growth(start: int, end: int, others: list[_Patch]) -> int:
-        """How much longer the other edits make the text; whole lines that they insert do not count."""
-        within = [p for p in others if start <= p.start and p.end <= end and p.rank[0] > _INDENT]
-        closing = [p for p in others if start < p.start <= end and p.rank[0] == _CLOSING]
-        return sum(_length(p.code) - (p.end - p.start) for p in (*within, *closing))
 
     def _is_alone(self, call: cst.Call) -> bool:
         """Whether the last argument stands on a line of its own."""

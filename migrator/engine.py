@@ -12,7 +12,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from migrator.apply import apply, changes, places
+from migrator.apply import Edited
 from migrator.crowded import crowded, parted
 from migrator.edits import (
     Edit,
@@ -152,22 +152,22 @@ def _migrate(
         outcome = Outcome(data, data, before, old, old, before, remarks=remarks, remarks_after=remarks)
         if script.path in edits:
             spans = facts.spans(script.module)
-            text = apply(facts.tree, spans, edits[script.path], script.line_length)
+            edited = Edited(facts.tree, spans, edits[script.path], script.line_length)
+            text = edited.text
             _check(old, text)
-            new = places(facts.tree, spans, edits[script.path], list(sites.values()), script.line_length)
+            new = edited.places(list(sites.values()))
             after, remarks_after = told(findings, moved(findings, sites, new, text))
             causes: dict[Edit, list[Finding]] = {}
             for one, finding in findings.items():
                 if isinstance(one, Found) and one.edit is not None:
                     causes.setdefault(one.edit, []).append(finding)
-            pieces = changes(facts.tree, spans, edits[script.path], script.line_length)
             outcome = replace(
                 outcome,
                 data=sources[script.path].encode(text),
                 text=text,
                 findings_after=after,
                 lacking=lacking,
-                changes=changes_of(script, pieces, causes),
+                changes=changes_of(script, edited.changes, causes),
                 remarks_after=remarks_after,
             )
         yield script.path, outcome

@@ -137,6 +137,10 @@ class Spans:
             end += bisect_left(self._lost, end)
         return start, end
 
+    def nodes(self, kinds: tuple[type[cst.CSTNode], ...]) -> list[cst.CSTNode]:
+        """The nodes of these kinds that have a place."""
+        return [node for node in self._ranges if isinstance(node, kinds)]
+
     def outer_span(self, node: cst.CSTNode) -> tuple[int, int]:
         """The span with the node's own parentheses."""
         start, end = self.span(node)

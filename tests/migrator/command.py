@@ -32,8 +32,11 @@ x, y = np.load("x.npy"), np.load("y.npy")
 model = keras.Sequential([keras.layers.Dense(1)])
 lockstep.broadcast(model)
 model.compile(optimizer=lockstep.distributed_optimizer("adam"), loss="mse")
-model.fit(*lockstep.shard_arrays(x, y, batch_size=32), batch_size=lockstep.local_batch_size(32),
-          callbacks=lockstep.callbacks())
+model.fit(
+    *lockstep.shard_arrays(x, y, batch_size=32),
+    batch_size=lockstep.local_batch_size(32),
+    callbacks=lockstep.callbacks(),
+)
 """
 REFUSED = TRAINING.replace('optimizer="adam", loss="mse"', "**config")
 HALF_REFUSED = TRAINING + 'model.save("m.keras"); print("saved")\n'

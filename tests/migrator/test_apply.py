@@ -112,20 +112,24 @@ def test_argument_follows_a_wrapped_last_argument() -> None:
     assert script.after(*edits) == "fit(*share(x, y), k=1)\n"
 
 
-def test_long_line_is_broken_before_the_added_argument() -> None:
+def test_long_line_is_broken_with_the_added_argument() -> None:
     script = Script(f"history = model.fit({'x' * 30}, {'y' * 30})\n")
     call = script.call(f"model.fit({'x' * 30}, {'y' * 30})")
     result = script.after(AddArgument(call, ("callbacks=lockstep.callbacks()",)))
-    assert result.splitlines()[1] == "                    callbacks=lockstep.callbacks())"
+    body = f"{'x' * 30}, {'y' * 30}, callbacks=lockstep.callbacks()"
+    assert result == f"history = model.fit(\n    {body}\n)\n"
 
 
 @pytest.mark.parametrize("indent", ["", "    ", "\t", "\t  "])
-def test_long_line_is_broken_where_a_wrapped_argument_no_longer_fits(indent: str) -> None:
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_long_line_is_broken_alike_in_every_indentation(indent: str, newline: str) -> None:
     head = f"if a:\n{indent}" if indent else ""
-    script = Script(f"{head}fit({'x' * 40}, {'y' * 40}, z)\n")
+    script = Script(f"{head}fit({'x' * 40}, {'y' * 40}, z)\n".replace("\n", newline))
     result = script.after(Wrap(script.node("x" * 40), "lockstep.shard_arrays(", ")"))
-    broken = f"fit(lockstep.shard_arrays({'x' * 40}),\n{indent}    {'y' * 40}, z)\n"
-    assert result == head + broken
+    inner = indent + (indent or "    ")
+    arguments = [f"lockstep.shard_arrays({'x' * 40})", "y" * 40, "z"]
+    broken = "fit(\n" + "".join(f"{inner}{argument},\n" for argument in arguments) + f"{indent})\n"
+    assert result == (head + broken).replace("\n", newline)
 
 
 def test_line_that_stays_short_is_not_broken() -> None:

@@ -64,16 +64,29 @@ class Setup:
         lines = [self._wanted[name] for name in ("tensorflow",) if name in self._wanted]
         if self._imported(PACKAGE) is None:
             lines.append(f"import {PACKAGE} as {self.npu}")
-        if self._is_entry and not self._is_open:
-            lines.append(f"{self.npu}.open().as_default()")
+        opening = [f"{self.npu}.open().as_default()"] if self._is_entry and not self._is_open else []
         numbers = [self._wanted[name] for name in ("RANK_ID", "RANK_SIZE") if name in self._wanted]
         anchor = self._os_import if numbers else None
         if numbers and anchor is None:
             lines.insert(0, "import os")
-        for line in lines:
+        if self._follows_imports(has_more=bool(lines)):
+            # As formatters want it: a blank line between the imports and what follows.
+            first = opening or ([] if anchor else numbers)
+            first[:1] = [f"\n{line}" for line in first[:1]]
+        for line in (*lines, *opening):
             yield from on_import(self._facts, self._module, line)
         for line in numbers:
             yield from [InsertAfter(anchor, (line,))] if anchor else on_import(self._facts, self._module, line)
+
+    def _follows_imports(self, *, has_more: bool) -> bool:
+        """Whether what is written at the top level of the file comes right after imports."""
+        framework = self._facts.joining.after(self._module)
+        if framework is None or self._facts.tree.block_of(framework) is not self._module:
+            return False
+        is_import = isinstance(framework, cst.SimpleStatementLine) and isinstance(
+            framework.body[0], (cst.Import, cst.ImportFrom)
+        )
+        return is_import or has_more
 
     # -- names ---------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,136 @@
+"""Where the lines end of what edits have made too long: as black and ruff format have it.
+
+Only white space, trailing commas and parentheses around a whole value are changed, and only in statements with edits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from migrator.edits import Edit
+from migrator.layout.breaking import Breaks
+from migrator.layout.lines import LONGEST_LINE, LogicalLine, logical_line
+from migrator.layout.pieces import Moves, TextChange, composed, spliced
+
+__all__ = ["LONGEST_LINE", "Moves", "TextChange", "laid_out", "spliced"]
+
+
+class _Layout:
+    def __init__(
+        self,
+        old: str,
+        changes: Sequence[TextChange],
+        statement_before: Callable[[int], int],
+        longest: int,
+        step: Callable[[str], str],
+        newline: str,
+    ) -> None:
+        self.text = spliced(old, changes)
+        self._old = old
+        self._moves = Moves(changes)
+        self._changes = changes
+        self._statement_before = statement_before
+        self._longest = longest
+        self._step = step
+        self._newline = newline
+
+    def changes(self) -> list[TextChange]:
+        """What is to be changed of the text after the changes, in order."""
+        found: dict[int, TextChange] = {}
+        done: set[int] = set()
+        for change, (start, end) in zip(self._changes, self._moves.new_spans):
+            for line, old in self._lines(change, start, end):
+                if line.start not in done:
+                    done.add(line.start)
+                    edits = self._edits(line)
+                    for a, b, new in self._line_changes(line, old):
+                        found[a] = TextChange(a, b, new, edits)
+        return [found[at] for at in sorted(found)]
+
+    def _lines(self, change: TextChange, start: int, end: int) -> Iterator[tuple[LogicalLine, LogicalLine | None]]:
+        """The logical lines that the change touches, with what they were made of."""
+        if change.new.endswith("\n") and _is_line_start(self.text, start):
+            at, old_at = start, None
+        else:
+            old_at = self._statement_before(change.start)
+            at = self._moves.forward(old_at)
+            # Lines that are put before the statement begin where it did.
+            at = self.text.rfind("\n", 0, at) + 1
+        while at <= end and at < len(self.text):
+            line = logical_line(self.text, at)
+            if line is None:
+                return
+            if line.end > start:
+                yield line, None if old_at is None else logical_line(self._old, old_at)
+            elif old_at is not None:
+                before = logical_line(self._old, old_at)
+                old_at = before.end if before is not None else None
+            at = line.end
+            if line.end >= end:
+                return
+
+    def _edits(self, line: LogicalLine) -> tuple[Edit, ...]:
+        spans = zip(self._changes, self._moves.new_spans)
+        return tuple(
+            dict.fromkeys(
+                e for change, (start, end) in spans if start < line.end and line.start <= end for e in change.edits
+            )
+        )
+
+    def _line_changes(self, line: LogicalLine, old: LogicalLine | None) -> list[tuple[int, int, str]]:
+        if not line.is_simple:
+            return []
+        physical = self.text[line.start : line.end].rstrip()
+        is_long = any(len(part) > self._longest for part in self._physical(line))
+        if not is_long and "\n" not in physical:
+            return []
+        step = self._step(line.indent)
+        if old is None or self._is_styled(old, step):
+            breaks = Breaks(line, self._longest, step, self._newline)
+            breaks.lay_out()
+        elif is_long:
+            breaks = Breaks(line, self._longest, step, self._newline, keeps=True)
+            breaks.lay_out_long_lines(self._is_touched)
+        else:
+            return []
+        return breaks.changes() if breaks.keeps_comments else []
+
+    def _is_touched(self, start: int, end: int) -> bool:
+        return any(a < end and start <= b for a, b in self._moves.new_spans)
+
+    def _physical(self, line: LogicalLine) -> list[str]:
+        start = line.start - len(line.indent)
+        return [part.expandtabs(4).rstrip() for part in self.text[start : line.end].split("\n")]
+
+    def _is_styled(self, line: LogicalLine, step: str) -> bool:
+        """Whether it was laid out so before the changes; what stands on one line is open to any layout."""
+        if not line.is_simple:
+            return False
+        if not any("\n" in gap for gap in line.gaps):
+            return True
+        breaks = Breaks(line, self._longest, step, self._newline)
+        breaks.lay_out()
+        return breaks.keeps_comments and not breaks.changes()
+
+
+def laid_out(
+    old: str,
+    changes: Sequence[TextChange],
+    statement_before: Callable[[int], int],
+    *,
+    longest: int,
+    step: Callable[[str], str],
+    newline: str,
+) -> tuple[list[TextChange], Moves]:
+    """The changes with the layout of the lines that they make, and where they move what the changes alone had made.
+
+    `statement_before` gives the start of the line on which the statement begins that holds an offset of the old text;
+    `step` one level of indentation more than a given one.
+    """
+    layout = _Layout(old, changes, statement_before, longest, step, newline)
+    second = layout.changes()
+    return (composed(changes, layout.text, second) if second else list(changes)), Moves(second)
+
+
+def _is_line_start(text: str, offset: int) -> bool:
+    return offset == 0 or text[offset - 1] == "\n"
