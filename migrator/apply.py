@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import TypeVar, cast
 
 import libcst as cst
 
@@ -27,7 +27,7 @@ from migrator.edits import (
     Wrap,
 )
 from migrator.facts.tree import Statement, Tree, semantic_children
-from migrator.layout import LONGEST_LINE, TextChange, laid_out, spliced
+from migrator.layout import LONGEST_LINE, Style, TextChange, laid_out, spliced
 from migrator.spans import Spans
 
 # What comes first where several patches insert at one offset: the end of what stands before, then whole lines,
@@ -49,6 +49,27 @@ _FORM_FEEDS = re.compile(r"[ \t]*\f(?:[ \t\f]*\f)?")
 _COMMENT = re.compile(r"[ \t]*(,?)[ \t]*#")
 
 
+# A string that has neither quotes nor escapes in it.
+_STRING = re.compile(r'(?<![\w\'"\\])"([^\'"\\\n{}]*)"')
+_EditT = TypeVar("_EditT", bound=Edit)
+
+
+def _with_quotes(edit: _EditT, quote: str) -> _EditT:
+    """The edit with the quotes of the file, where it has single ones."""
+    if quote != "'":
+        return edit
+
+    def quoted(text: str) -> str:
+        return text if "'" in text else _STRING.sub(r"'\1'", text)
+
+    if isinstance(edit, Wrap):
+        return cast(_EditT, replace(edit, before=quoted(edit.before), after=quoted(edit.after)))
+    if isinstance(edit, Guard):
+        return cast(_EditT, replace(edit, condition=quoted(edit.condition)))
+    code = tuple(quoted(piece) if isinstance(piece, str) else piece for piece in edit.code)
+    return cast(_EditT, replace(edit, code=code))
+
+
 class OverlappingEdits(Exception):
     """Two edits replace the same text: a defect of the rules, never of the script."""
 
@@ -57,16 +78,16 @@ class Edited:
     """A file after the edits, which are all of this file.
 
     `changes`: what they do to the text, in pieces that do not overlap, in the order in which they are to be made. Lines
-    that they make longer than `longest` are broken.
+    that they make too long are broken, and strings have the quotes of the style.
     """
 
-    def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int = LONGEST_LINE) -> None:
-        self._printer = _Printer(tree, spans, edits)
+    def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit], style: Style) -> None:
+        self._printer = _Printer(tree, spans, edits, style.quote)
         self.changes, self._moves = laid_out(
             spans.text,
             list(self._printer.changes()),
             self._printer.statement_before,
-            longest=longest,
+            longest=style.line_length or LONGEST_LINE,
             step=lambda indent: spans.deeper(indent)[len(indent) :],
             newline=spans.module.default_newline,
         )
@@ -78,9 +99,9 @@ class Edited:
         return {site: (self._moves.forward(start), self._moves.forward(end)) for site, (start, end) in found.items()}
 
 
-def apply(tree: Tree, spans: Spans, edits: Sequence[Edit], longest: int = LONGEST_LINE) -> str:
+def apply(tree: Tree, spans: Spans, edits: Sequence[Edit], style: Style | None = None) -> str:
     """The text of the file to which the spans belong, after the edits."""
-    return Edited(tree, spans, edits, longest).text
+    return Edited(tree, spans, edits, style or Style(LONGEST_LINE, '"')).text
 
 
 # Expressions whose own parentheses only hold them together; those of a tuple, a generator or a walrus may be needed.
@@ -91,7 +112,7 @@ _HELD_BY_ANY_PARENTHESES = (
 
 
 class _Printer:
-    def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit]) -> None:
+    def __init__(self, tree: Tree, spans: Spans, edits: Sequence[Edit], quote: str) -> None:
         self.tree = tree
         self.spans = spans
         self.newline = spans.module.default_newline
@@ -102,11 +123,11 @@ class _Printer:
             replace(p, edits=(edit,))
             for i, edit in enumerate(edits)
             if edit not in added
-            for p in self._patches(edit, i)
+            for p in self._patches(_with_quotes(edit, quote), i)
         ]
         by_call: dict[cst.Call, list[tuple[AddArgument, Code]]] = {}
         for edit in added:
-            by_call.setdefault(edit.call, []).append((edit, self._fitted(edit.code, edit.call)))
+            by_call.setdefault(edit.call, []).append((edit, self._fitted(_with_quotes(edit, quote).code, edit.call)))
         for call, additions in by_call.items():
             patches += self._argument_patches(call, additions)
         self.patches = sorted(patches, key=lambda p: (p.start, p.rank, p.end))

@@ -70,6 +70,7 @@ def options_of(settings: Settings, **given: Any) -> Options:
             target=target_named(settings.target).name,
             without=settings.filter(),
             line_length=settings.line_length,
+            heeds_formatters=not click.get_current_context().params["isolated"],
             is_strict=settings.strict,
             per_file=settings.per_file(),
             **given,

@@ -160,7 +160,10 @@ def _launch(target: str) -> str:
     help="Whether to leave out of folders what .gitignore names (it is).",
 )
 @click.option(
-    "--line-length", type=click.IntRange(20, 320), metavar="N", help="The longest line to write (default: 100)."
+    "--line-length",
+    type=click.IntRange(20, 320),
+    metavar="N",
+    help="The longest line to write (default: as ruff or black is told, as each file shows, or 100).",
 )
 @click.option(
     "--config",

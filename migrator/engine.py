@@ -85,7 +85,8 @@ def migrate_program(
             try:
                 sources[path] = Source.decode(program.files[path])
                 module = parse(sources[path].text)
-                scripts[path] = Script(path, module, sources[path].text, line_length=program.line_length)
+                style = program.style_of(path).of(sources[path].text)
+                scripts[path] = Script(path, module, sources[path].text, style=style)
             except (UnreadableSource, ScriptSyntaxError) as error:
                 done[path] = error
     while scripts:
@@ -152,7 +153,7 @@ def _migrate(
         outcome = Outcome(data, data, before, old, old, before, remarks=remarks, remarks_after=remarks)
         if script.path in edits:
             spans = facts.spans(script.module)
-            edited = Edited(facts.tree, spans, edits[script.path], script.line_length)
+            edited = Edited(facts.tree, spans, edits[script.path], script.style)
             text = edited.text
             _check(old, text)
             new = edited.places(list(sites.values()))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Callable
 
 from migrator.imports import Imports, in_order_of_import, reachable
-from migrator.layout import LONGEST_LINE
+from migrator.layout import Style
 from migrator.results import Failure
 from migrator.source import is_about_training
 
@@ -26,7 +26,7 @@ class Program:
 
     `imported` tells of each file which others of the program it imports. Files in `context` are only read; those
     `unread` could not be, and are empty. `shadow` is a file that Python would import in the place of the runtime.
-    `line_length` is that of the lines that are written.
+    `line_length` is that of the lines that are written, where the user gives one; `styles` what formatters are told.
     """
 
     files: Mapping[Path, bytes]
@@ -34,7 +34,13 @@ class Program:
     context: frozenset[Path] = frozenset()
     unread: Mapping[Path, Failure] = field(default_factory=dict)
     shadow: Path | None = None
-    line_length: int = LONGEST_LINE
+    line_length: int | None = None
+    styles: Mapping[Path, Style] = field(default_factory=dict)
+
+    def style_of(self, path: Path) -> Style:
+        """How the file is to be written, as far as it is known without the file."""
+        style = self.styles.get(path, Style())
+        return replace(style, line_length=self.line_length) if self.line_length is not None else style
 
     def parts(self, marked: Collection[Path]) -> tuple[set[Path], set[Path]]:
         """The files of all runs without a marked file, and those of all runs with one; some may be in both.

@@ -17,7 +17,7 @@ from migrator.engine import migrate_program
 from migrator.heeded import Heeding
 from migrator.ignoring import with_ignores
 from migrator.imports import reachable
-from migrator.layout import LONGEST_LINE
+from migrator.layout import Style, paths_of_styles, style_in
 from migrator.limits import TookTooLong, at_most
 from migrator.notebooks.cells import is_notebook
 from migrator.notebooks.run import Notebooks
@@ -51,7 +51,9 @@ class Options:
     # CPU-seconds for one program.
     time_limit: float
     without: Filter = DEFAULT
-    line_length: int = LONGEST_LINE
+    # None: as formatters are told, or as each file shows.
+    line_length: int | None = None
+    heeds_formatters: bool = True
     # What standard input is a file of; empty where nobody says.
     stdin_name: str = ""
     # Refuse what would be taken on trust.
@@ -141,7 +143,8 @@ class Run:
         data, unread = self._read(files)
         context = context_of(data, self.around)
         self.around |= self._beside({*data, *context})
-        found = programs(data, context, unread)
+        styles = self._styles(data)
+        found = [replace(program, styles=styles) for program in programs(data, context, unread)]
         if self._ask is not None:
             self._asked(self._ask, list(self._analysed(found)), files)
             return
@@ -149,6 +152,13 @@ class Run:
             # What is written is taken down, too.
             with uninterrupted():
                 self._finish(program, outcomes, files, outcomes)
+
+    def _styles(self, paths: Iterable[Path]) -> dict[Path, Style]:
+        """What formatters are told of the files."""
+        folders = {path.parent for path in paths} if self.options.heeds_formatters else set()
+        self.around |= {file for folder in folders for file in paths_of_styles(folder)}
+        known = {folder: style_in(folder) for folder in folders}
+        return {path: known[path.parent] for path in paths if path.parent in known}
 
     def _beside(self, paths: Iterable[Path]) -> set[Path]:
         """What makes a package of the folders of these files, or would be imported in the place of the runtime."""
@@ -320,6 +330,7 @@ class Run:
             path = Path(os.path.abspath(name))
             context = context_of({path: data})
         (program,) = programs({path: data}, context)
+        program = replace(program, styles=dict.fromkeys([path], *self._styles([Path(os.path.abspath(name))]).values()))
         (outcome,) = _migrated(self.options, program).values()
         if isinstance(outcome, Outcome) and self.options.writes:
             if self._output is not None:

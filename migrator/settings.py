@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable
 
-from migrator.layout import LONGEST_LINE
 from migrator.per_file import PerFile
 from migrator.project import EXCLUDED, Filter
 
@@ -40,7 +39,8 @@ class Settings:
     exclude: tuple[str, ...] = EXCLUDED
     extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
-    line_length: int = LONGEST_LINE
+    # None: as ruff or black is told, or as each file shows.
+    line_length: int | None = None
     # Refuse what would be taken on trust.
     strict: bool = False
     # Rules to ignore in the files of a pattern.
@@ -63,6 +63,9 @@ class Settings:
         """The settings as they stand in [tool.migrate], for people."""
         yield f"# from {self.source}" if self.source is not None else "# no settings were found: these are the defaults"
         for name in _KEYS:
+            if getattr(self, _attribute(name)) is None:
+                yield f"# {name}: as ruff or black is told, or as each file shows"
+                continue
             yield f"{name} = {_toml(getattr(self, _attribute(name)))}"
 
 

@@ -83,16 +83,9 @@ def _wrap_compiled(facts: Facts, compile_: Fit) -> Findings:
         yield loss
         return
     if optimizer is None:
-        yield AddArgument(call, (f"optimizer={facts.call('distributed_optimizer', _quoted(facts, call, 'rmsprop'))}",))
+        yield AddArgument(call, ("optimizer=" + facts.call("distributed_optimizer", '"rmsprop"'),))
     elif not any(facts.kinds.is_distributed_optimizer(v) for v in facts.resolver.values(optimizer)):
         yield Wrap(optimizer, f"{facts.runtime}.distributed_optimizer(", ")")
-
-
-def _quoted(facts: Facts, call: cst.Call, text: str) -> str:
-    """The text in the quotes that the call itself uses."""
-    source = facts.source(call)
-    quote = "'" if source.count("'") > source.count('"') else '"'
-    return f"{quote}{text}{quote}"
 
 
 # -- loaded models -------------------------------------------------------------------------------------------------

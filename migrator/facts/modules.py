@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import libcst as cst
 
 from migrator.facts.syntax import dotted
 from migrator.imports import Imports
-from migrator.layout import LONGEST_LINE
+from migrator.layout import LONGEST_LINE, Style
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Script:
 
     Where statements of the file were given lines of their own, `written` is the file as it is, `moved` tells how
     far `text` is ahead of it from an offset on, and `parting` what of `written`, from where to where, became which
-    line ends. `line_length`: what is written goes to a new line beyond that many characters.
+    line ends. `style`: what the lines and strings look like that are written.
     """
 
     path: Path
@@ -28,7 +28,7 @@ class Script:
     written: str = ""
     moved: tuple[tuple[int, int], ...] = ()
     parting: tuple[tuple[int, int, str], ...] = ()
-    line_length: int = LONGEST_LINE
+    style: Style = field(default_factory=lambda: Style(LONGEST_LINE, '"'))
 
     def written_offset(self, offset: int) -> int:
         """Where in the file as it is written a character of `text` stands."""

@@ -11,8 +11,9 @@ from migrator.edits import Edit
 from migrator.layout.breaking import Breaks
 from migrator.layout.lines import LONGEST_LINE, LogicalLine, logical_line
 from migrator.layout.pieces import Moves, TextChange, composed, spliced
+from migrator.layout.style import Style, paths_of_styles, style_in
 
-__all__ = ["LONGEST_LINE", "Moves", "TextChange", "laid_out", "spliced"]
+__all__ = ["LONGEST_LINE", "Moves", "Style", "TextChange", "laid_out", "paths_of_styles", "spliced", "style_in"]
 
 
 class _Layout:

@@ -15,6 +15,7 @@ from migrator.facts.kinds import calls
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument, is_none
 from migrator.facts.values import Literal, Object, Result, Value
+from migrator.layout import LONGEST_LINE
 from migrator.targets.npu.refusing import refuse
 from migrator.targets.npu.setup import Setup
 from migrator.targets.npu.sites import Site
@@ -105,7 +106,8 @@ class Callbacks:
         (line, column), statement = facts.position(node), facts.tree.statement_of(node)
         width = len(facts.source(node).splitlines()[0]) + len(f"{opening}{brackets} {condition} {otherwise}{closing},")
         first_line, first_column = facts.position(statement)
-        if not opening or line == first_line or column + width <= facts.scripts[facts.tree.module_of(node)].line_length:
+        longest = facts.scripts[facts.tree.module_of(node)].style.line_length or LONGEST_LINE
+        if not opening or line == first_line or column + width <= longest:
             return Wrap(node, f"{opening}{left}", f"{right} {condition} {otherwise}{closing}")
         # The element stands on a line of its own, deeper than its statement.
         outer = "\n" + " " * (column - first_column)
