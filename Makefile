@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-matrix test-horovod lint docs benchmarks clean
+.PHONY: demo test test-long test-matrix test-horovod lint docs site benchmarks clean
 
 demo: $(VENV)/ready
 	$(BIN)/python benchmarks/demo.py
@@ -32,6 +32,10 @@ lint: $(VENV)/ready
 # The pages that are printed from the code; a test fails when they are stale.
 docs: $(VENV)/ready
 	$(BIN)/python docs/generate.py
+
+# The site of the documentation, in build/site; a test builds it, too.
+site: $(VENV)/ready
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 # Long: every number of benchmarks/RESULTS.md anew.
 benchmarks: $(VENV)/ready
