@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-matrix test-horovod lint docs site benchmarks clean
+.PHONY: demo test test-long test-matrix test-horovod lint docs site fuzz benchmarks clean
 
 demo: $(VENV)/ready
 	$(BIN)/python benchmarks/demo.py
@@ -32,6 +32,11 @@ lint: $(VENV)/ready
 # The pages that are printed from the code; a test fails when they are stale.
 docs: $(VENV)/ready
 	$(BIN)/python docs/generate.py
+
+# Mutated scripts for SECONDS; those that something is wrong with are kept in build/fuzz.
+SECONDS ?= 600
+fuzz: $(VENV)/ready
+	nice -n 15 $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
 
 # The site of the documentation, in build/site; a test builds it, too.
 site: $(VENV)/ready

@@ -206,11 +206,11 @@ def _launch(target: str) -> str:
 @click.option(
     "--time-limit",
     type=click.FloatRange(min=0, min_open=True),
-    default=120,
+    default=20,
     show_default=True,
     envvar="MIGRATE_TIME_LIMIT",
     metavar="SECONDS",
-    help="The CPU time that the analysis of one program may take (or MIGRATE_TIME_LIMIT).",
+    help="CPU time for the analysis of each file of a program (or MIGRATE_TIME_LIMIT).",
 )
 @click.option(
     "--output-format",

@@ -48,7 +48,7 @@ class Options:
     writes: bool
     output: str | None
     jobs: int | None
-    # CPU-seconds for one program.
+    # CPU-seconds for one program, times the number of its files.
     time_limit: float
     without: Filter = DEFAULT
     # None: as formatters are told, or as each file shows.
@@ -424,8 +424,9 @@ def _not_written(file: _File, problem: NotWritten) -> Failure:
 
 def _migrated(options: Options, program: Program) -> dict[Path, Result]:
     """What came of the files of the program; an error that takes it as a whole stops no other."""
+    seconds = options.time_limit * len(program.files)
     try:
-        with at_most(options.time_limit):
+        with at_most(seconds):
             target = target_named(options.target)
             program = replace(program, line_length=options.line_length)
             if any(map(is_about_training, program.files.values())):
@@ -437,7 +438,7 @@ def _migrated(options: Options, program: Program) -> dict[Path, Result]:
                 return with_ignores(program, rules, target, heeding, options.add_ignore)
             return dict(migrate_program(program, rules, target, heeding))
     except TookTooLong:
-        limit = f"{options.time_limit:g} seconds of CPU time"
+        limit = f"{seconds:g} seconds of CPU time"
         return _all_failed(program, Failure(f"its analysis took longer than {limit}: allow more with --time-limit"))
     except MemoryError:
         return _all_failed(program, Failure("there is not enough memory to analyse it"))
