@@ -120,7 +120,9 @@ def logical_line(text: str, offset: int) -> LogicalLine | None:
             if token.type == tokenize.NEWLINE:
                 tail = text[tokens[-1].end : start]
                 line_end = starts[-1] + len(lines[-1])
-                return LogicalLine(text, tokens, lines[0][: tokens[0].start - starts[0]], tail.rstrip(), line_end)
+                # For Python, a form feed begins the line anew.
+                indent = lines[0][: tokens[0].start - starts[0]].rpartition("\f")[2]
+                return LogicalLine(text, tokens, indent, tail.rstrip(), line_end)
             if token.type in _STRING_STARTS:
                 string_start.append(start)
             elif token.type in _STRING_ENDS:
