@@ -1,8 +1,9 @@
 """Give every worker its rows of the batches that a loop cuts out of arrays by itself.
 
-A script that makes its batches with slices, permutations or random indices makes the same ones on every worker, since
-all draw from one common seed. So it goes on to work with whole batches up to the training step, and each worker
-trains on its rows of them.
+A script that makes its batches by itself (slices, permutations and random indices, a replay buffer, a loader class, a
+generator) makes the same ones on every worker, since all draw from one common seed. So it goes on to work with whole
+batches up to the training step, and each worker trains on its rows of them. So do functions that train on one dataset
+and evaluate on another. That the workers hold the same batches is compared while they train.
 
 before:
     for start in range(0, len(x), batch_size):
@@ -14,8 +15,8 @@ after:
         loss = train_step(*lockstep.shard_batch(x[chosen], y[chosen]))
 
 Leaves alone: steps that read their batches from a dataset or generator (see shard-dataset); evaluation.
-Refuses: a step that uses the size of the batch in a shape. Where it is not certain that what the step reads are rows of
-arrays of samples (a window of one long series, single samples, arrays made elsewhere), shard-dataset refuses it.
+Refuses: a step that uses the size of the batch in a shape. Where it is not certain that what the step reads are batches
+(single samples, a state that goes on from step to step, data that no model takes as they are), shard-dataset refuses it.
 """
 
 from __future__ import annotations

@@ -59,9 +59,18 @@ def _is_part(run: Run, atom: Atom, holders: dict[Atom, list[Atom]]) -> bool:
         seen.add(owner)
         if isinstance(owner, v.Container):
             queue += holders[owner]
-        elif any(_holds_weights(base) for base in _bases(run, owner)):
+        elif any(_is_broadcast(run, owner, base) for base in _bases(run, owner)):
             return True
     return False
+
+
+def _is_broadcast(run: Run, owner: Atom, base: str) -> bool:
+    """Whether what the owner holds is sent with it: a module may hold networks that are trained one by one."""
+    return (
+        api.makes_model(base)
+        or api.is_layer_class(base)
+        or (api.is_module_class(base) and (owner in run.applied or owner in run.known_weights))
+    )
 
 
 def _is_random(run: Run, atom: Atom, parts: dict[Atom, list[Atom]], seen: set[Atom]) -> bool:

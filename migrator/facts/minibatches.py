@@ -14,13 +14,15 @@ from typing import Union, cast
 import libcst as cst
 
 from migrator.facts import vocabulary
+from migrator.facts.batch_forms import BatchForms
 from migrator.facts.kinds import Kinds, calls
+from migrator.facts.numbers import Numbers
 from migrator.facts.ranks import Ranks
 from migrator.facts.reading import Reading
 from migrator.facts.resolve import Resolver
 from migrator.facts.rows import RowFinder, Rows
 from migrator.facts.training import Training, Update
-from migrator.facts.tree import Binding, Statement, Tree, semantic_children
+from migrator.facts.tree import Statement, Tree, semantic_children
 from migrator.facts.values import Class, External, Function, Literal, Object, Result, Value
 from migrator.facts.vocabulary import Role
 
@@ -80,6 +82,8 @@ class MinibatchFinder:
         self.training = training
         self.reading = reading
         self.rows = RowFinder(tree, resolver)
+        self.numbers = Numbers(resolver)
+        self.forms = BatchForms(tree, resolver, kinds, self.rows.generators, self.numbers)
 
     def of(self, update: Update) -> list[Cut] | None:
         """Where to cut the batches of an update that reads no dataset; None where they are not surely seen.
@@ -167,26 +171,33 @@ class MinibatchFinder:
             if self._is_share(node):
                 is_cut = True
                 continue
-            rows = self.rows.of(node)
-            if rows is None:
-                return None
             if isinstance(node, cst.Name):
                 if not self._is_bound_beside(node, block):
                     return None
                 names.setdefault(node.value, node)
-            else:
+            elif self.rows.of(node) is not None:
                 direct.append(node)
+            else:
+                return None
         found = [*names.values(), *direct]
         if is_cut:
             return [] if not found else None
-        if not found or not self._are_samples(found, block):
+        if not found:
+            return None
+        are_rows = all(map(self._rows, found)) and self._are_samples(found, block)
+        if not are_rows and not self.forms.are_batches(found, self.training.reached_from(block.body)):
             return None
         cuts: list[Cut] = []
         if names:
-            cuts.append(CutNames(tuple(names.values()), block, update))
+            cuts.append(CutNames(tuple(sorted(names.values(), key=self._bound_at)), block, update))
         if direct:
             cuts.append(CutExpressions(tuple(direct), update))
         return cuts
+
+    def _bound_at(self, name: cst.Name) -> int:
+        return min(
+            (self.tree.order[b.target] for b in self.resolver.reaching(name) if b.target in self.tree.order), default=0
+        )
 
     def _data_read(self, block: cst.With) -> Iterator[cst.BaseExpression]:
         """What the code under the tape reads of data: names and items that are no weights, numbers or functions.
@@ -234,7 +245,8 @@ class MinibatchFinder:
         bindings = self.resolver.reaching(name)
         if not bindings or any(self.tree.contains(block, b.node) for b in bindings):
             return False
-        return not all(map(self._is_constant, self.resolver.values(name))) or not self.resolver.values(name)
+        values = self.resolver.values(name)
+        return not (values and all(map(self._is_constant, values))) and not self.numbers.is_number(name)
 
     def _is_constant(self, value: Value) -> bool:
         """Weights, numbers, functions, losses: what has no rows."""
@@ -259,10 +271,13 @@ class MinibatchFinder:
         )
 
     def _is_bound_beside(self, name: cst.Name, block: cst.With) -> bool:
-        """Whether the name gets its value by assignments of the same turn of the loop that the tape stands in."""
+        """Whether the name gets its value in the same turn of the loop that the tape stands in, or of the function."""
         around = list(self.tree.loops_around(block))
-        return bool(around) and all(
-            b.kind == "assign" and self.tree.contains(around[0].body, b.node) for b in self.resolver.reaching(name)
+        turn = around[0].body if around else self.tree.function_of(block)
+        return turn is not None and all(
+            (b.kind in ("assign", "augmented") and self.tree.contains(turn, b.node))
+            or (b.kind == "for" and bool(around) and b.node is around[0])
+            for b in self.resolver.reaching(name)
         )
 
     # -- in the callers of the step ------------------------------------------------------------------------------
@@ -282,39 +297,31 @@ class MinibatchFinder:
         for arg in call.args:
             if self._is_share(arg.value):
                 return []
-            if arg.star:
+            if arg.star == "**":
                 return None
-            if self._rows(arg.value):
+            if arg.star or self._rows(arg.value) or not self._is_number_or_constant(arg.value):
                 batches.append(arg)
-            elif not self._is_number_or_constant(arg.value):
-                return None
         if not batches:
             return None
-        given = [self._parameter(call, arg, function) for arg in batches]
-        if not self._are_samples([a.value for a in batches], function, given):
+        values = [arg.value for arg in batches]
+        if not self._are_all_rows(batches, function) and not self.forms.are_batches(
+            values, self.training.reached_from(function)
+        ):
             return None
         return [CutArguments(call, tuple(batches), update)]
 
-    def _parameter(self, call: cst.Call, arg: cst.Arg, function: cst.FunctionDef) -> str:
+    def _are_all_rows(self, batches: list[cst.Arg], function: cst.FunctionDef) -> bool:
+        if any(arg.star or not self._rows(arg.value) for arg in batches):
+            return False
+        return self._are_samples([a.value for a in batches], function, [self._parameter(a, function) for a in batches])
+
+    def _parameter(self, arg: cst.Arg, function: cst.FunctionDef) -> str:
         params = [*function.params.posonly_params, *function.params.params]
         return next((p.name.value for p in params if arg.value in self.resolver.given(p)), "")
 
     def _is_number_or_constant(self, node: cst.BaseExpression) -> bool:
-        if isinstance(node, cst.Name):
-            bindings = self.resolver.reaching(node)
-            if bindings and all(b.kind == "for" and self._counts(b) for b in bindings):
-                return True
         values = self.resolver.values(node)
-        return bool(values) and all(map(self._is_constant, values))
-
-    def _counts(self, binding: Binding) -> bool:
-        """`for step in range(n)`, `for step, … in enumerate(…)`"""
-        if not isinstance(binding.value, cst.Call):
-            return False
-        names = {v.path for v in self.resolver.values(binding.value.func) if isinstance(v, External)}
-        return (names == {"builtins.range"} and not binding.path) or (
-            names == {"builtins.enumerate"} and binding.path == (0,)
-        )
+        return (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 

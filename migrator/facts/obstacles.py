@@ -98,14 +98,10 @@ class Obstacles:
         return self._to_one(pipeline, consumption)
 
     def _to_each(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
-        """For one of several datasets: each must bear it, and be trained on."""
+        """For one of several datasets: each must bear it."""
         if any(way.is_sharded for way in pipeline.ways):
             why = f"whether this dataset is cut already cannot be seen: {pipeline.unseen}"
             return Refusal(consumption.dataset, why, "cut it in one place, or nowhere", breaks_training=True)
-        if not self._always_trains(consumption):
-            why = f"whether training reads this dataset, or evaluation, cannot be seen: {pipeline.unseen}"
-            advice = "use a function of its own for training"
-            return Refusal(consumption.dataset, why, advice, breaks_training=True)
         for way in pipeline.ways:
             if not way.is_batched and way.unseen:
                 why = f"whether this dataset holds batches cannot be seen: {way.unseen}"
@@ -113,27 +109,6 @@ class Obstacles:
                     consumption.dataset, why, "give the dataset a .batch(...) in this file, or shard it by hand"
                 )
         return next(filter(None, (self._to_one(way, consumption) for way in pipeline.ways)), None)
-
-    def _always_trains(self, consumption: Consumption) -> bool:
-        """Whether nothing but the data decides if what is read is trained on."""
-        reader = consumption.reader
-        if self._is_fit(reader):
-            return True
-        loop = reader if isinstance(reader, (cst.For, cst.CompFor)) else None
-        return any(self._runs_in(update.call, loop, set()) for update in self.training.updates)
-
-    def _runs_in(self, node: cst.CSTNode, loop: cst.CSTNode | None, seen: set[cst.CSTNode]) -> bool:
-        """Whether each turn of the loop runs the node."""
-        for owner in self.tree.ancestors(node):
-            if owner is loop:
-                return True
-            if isinstance(owner, (cst.If, cst.IfExp, cst.BooleanOperation, cst.MatchCase, cst.ExceptHandler)):
-                return False
-            if isinstance(owner, (cst.FunctionDef, cst.Lambda)):
-                if not isinstance(owner, cst.FunctionDef) or owner in seen:
-                    return False
-                return any(self._runs_in(call, loop, seen | {owner}) for call in self.resolver.callers(owner))
-        return False
 
     def _to_one(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         if any(s.method == "shard" and not _is_for_input_pipelines(s) for s in pipeline.steps):

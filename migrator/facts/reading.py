@@ -33,8 +33,39 @@ class Reading:
         self.pipelines = pipelines
 
     def consumptions(self, update: Update) -> list[Consumption]:
-        """The datasets whose batches reach the update: of the nearest loop over one, in each way to the call."""
-        return self.around(update.call)
+        """The datasets whose batches reach the update: of the nearest loop over one, in each way to the call, or to
+        where the gradients are taken that it applies later."""
+        found = self._all(update)
+        return [] if any(map(self._is_undecided, found)) else found
+
+    def undecided(self, update: Update) -> Consumption | None:
+        """A loop that reads one of several datasets, where a condition tells whether it trains: of the data that it
+        evaluates with, every worker has to see all."""
+        return next(filter(self._is_undecided, self._all(update)), None)
+
+    def _all(self, update: Update) -> list[Consumption]:
+        taken = [call for gradients in update.gradients for call in gradients.tape_calls]
+        return self.around(update.call) or list(dict.fromkeys(c for call in taken for c in self.around(call)))
+
+    def _is_undecided(self, consumption: Consumption) -> bool:
+        reader = consumption.reader
+        ways = self.pipelines.history(consumption.dataset).ways
+        if len(ways) < 2 or any(way.is_sharded for way in ways) or isinstance(reader, cst.Call):
+            return False
+        return not any(self._runs_in(update.call, reader, set()) for update in self.training.updates)
+
+    def _runs_in(self, node: cst.CSTNode, loop: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
+        """Whether each turn of the loop runs the node."""
+        for owner in self.tree.ancestors(node):
+            if owner is loop:
+                return True
+            if isinstance(owner, (cst.If, cst.IfExp, cst.BooleanOperation, cst.MatchCase, cst.ExceptHandler)):
+                return False
+            if isinstance(owner, (cst.FunctionDef, cst.Lambda)):
+                if not isinstance(owner, cst.FunctionDef) or owner in seen:
+                    return False
+                return any(self._runs_in(call, loop, seen | {owner}) for call in self.resolver.callers(owner))
+        return False
 
     def around(self, call: cst.Call) -> list[Consumption]:
         """The datasets whose batches reach the call, as those of an update."""

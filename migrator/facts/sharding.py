@@ -189,6 +189,13 @@ class Sharding:
                         breaks_training=True,
                     )
                     continue
+                undecided = self.reading.undecided(update)
+                if undecided is not None:
+                    unseen = self.pipelines.history(undecided.dataset).unseen
+                    why = f"whether training reads this dataset, or evaluation, cannot be seen: {unseen}"
+                    advice = "use a function of its own for training"
+                    yield Refusal(undecided.dataset, why, advice, breaks_training=True)
+                    continue
                 yield Refusal(
                     update.call,
                     "no batches are surely seen that this update trains on, so every worker trains on all of them",

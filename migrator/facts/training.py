@@ -18,7 +18,7 @@ from migrator.facts.kinds import Kinds, calls, origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
 from migrator.facts.tree import Tree, semantic_children
-from migrator.facts.values import Class, Function, Object, Result, Value
+from migrator.facts.values import Class, External, Function, Object, Result, Value
 
 _ASSIGNMENTS = frozenset({"assign", "assign_sub", "assign_add", "scatter_sub", "scatter_add"})
 
@@ -124,7 +124,30 @@ class Training:
         apart = reduced_once([u.gradients for u in found])
         found = [Update(u.call, gradients) for u, gradients in zip(found, apart)]
         found.extend(self._minimizations())
-        return [u for u in found if not self._optimises_input(u)]
+        found = [u for u in found if not self._optimises_input(u)]
+        run = [u for u in found if not self.is_never_run(u.call)]
+        return run if run or self.fits or self.batch_fits else found
+
+    def is_never_run(self, call: cst.Call) -> bool:
+        """Whether the call stands in a function that nothing in the program names: beside others, it trains nothing."""
+        owners = [o for o in self.tree.ancestors(call) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
+        function = owners[-1] if owners else None
+        if not isinstance(function, cst.FunctionDef) or any(map(self._may_keep, function.decorators)):
+            return False
+        name = function.name.value
+        named = [n for n in self.tree.names[name] if n is not function.name]
+        return not named and name not in self._texts
+
+    def _may_keep(self, decorator: cst.Decorator) -> bool:
+        """Whether the decorator may hand the function on to somebody."""
+        made = decorator.decorator
+        values = self.resolver.values(made.func if isinstance(made, cst.Call) else made)
+        return not values or any(not isinstance(v, External) or v.path != "tensorflow.function" for v in values)
+
+    @cached_property
+    def _texts(self) -> set[str]:
+        """The texts in the program, which may be names to look something up by."""
+        return {str(node.evaluated_value) for node in self.tree.order if isinstance(node, cst.SimpleString)}
 
     def _assignments(self) -> Iterator[Update]:
         for call, func in self.methods(*_ASSIGNMENTS):

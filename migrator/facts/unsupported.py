@@ -177,7 +177,8 @@ class Unsupported:
             sources = sources_of(call)
             if call in followed or sources is None or not self.training.flow.is_tape_call(call):
                 continue
-            if self._lists_weights(sources) and not self._only_measured(call):
+            left_out = bool(self.training.sites) and self.training.is_never_run(call)
+            if self._lists_weights(sources) and not self._only_measured(call) and not left_out:
                 yield UnsupportedTraining(
                     call,
                     "these gradients of weights reach no update that can be seen here",
