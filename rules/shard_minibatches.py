@@ -16,7 +16,7 @@ after:
 
 Leaves alone: steps that read their batches from a dataset or generator (see shard-dataset); evaluation.
 Refuses: a step that uses the size of the batch in a shape. Where it is not certain that what the step reads are batches
-(single samples, a state that goes on from step to step, data that no model takes as they are), shard-dataset refuses it.
+(single samples, a state that goes on from step to step, what no model takes as it is), shard-dataset refuses it.
 """
 
 from __future__ import annotations
