@@ -63,6 +63,11 @@ _SPECIAL = (
     "__getattr__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
 )  # fmt: skip
 _SIZES = frozenset({"shape", "size"})
+# They tell of what kind a value is, which is the same everywhere.
+_KIND_CALLS = frozenset({
+    "builtins.isinstance", "builtins.type", "builtins.hasattr", "builtins.callable", "tensorflow.is_tensor",
+    "keras.backend.is_keras_tensor", "keras.ops.is_tensor", "tensorflow.rank",
+})  # fmt: skip
 _SIZE_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
 # Calls that give the elements that they are given, as many of them.
 _SEQUENCES = frozenset({
@@ -634,9 +639,11 @@ class Dependence:
 
 
 def _is_agreed(path: str) -> bool:
-    """Calls of the runtime, and of its kind, whose result is the same on all workers or meant to differ."""
-    return vocabulary.has_role(path, Role.REDUCE, Role.RANK, Role.BROADCAST, Role.SIZE) or path.endswith(
-        ("lockstep.all_gather", "lockstep.barrier")
+    """Calls whose result is the same on all workers, or, of the runtime and its kind, is meant to differ."""
+    return (
+        path in _KIND_CALLS
+        or vocabulary.has_role(path, Role.REDUCE, Role.RANK, Role.BROADCAST, Role.SIZE)
+        or path.endswith(("lockstep.all_gather", "lockstep.barrier"))
     )
 
 

@@ -182,8 +182,13 @@ class Training:
         )
 
     def step_class(self, update: Update) -> Class | None:
-        """The model class in whose `train_step` the update stands: `fit` calls it, with batches of its own."""
-        function = self.tree.function_of(update.call)
+        """The model class in whose `train_step` the update stands, or its gradients are taken: `fit` calls it, with
+        batches of its own."""
+        calls_made = [update.call, *(c for g in update.gradients for c in g.tape_calls)]
+        return next((cls for call in calls_made if (cls := self._stepping(call)) is not None), None)
+
+    def _stepping(self, call: cst.Call) -> Class | None:
+        function = self.tree.function_of(call)
         passed = set()
         while function is not None and function not in passed:
             passed.add(function)

@@ -29,31 +29,32 @@ model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
 optimizer = tf.keras.optimizers.SGD(0.1)
 for x, y in {data}:
     with tf.GradientTape() as tape:
-        error = tf.reduce_mean((y - model(x)) ** 2)
+        error = tf.reduce_mean((y - model({inputs})) ** 2)
         loss = error * {factor}
     gradients = tape.gradient(loss, model.trainable_variables)
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 """
+SINGLE = "tf.expand_dims(x, 0)"
 DATA = "tf.data.Dataset.from_tensor_slices((tf.ones([64, 8]), tf.ones([64, 1]))).batch(32)"
 
 
 def test_the_very_expression_is_named() -> None:
-    outcome = run(LOOP.format(imports="from helpers import *", data=DATA, factor="scale"))
+    outcome = run(LOOP.format(imports="from helpers import *", data=DATA, inputs="x", factor="scale"))
     (refusal,) = outcome.refusals
     assert outcome.old_text.splitlines()[refusal.line - 1][refusal.column - 1 :] == "scale"
 
 
 @pytest.mark.parametrize(
-    ("imports", "data", "factor"),
+    ("imports", "data", "inputs", "factor"),
     [
-        ("from helpers import *", DATA, "scale"),
-        ("from helpers import batches", "batches()", "1.0"),
-        ("import helpers", "helpers.batches()", "1.0"),
+        ("from helpers import *", DATA, "x", "scale"),
+        ("from helpers import samples", "samples()", SINGLE, "1.0"),
+        ("import helpers", "helpers.samples()", SINGLE, "1.0"),
     ],
 )
-def test_the_missing_file_is_named(tmp_path: Path, imports: str, data: str, factor: str) -> None:
+def test_the_missing_file_is_named(tmp_path: Path, imports: str, data: str, inputs: str, factor: str) -> None:
     script = tmp_path / "train.py"
-    script.write_text(LOOP.format(imports=imports, data=data, factor=factor))
+    script.write_text(LOOP.format(imports=imports, data=data, inputs=inputs, factor=factor))
     result = migrate(script)
     assert result.exit_code == SOMETHING_LEFT
     assert "helpers.py is imported and not among the files given: migrate train.py helpers.py; or " in result.stdout
@@ -63,7 +64,7 @@ def test_the_missing_file_is_named(tmp_path: Path, imports: str, data: str, fact
 def test_packages_are_no_missing_files(tmp_path: Path, imports: str) -> None:
     name = imports.split()[-1]
     script = tmp_path / "train.py"
-    script.write_text(LOOP.format(imports=imports, data=f"{name}.batches()", factor="1.0"))
+    script.write_text(LOOP.format(imports=imports, data=f"{name}.samples()", inputs=SINGLE, factor="1.0"))
     result = migrate(script)
     assert result.exit_code == SOMETHING_LEFT
     assert "not among the files given" not in result.stdout

@@ -232,6 +232,26 @@ def _replicated(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> V
     return NUMBER
 
 
+def _is_instance(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`isinstance(data, tuple)`, where a value surely is one, or a tensor; else either."""
+    value = args.positional[0] if args.positional else NOTHING
+    classes = args.positional[1] if len(args.positional) > 1 else NOTHING
+    asked = [a.path if isinstance(a, External) else "" for x in (classes, run.parts(classes)) for a in x]
+    if not asked or not set(asked) <= {"builtins.tuple", "builtins.list", "builtins.dict"}:
+        return NUMBER
+    if value.data is not None and not value.objects:
+        is_tensor = not value.data.is_replicated and not value.data.nested
+        return v.constant(False) if is_tensor else NUMBER
+    kinds = {
+        "tuple" if isinstance(a, Tuple) else a.kind if isinstance(a, Container) and a.kind in ("list", "dict") else ""
+        for a in value.objects
+    }
+    if value.data is not None or "" in kinds:
+        return NUMBER
+    found = {f"builtins.{kind}" in asked for kind in kinds}
+    return v.constant(found.pop()) if len(found) == 1 else NUMBER
+
+
 def _nothing(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return NONE
 
@@ -302,7 +322,7 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.repr": _text,
     "builtins.format": _text,
     "builtins.print": _nothing,
-    "builtins.isinstance": _replicated,
+    "builtins.isinstance": _is_instance,
     "builtins.hasattr": _replicated,
     "builtins.callable": _replicated,
     "builtins.type": _replicated,

@@ -708,6 +708,10 @@ class Keras:
         """What a step of `fit` gets."""
         if y is not None and not y.is_none:
             return v.of(Tuple((self._rows(x), self._rows(y))))
+        if x.data is not None and not x.objects:
+            return self.run.share(x)
+        if all(isinstance(o, Tuple) or (isinstance(o, Container) and o.kind in ("list", "dict")) for o in x):
+            return v.of(Tuple((self._rows(x),)))
         element = self.run.elements(x, node, node)
         return self.run.share(element) if element is not NOTHING else self.run.batch()
 
