@@ -18,8 +18,8 @@ Leaves alone: files that are only read; what is guarded by the rank already; out
 `fit`'s callbacks (see synchronise-callbacks); what each worker writes into a temporary folder of its own and reads
 again there.
 Refuses: a write whose result the rest of the script needs; a `with open(...)` block in which training goes on or
-names are made that are read after it; a write that shares its line with other statements; a file that the chief writes
-and all read under a path which differs from worker to worker (a name with the time in it).
+names are made that are read after it; a file that the chief writes and all read under a path which differs
+from worker to worker (a name with the time in it).
 """
 
 from __future__ import annotations
@@ -89,6 +89,9 @@ def write_once(facts: Facts) -> Findings:
 def _guard(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
     statement = write.statement
     condition = facts.call("is_chief")
+    small = _small_statement(facts, write.node)
+    if small is not None and _shares_its_line(facts, small):
+        return Guard(write.node, write.node, condition)  # parts the line: each statement is looked at by itself then
     if _trains(facts, statement):
         return Refusal(
             write.node,
@@ -112,9 +115,8 @@ def _guard(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
                 write.node, f"`{lost}`, which this block makes, is needed by every worker afterwards", _ADVICE
             )
         return Guard(statement, statement, condition)
-    small = _small_statement(facts, write.node)
-    if small is None or not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-        return Refusal(write.node, "this write shares its line with other statements", _ADVICE)
+    if small is None:
+        return Refusal(write.node, "this write is a part of a condition, or of a loop's header", _ADVICE)
     if isinstance(small, cst.Expr):
         return Guard(statement, statement, condition)
     if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
@@ -220,6 +222,11 @@ def _only_prints(facts: Facts, statement: Statement) -> bool:
 
 def _small_statement(facts: Facts, node: cst.CSTNode) -> cst.CSTNode | None:
     return next((o for o in facts.tree.ancestors(node) if isinstance(o, cst.BaseSmallStatement)), None)
+
+
+def _shares_its_line(facts: Facts, small: cst.CSTNode) -> bool:
+    line = facts.tree.parent[small]
+    return isinstance(line, cst.SimpleStatementSuite) or len(cst.ensure_type(line, cst.SimpleStatementLine).body) > 1
 
 
 def _trains(facts: Facts, statement: cst.CSTNode) -> bool:
