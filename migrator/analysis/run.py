@@ -243,8 +243,6 @@ class Run:
             return self.placing.gather_at(node, value)
         if node not in self.rows:
             return value
-        if any(isinstance(o, Container) for o in value):
-            value = v.join(Value(value.data), v.NUMBER)
         return self.share(value)
 
     def _as_said(self, node: cst.CSTNode, value: Value) -> Value:
@@ -273,6 +271,9 @@ class Run:
 
     def share(self, value: Value) -> Value:
         """A worker's part of a batch that all have as a whole."""
+        if any(isinstance(o, Container) for o in value):
+            items = self.sequence_items(value)
+            return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
         return v.mapped(value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False))
 
     def whole(self, value: Value) -> Value:

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts.generators import Generators
 from migrator.facts.kinds import Kinds, calls
 from migrator.facts.numbers import Numbers
 from migrator.facts.resolve import Resolver
+from migrator.facts.rows import RowFinder
 from migrator.facts.syntax import part_at
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import Class, External, Literal, Object, Result
@@ -35,11 +35,11 @@ _DEEPEST = 8
 
 
 class BatchForms:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, generators: Generators, numbers: Numbers) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, rows: RowFinder, numbers: Numbers) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
-        self.generators = generators
+        self.rows = rows
         self.numbers = numbers
 
     def are_batches(self, given: Iterable[cst.BaseExpression], users: Iterable[cst.CSTNode]) -> bool:
@@ -177,9 +177,18 @@ class BatchForms:
         return any(self._is_single(part, depth + 1) for b in self._bindings(node) for part in self._bound_to(b))
 
     def _is_counter(self, name: cst.Name) -> bool:
-        return self.numbers.is_number(name) or any(
-            b.kind == "for" and not b.path and isinstance(b.value, cst.Call) and self._calls_one_of(b.value, _INDICES)
-            for b in self.resolver.reaching(name)
+        values = self.resolver.values(name)
+        drawn = bool(values) and all(isinstance(v, Result) and self.rows.draws_one(v) for v in values)
+        return (
+            drawn
+            or self.numbers.is_number(name)
+            or any(
+                b.kind == "for"
+                and not b.path
+                and isinstance(b.value, cst.Call)
+                and self._calls_one_of(b.value, _INDICES)
+                for b in self.resolver.reaching(name)
+            )
         )
 
     def _bound_to(self, binding: Binding) -> Iterator[cst.BaseExpression]:
@@ -195,8 +204,8 @@ class BatchForms:
             if isinstance(part, cst.BaseExpression):
                 yield part
             return
-        for function in self.generators.of(source):
-            for given in self.generators.yields.get(function, ()):
+        for function in self.rows.generators.of(source):
+            for given in self.rows.generators.yields.get(function, ()):
                 part = part_at(given.value, binding.path) if given.value is not None else None
                 if isinstance(part, cst.BaseExpression):
                     yield part

@@ -83,7 +83,7 @@ class MinibatchFinder:
         self.reading = reading
         self.rows = RowFinder(tree, resolver)
         self.numbers = Numbers(resolver)
-        self.forms = BatchForms(tree, resolver, kinds, self.rows.generators, self.numbers)
+        self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
 
     def of(self, update: Update) -> list[Cut] | None:
         """Where to cut the batches of an update that reads no dataset; None where they are not surely seen.

@@ -120,23 +120,15 @@ class RowFinder:
         values = self.resolver.values(node)
         return self.of(node) is not None or (bool(values) and all(map(self._draws_several, values)))
 
-    @staticmethod
-    def _draws_several(value: object) -> bool:
+    def _draws_several(self, value: object) -> bool:
         if isinstance(value, Literal):
             return isinstance(value.node, (cst.List, cst.ListComp))
-        if not isinstance(value, Result):
-            return False
-        path = calls(value)
-        if path in _DRAWS:
-            position = _DRAWS[path]
-        elif isinstance(value.function, Member) and value.function.name in _GENERATOR_DRAWS:
-            if not origin(value.function.owner).startswith("numpy.random."):
-                return False
-            position = _GENERATOR_DRAWS[value.function.name]
-        else:
-            return False
-        size = argument(value.call, "size", position) if position is not None else None
-        return position is None or (size is not None and not is_none(size.value))
+        return bool(_draws_many(value))
+
+    @staticmethod
+    def draws_one(value: Result) -> bool:
+        """Whether the call surely draws one index."""
+        return _draws_many(value) is False
 
     def dealt_out(self, iterated: cst.Call, path: tuple[int, ...]) -> Rows | None:
         """What a loop gets from `np.array_split(x, 10)`, `zip` and `enumerate` of such."""
@@ -223,6 +215,25 @@ class RowFinder:
 
     def _text(self, node: cst.CSTNode) -> str:
         return self.tree.modules[0].code_for_node(node)
+
+
+def _draws_many(value: object) -> bool | None:
+    """Whether a draw of indices draws several; None for all else."""
+    if not isinstance(value, Result):
+        return None
+    path = calls(value)
+    if path in _DRAWS:
+        position = _DRAWS[path]
+    elif (
+        isinstance(value.function, Member)
+        and value.function.name in _GENERATOR_DRAWS
+        and origin(value.function.owner).startswith("numpy.random.")
+    ):
+        position = _GENERATOR_DRAWS[value.function.name]
+    else:
+        return None
+    size = argument(value.call, "size", position) if position is not None else None
+    return position is None or (size is not None and not is_none(size.value))
 
 
 def _if_all(found: Iterator[Rows | None]) -> Rows | None:

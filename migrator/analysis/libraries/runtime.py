@@ -11,7 +11,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Sharded
+from migrator.analysis.placement import LOCAL, REPLICATED, ROWS
 from migrator.analysis.values import NUMBER, Data, Made, Repair, Site, Value
 from migrator.facts import vocabulary
 from migrator.facts.vocabulary import Role
@@ -79,8 +79,5 @@ def _shares(run: Run, path: str, args: Arguments) -> Value:
         return v.of(v.Tuple((run.libraries.datasets.cut(first), NUMBER)))
     if path.endswith("shard_batches"):
         return run.libraries.datasets.cut(first)
-    parts = [
-        v.mapped(x, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False))
-        for x in args.positional
-    ]
+    parts = [run.share(x) for x in args.positional]
     return parts[0] if len(parts) == 1 else v.of(v.Tuple(tuple(parts)))
