@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import cast
 
 import libcst as cst
@@ -70,7 +71,10 @@ def write_once(facts: Facts) -> Findings:
         if facts.worker_paths.is_read_by_itself(write.node):
             continue  # each worker has its own file there
         found = _guard_fetch(facts, write) if write.node in facts.files.fetches else _guard(facts, write)
-        if not isinstance(found, Guard):
+        if isinstance(found, Refusal):
+            as_it_stands = Guard(write.statement, write.statement, "")
+            yield replace(found, breaks_training=found.breaks_training or _is_read_later(facts, as_it_stands))
+        elif not isinstance(found, Guard):
             yield found
         elif guards and _adjoins(facts, guards[-1], found):
             guards[-1] = Guard(guards[-1].first, found.last, found.condition)
