@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from . import data_flows, decisions, forward_passes, losses
+from . import data_flows, decisions, forward_passes, losses, scripts
 from .case import Case
 
-CASES: tuple[Case, ...] = (*losses.CASES, *forward_passes.CASES, *data_flows.CASES, *decisions.CASES)
+CASES: tuple[Case, ...] = (
+    *losses.CASES,
+    *forward_passes.CASES,
+    *data_flows.CASES,
+    *decisions.CASES,
+    *scripts.CASES,
+)
