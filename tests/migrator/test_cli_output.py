@@ -76,7 +76,7 @@ def test_standard_input_keeps_the_output_clean_of_reports() -> None:
     assert result.exit_code == SOMETHING_LEFT
     assert "lockstep.broadcast(model)" in result.stdout
     assert "refused" not in result.stdout
-    assert "<stdin>:8:1: write-once: refused: " in result.stderr
+    assert "<stdin>:8:8: write-once: refused: " in result.stderr
 
 
 def test_standard_input_without_training_comes_out_as_it_is() -> None:
