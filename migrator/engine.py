@@ -359,13 +359,21 @@ def _ask(facts: Facts, rules: Sequence[Rule]) -> dict[cst.Module, list[Found]]:
 
 
 def _without_waiting_alone(facts: Facts, found: dict[cst.Module, list[Found]]) -> dict[cst.Module, list[Found]]:
-    """What the chief alone runs must wait for nobody: the numbers that are told there stay its own."""
+    """What the chief alone runs must wait for nobody: the numbers that are told there stay its own, unless training is
+    steered by what it wrote."""
     guards = [f.what for fs in found.values() for f in fs if isinstance(f.what, Guard)]
     alone = [body for guard in guards for s in _guarded(facts, guard) for body in facts.training.reached_from(s)]
-    return {
-        module: [f for f in fs if f.rule != "average-metrics" or not any(_holds(facts, body, f) for body in alone)]
-        for module, fs in found.items()
-    }
+
+    def kept(one: Found) -> Iterator[Found]:
+        if one.rule != "average-metrics" or not any(_holds(facts, body, one) for body in alone):
+            yield one
+        elif facts.decisions.steers_by(site(one.what)):
+            why = "this number is written into a file, and training is steered by it when it is read again"
+            advice = "give it a name of its own in front of the write, as in `result = float(loss)`"
+            refusal = Refusal(site(one.what), why, advice, breaks_training=True)
+            yield Found(one.rule, refusal, one.summary)
+
+    return {module: [k for f in fs for k in kept(f)] for module, fs in found.items()}
 
 
 def _guarded(facts: Facts, guard: Guard) -> list[cst.CSTNode]:

@@ -307,7 +307,9 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
         return True
     for look in facts.files.looks:
         again = set(facts.tree.loops_around(look)) & set(facts.tree.loops_around(guard.first))
-        if (facts.tree.order[look] > end or again) and any(_is_same(facts, a.value, written) for a in look.args[:1]):
+        if (facts.tree.order[look] > end or again) and any(
+            _is_same(facts, path, written) for path in facts.files.paths(look)
+        ):
             return True
     for read in facts.files.reads:
         if facts.tree.order[read] < end and not _comes_again(facts, guard.first, read):
@@ -396,14 +398,10 @@ def _uses(facts: Facts, call: cst.Call, written: set[str]) -> bool:
 
 
 def _paths(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The first arguments of the file calls in the node: the paths, in most of them."""
+    """The paths of the file calls in the node."""
     for call in facts.tree.calls:
-        if (
-            call.args
-            and facts.tree.contains(node, call)
-            and (call is node or any(w.node is call for w in facts.files.writes))
-        ):
-            yield call.args[0].value
+        if facts.tree.contains(node, call) and (call is node or any(w.node is call for w in facts.files.writes)):
+            yield from facts.files.paths(call)
 
 
 # -- folders and event files ---------------------------------------------------------------------------------------

@@ -112,6 +112,10 @@ class Decisions:
             found.setdefault(result.call, LocalNumber(result.call, metric=result))
         return sorted(found.values(), key=lambda number: self.tree.order[number.expression])
 
+    def steers_by(self, place: cst.CSTNode) -> bool:
+        """Whether training is steered by a number that is combined there, and is no metric's result."""
+        return any(number.place is place and number.metric is None for number in self.local_numbers)
+
     def _settled_by_word(self, agreed: Iterable[cst.BaseExpression]) -> set[cst.BaseExpression]:
         """Takes these for the same on all workers; gives those of which it would not be known otherwise."""
         apart = {node for node in agreed if self.locality.of(node)}

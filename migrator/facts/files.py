@@ -50,6 +50,8 @@ _ARCHIVES = ("zipfile.", "tarfile.")
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
 _PICTURES = ("PIL.", "keras.utils.array_to_img", "keras.preprocessing.image.array_to_img")
 _PATH_WRITERS = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename"})
+_PATH_READERS = frozenset({"read_text", "read_bytes"})
+_PATH_METHODS = _PATH_WRITERS | _PATH_READERS | {"open"}
 _TABLE_WRITERS = frozenset({"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_hdf"})
 _MEMORY = ("io.BytesIO", "io.StringIO")
 _LOG_FILES = frozenset({"logging.FileHandler", "logging.handlers.RotatingFileHandler"})
@@ -122,11 +124,22 @@ class Files:
     def told_again(self) -> Iterator[tuple[cst.CSTNode, cst.Call]]:
         """What is written into a file, with the calls that read the file of the same path."""
         for write in self.writes:
-            paths = {self._text(a.value) for c in self._calls_of(write) for a in c.args[:2]}
-            reads = [r for r in self.looks if any(self._text(a.value) in paths for a in r.args[:1])]
+            paths = {self._text(path) for c in self._calls_of(write) for path in self.paths(c, most=2)}
+            reads = [r for r in self.looks if any(self._text(path) in paths for path in self.paths(r))]
             for call in self.tree.calls if reads else ():
                 if self.tree.contains(write.statement, call):
                     yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
+
+    def paths(self, call: cst.Call, most: int = 1) -> list[cst.BaseExpression]:
+        """The path that a call is of: its first argument, or what its method is one of (`Path("a.txt").read_text()`);
+        of some calls one of the first two arguments."""
+        func = call.func
+        is_method = isinstance(func, cst.Attribute) and func.attr.value in _PATH_METHODS and self.is_path(call)
+        if not is_method:
+            return [arg.value for arg in call.args[:most]]
+        owner = cst.ensure_type(func, cst.Attribute).value
+        made = isinstance(owner, cst.Call) and len(owner.args) == 1
+        return [cst.ensure_type(owner, cst.Call).args[0].value] if made else [owner]
 
     def _calls_of(self, write: Write) -> Iterator[cst.Call]:
         return (c for c in self.tree.calls if self.tree.contains(write.node, c) and (c is write.node or write.is_with))
@@ -309,5 +322,7 @@ class Files:
 
     def _is_read(self, call: cst.Call) -> bool:
         if any(isinstance(v, External) and _READING_FUNCTIONS.match(v.path) for v in self.resolver.values(call.func)):
+            return True
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PATH_READERS and self.is_path(call):
             return True
         return call in self.restores
