@@ -336,6 +336,8 @@ class Decisions:
             return self._chiefs(node, marks)
         if node in self._differentiated or not self._is_atom(node) or self._is_list(node):
             return None
+        if any(gradients.tape_calls for gradients in self.training.flow.sources(node)):
+            return None  # they are reduced where they are taken; here it is what they are scaled by
         if isinstance(node, (cst.Name, cst.Attribute)):
             bindings = self.locality.dependence.bindings_of(node) if isinstance(node, cst.Name) else []
             if bindings and all(b.kind == "param" for b in bindings) and self._is_given(bindings):

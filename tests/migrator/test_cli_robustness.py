@@ -10,7 +10,19 @@ import time
 from pathlib import Path
 
 import pytest
-from command import ERROR, MIGRATED, NOTHING_LEFT, PLAIN, PROJECT, REFUSED, SOMETHING_LEFT, TRAINING, contents, migrate
+from command import (
+    ERROR,
+    HALF_REFUSED,
+    MIGRATED,
+    NOTHING_LEFT,
+    PLAIN,
+    PROJECT,
+    REFUSED,
+    SOMETHING_LEFT,
+    TRAINING,
+    contents,
+    migrate,
+)
 from test_several_files import MAIN, STEP, folder_with
 
 from migrator import run as run_module
@@ -167,7 +179,7 @@ def test_ignored_files_count_only_by_name(tmp_path: Path) -> None:
 
 
 def test_refusals_have_the_lines_of_the_file_as_it_is_now(script: Path) -> None:
-    script.write_text("import os\n" + TRAINING + 'model.save("m.keras"); print("saved")\n')
+    script.write_text("import os\n" + HALF_REFUSED)
     first = migrate(script).stdout
     assert "refused" in first
     assert migrate("--check", script).stdout == first

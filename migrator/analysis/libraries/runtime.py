@@ -12,7 +12,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS
-from migrator.analysis.values import NUMBER, Data, Made, Repair, Site, Value
+from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Repair, Site, Value
 from migrator.facts import vocabulary
 from migrator.facts.vocabulary import Role
 
@@ -32,13 +32,13 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
         run.heap.store(made, "loss", first)
         return v.of(made)
     if path.endswith(".all_gather") and vocabulary.toolkit_of(path) is not None:
-        return _put_together(first, node, whole=True)
+        return _put_together(_held(run, first), node, whole=True)
     found = vocabulary.meaning(path)
     if found is None:
         return None
     role = found[1]
     if role is Role.REDUCE:
-        return _put_together(first, node, whole=False)
+        return _put_together(_held(run, first), node, whole=False)
     if role is Role.SHARD:
         return _shares(run, path, args)
     if role is Role.RANK:
@@ -61,6 +61,14 @@ def named(variable: object) -> Value:
 def environment(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`os.environ.get(…)`"""
     return named(args.positional[0].constant) if args.positional else NUMBER
+
+
+def _held(run: Run, value: Value) -> Value:
+    """What a variable holds, of which calls take the value."""
+    contents = [run.heap.load(a, "content") if isinstance(a, Made) else NOTHING for a in value.objects]
+    if not contents or any(content is NOTHING for content in contents):
+        return value
+    return v.join_all([*contents, *([Value(value.data)] if value.data is not None else [])])
 
 
 def _put_together(value: Value, node: cst.CSTNode, *, whole: bool) -> Value:
