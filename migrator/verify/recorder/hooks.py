@@ -34,8 +34,8 @@ def install(plan: Plan, journal: Journal) -> None:
         tensorflow.config.run_functions_eagerly(True)
         written.watch_tensorflow(tensorflow)
         variables.watch(tensorflow, journal)
-        tapes.watch(tensorflow, journal)
         samples.watch_datasets(tensorflow, journal)
+        tapes.watch(tensorflow, journal)  # after that: what is told when a tape ends was seen under it
         optimizers.watch_tensorflow(tensorflow, journal)
         if not plan.as_is:
             equal.datasets(tensorflow, journal)

@@ -35,6 +35,19 @@ class Enough(BaseException):
     """The script has made the steps that are compared. No `except Exception` of its own holds this up."""
 
 
+# So many batches are kept of which no gradients were asked yet.
+_MOST_SEEN = 64
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """Samples that a model saw, from what kind of source, under which tapes."""
+
+    rows: Numbers
+    source: str
+    tapes: tuple[Any, ...]
+
+
 @dataclass
 class _Differentiated:
     loss: float
@@ -56,6 +69,9 @@ class Journal:
         self._pending: list[_Differentiated] = []
         self._rows: list[Numbers] = []
         self._source = ""
+        # The tapes that record now, the innermost last, and what was read under tapes that gave no gradients yet.
+        self.tapes: list[Any] = []
+        self._seen: list[_Seen] = []
         self._trainable: list[Any] = []
         self._touched: set[int] = set()
         self._statistics: list[Any] = []
@@ -88,12 +104,23 @@ class Journal:
             self.record.statistics.append(name_of(variable))
 
     def read(self, rows: Numbers, source: str) -> None:
-        """A model saw these samples under a tape."""
-        self._rows.append(rows)
-        self._source = self._source or source
+        """A model saw these samples under a tape. They count once it gives gradients: some evaluate under tapes."""
+        self._seen = [*self._seen[-_MOST_SEEN:], _Seen(rows, source, tuple(self.tapes))]
 
-    def differentiated(self, loss: Any, sources: Sequence[Any], gradients: Sequence[Any], is_loop: bool) -> None:
+    def _trained_on(self, tape: Any) -> None:
+        """What was seen under the tape is trained on; all that was seen, where a library wraps the tape in another."""
+        mine = [one for one in self._seen if any(other is tape for other in one.tapes)]
+        used = mine or [one for one in self._seen if one.tapes] or self._seen
+        self._seen = [one for one in self._seen if one not in used]
+        for one in used:
+            self._rows.append(one.rows)
+            self._source = self._source or one.source
+
+    def differentiated(
+        self, tape: Any, loss: Any, sources: Sequence[Any], gradients: Sequence[Any], is_loop: bool
+    ) -> None:
         """A tape gave the gradients of the loss with regard to the sources, to a line of the script's or to Keras."""
+        self._trained_on(tape)
         found = {
             id(plain_variable(source)): gradient
             for source, gradient in zip(sources, gradients)

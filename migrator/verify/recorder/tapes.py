@@ -30,10 +30,26 @@ def watch(tensorflow: ModuleType, journal: Journal) -> None:
             found = [_moved(tensorflow, g, i) for i, g in enumerate(found)]
             gradients = tensorflow.nest.pack_sequence_as(sources, found)
         losses = [loss for loss in tensorflow.nest.flatten(target) if hasattr(loss, "numpy")]
-        journal.differentiated(losses, flat, found, is_loop=lines.is_callers(journal.plan.root))
+        journal.differentiated(tape, losses, flat, found, is_loop=lines.is_callers(journal.plan.root))
         return gradients
 
     tensorflow.GradientTape.gradient = gradient
+    enter, leave = tensorflow.GradientTape.__enter__, tensorflow.GradientTape.__exit__
+
+    @wraps(enter)
+    def __enter__(tape: Any) -> Any:  # noqa: N807
+        journal.tapes.append(tape)
+        return enter(tape)
+
+    @wraps(leave)
+    def __exit__(tape: Any, *error: Any) -> Any:  # noqa: N807
+        try:
+            return leave(tape, *error)
+        finally:
+            journal.tapes = [other for other in journal.tapes if other is not tape]
+
+    tensorflow.GradientTape.__enter__ = __enter__
+    tensorflow.GradientTape.__exit__ = __exit__
 
 
 def _moved(tensorflow: ModuleType, gradient: Any, number: int) -> Any:
