@@ -103,11 +103,11 @@ def test_layout(layout: str) -> None:
 
 def test_places_are_told_as_the_file_is_written() -> None:
     body = 'ds = tf.data.Dataset.from_tensor_slices((x, y)).batch(4); model = make(); model.compile("sgd", "mse")\n'
-    text = dedent(HEAD.format(imported="")) + body + 'model.fit(ds); model.save("a.keras")\n'
+    text = dedent(HEAD.format(imported="")) + body + 'model.fit(ds); assert model.save("a.keras") is None\n'
     outcome = run(text)
-    line = text.splitlines().index('model.fit(ds); model.save("a.keras")') + 1
+    line = text.splitlines().index('model.fit(ds); assert model.save("a.keras") is None') + 1
     assert outcome.is_changed
-    assert [(f.line, f.column) for f in outcome.refusals] == [(line, 16)]
+    assert [(f.line, f.column) for f in outcome.refusals] == [(line, 23)]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
