@@ -36,5 +36,9 @@ class WarmServer:
     def stop(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()  # its signal to end
-        self._process.wait(timeout=30)
+        try:
+            self._process.wait(timeout=60)
+        except subprocess.TimeoutExpired:  # it has nothing left to do
+            self._process.kill()
+            self._process.wait()
         self._log.close()

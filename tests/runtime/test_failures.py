@@ -45,7 +45,7 @@ def script(tmp_path: Path) -> Script:
 
 def timed_launch(*arguments: str, **environment: str) -> tuple[subprocess.CompletedProcess[str], float]:
     began = time.monotonic()
-    done = launch(*arguments, timeout=120, **environment)
+    done = launch(*arguments, timeout=300, **environment)
     return done, time.monotonic() - began
 
 

@@ -141,7 +141,7 @@ for k in range(1000):
 )
 def test_a_fault_of_one_rank(script: Script, fault: Fault) -> None:
     path = script(LOOP.format(fault=fault.text))
-    done = launch("-n", "2", "--backend", "mpi", "--all-output", path, timeout=120, **fault.environment)
+    done = launch("-n", "2", "--backend", "mpi", "--all-output", path, timeout=300, **fault.environment)
     ended = time.time()
     assert done.returncode == fault.code, done.stderr
     for pattern in fault.shows:
@@ -176,7 +176,7 @@ def test_calls_that_differ_raise_on_all_ranks(script: Script) -> None:
         print("after", float(step(tf.constant(1.0 + rank))), flush=True)
         """
     )
-    done = launch("-n", "2", "--backend", "mpi", "--all-output", path, timeout=120)
+    done = launch("-n", "2", "--backend", "mpi", "--all-output", path, timeout=300)
     assert done.returncode == 0, done.stderr
     for rank in range(2):
         shown = [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}] ")]
