@@ -8,23 +8,23 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-from lockstep import _world
-from lockstep._batch_size import local_batch_size as _local_batch_size
+from lockstep.collectives import world
+from lockstep.shards.sizes import local_batch_size as _local_batch_size
 
 
 def rank() -> int:
     """This worker's number, from 0 to size() - 1."""
-    return _world.backend().rank
+    return world.backend().rank
 
 
 def size() -> int:
     """The number of workers that train together; 1 in a process that nobody launched with others."""
-    return _world.backend().size
+    return world.backend().size
 
 
 def local_rank() -> int:
     """This worker's number among those on its machine."""
-    return _world.backend().local_rank
+    return world.backend().local_rank
 
 
 def is_chief() -> bool:
@@ -38,7 +38,7 @@ def barrier() -> None:
     Raises MismatchError when another worker is in another collective call, LostWorkerError when one is gone.
     """
     if size() > 1:
-        from lockstep._reduction import barrier as implementation
+        from lockstep.collectives.reduction import barrier as implementation
 
         implementation()
 
@@ -60,11 +60,13 @@ def broadcast(values: Any, root_rank: int = 0) -> Any:
     Raises ValueError for a root_rank that is no rank, and for an empty list; TypeError for other objects, and for one
     that holds nothing to send; MismatchError when the workers' weights or values have other shapes or dtypes.
     """
-    if size() > 1:
-        from lockstep._broadcasting import broadcast as implementation
+    if size() == 1:
+        return values
+    from lockstep.data.row_weights import watch_fit
+    from lockstep.weights.broadcasting import broadcast as implementation
 
-        return implementation(values, root_rank)
-    return values
+    watch_fit(gathered=False)  # for models with a train_step of their own, whose optimizer nothing wraps
+    return implementation(values, root_rank)
 
 
 def all_reduce(values: Any, reduction: str = "mean") -> Any:
@@ -87,7 +89,7 @@ def all_reduce(values: Any, reduction: str = "mean") -> Any:
     """
     if size() == 1:
         return values
-    from lockstep._gradients import reduce_in_step
+    from lockstep.training.gradients import reduce_in_step
 
     return reduce_in_step(values, reduction)
 
@@ -102,7 +104,7 @@ def metric_result(metric: Any) -> Any:
     """
     if size() == 1:
         return metric.result()
-    from lockstep._metrics import metric_result as implementation
+    from lockstep.training.metrics import metric_result as implementation
 
     return implementation(metric)
 
@@ -114,7 +116,7 @@ def reduce(values: Any, reduction: str = "mean", root_rank: int = 0) -> Any:
     """
     if size() == 1:
         return values
-    from lockstep._reduction import reduce as implementation
+    from lockstep.collectives.reduction import reduce as implementation
 
     return implementation(values, reduction, root_rank)
 
@@ -122,8 +124,8 @@ def reduce(values: Any, reduction: str = "mean", root_rank: int = 0) -> Any:
 def all_gather(values: Any) -> Any:
     """Put the workers' values one after the other along the first axis; every worker gets all of them.
 
-    values: a tensor, variable, numpy array, number, bool, tf.IndexedSlices or None, or nested lists, tuples and
-    dicts of them. Tensors of shapes [k, ...], where k may differ from worker to worker, give one of shape
+    values: a tensor, variable, tf.RaggedTensor, numpy array, number, bool, tf.IndexedSlices or None, or nested lists,
+    tuples and dicts of them. Tensors of shapes [k, ...], where k may differ from worker to worker, give one of shape
     [sum of all k, ...], in rank order and the same dtype. Scalars give a vector [size()]. Eagerly, numpy arrays
     and Python numbers give numpy arrays. Works eagerly and in tf.function, and can be differentiated as all_reduce can:
     the gradient of the worker's own rows flows back to them.
@@ -133,7 +135,7 @@ def all_gather(values: Any) -> Any:
     """
     if size() == 1:
         return _rows_of_one(values)
-    from lockstep._gathering import all_gather as implementation
+    from lockstep.collectives.gathering import all_gather as implementation
 
     return implementation(values)
 
@@ -145,7 +147,7 @@ def gather(values: Any, root_rank: int = 0) -> Any:
     """
     if size() == 1:
         return _rows_of_one(values)
-    from lockstep._gathering import gather as implementation
+    from lockstep.collectives.gathering import gather as implementation
 
     return implementation(values, root_rank)
 
@@ -164,7 +166,7 @@ def scatter(values: Any, root_rank: int = 0) -> Any:
     """
     if size() == 1:
         return values
-    from lockstep._scattering import scatter as implementation
+    from lockstep.collectives.scattering import scatter as implementation
 
     return implementation(values, root_rank)
 
@@ -180,7 +182,7 @@ def reduce_scatter(values: Any, reduction: str = "mean") -> Any:
     """
     if size() == 1:
         return values
-    from lockstep._reduction import reduce_scatter as implementation
+    from lockstep.collectives.reduction import reduce_scatter as implementation
 
     return implementation(values, reduction)
 
@@ -206,14 +208,14 @@ def synchronise_batch_normalization(models: Any) -> Any:
     variance, and its moving statistics, are those of all workers' rows, whose number may differ and may be 0; masks are
     heeded, and gradients flow to all workers' rows. A fused layer of Keras 2 is computed without its fused operation,
     which normalises by one worker's moments alone. It costs two small collectives for each layer forwards and two
-    backwards; without it each worker normalises with its own part of the batch. What is saved is the plain layer:
+    backwards; without it each worker normalises with its own shard of the batch. What is saved is the plain layer:
     after load_model, call this again.
 
     In one process nothing happens. Raises TypeError for anything else, ValueError for layers with renorm or
     virtual_batch_size, MismatchError when the workers' layers differ.
     """
     if size() > 1:
-        from lockstep._batch_normalization import synchronise_batch_normalization as implementation
+        from lockstep.training.batch_normalization import synchronise_batch_normalization as implementation
 
         implementation(models)
     return models
@@ -235,7 +237,7 @@ def whole_batch(loss: Any) -> Any:
     """
     if size() == 1:
         return loss
-    from lockstep._whole_batch import whole_batch as implementation
+    from lockstep.training.whole_batch import whole_batch as implementation
 
     return implementation(loss)
 
@@ -254,7 +256,7 @@ def distributed_optimizer(optimizer: Any, reduction: str = "mean") -> Any:
     """
     if size() == 1:
         return optimizer
-    from lockstep._optimizers import distributed_optimizer as implementation
+    from lockstep.training.optimizers import distributed_optimizer as implementation
 
     return implementation(optimizer, reduction)
 
@@ -262,13 +264,13 @@ def distributed_optimizer(optimizer: Any, reduction: str = "mean") -> Any:
 def shard_and_rebatch_dataset(
     dataset: Any, global_batch_size: int, drop_remainder: bool = False, loss: str = "mean"
 ) -> tuple[Any, int]:
-    """Give each worker its share of a dataset of single, not yet batched samples.
+    """Give each worker its shard of a dataset of single, not yet batched samples.
 
     Returns (dataset, local_batch_size). Where size() divides both the number of samples (or there is no end of them)
     and global_batch_size, a worker gets the samples i with i % size() == rank(). Elsewhere, and with loss="gather",
     which keeps the order of the rows, the batches are cut where the pipeline makes them, by batch(local_batch_size),
     padded_batch, ragged_batch or bucket_by_sequence_length: each of them is made as large as in one process, and each
-    worker keeps its part, as with shard_batches.
+    worker keeps its shard, as with shard_batches.
     drop_remainder: what the script gives to its batch; the cut is exact either way.
     loss: as for shard_batches.
 
@@ -279,7 +281,7 @@ def shard_and_rebatch_dataset(
     _check_loss(loss)
     if size() == 1:
         return dataset, global_batch_size
-    from lockstep._datasets import shard_and_rebatch_dataset as implementation
+    from lockstep.data.datasets import shard_and_rebatch_dataset as implementation
 
     return implementation(dataset, global_batch_size, loss)
 
@@ -290,7 +292,7 @@ def _check_loss(loss: str) -> None:
 
 
 def shard_batches(dataset: Any, loss: str = "mean") -> Any:
-    """Give each worker its part of every global batch.
+    """Give each worker its shard of every global batch.
 
     dataset: a tf.data.Dataset of batches (dense, ragged and sparse tensors, nested), a Keras Sequence or
     PyDataset, a generator, or another iterable of batches of arrays. All workers must produce the same batches in
@@ -298,7 +300,7 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     loss: how the loss puts the samples of a batch together: "mean", "sum" (also a sum that is divided by a
     constant), or "gather" (it is computed from the gathered rows of all workers). Rank r gets the rows from m*r//N to
     m*(r+1)//N of a batch of m rows. Only where N does not divide m and the loss is a mean, a batch is cut into fewer,
-    equal parts, gcd(m, N) of them, and several workers compute the same part: only so is the mean over the workers
+    equal shards, gcd(m, N) of them, and several workers compute the same shard: only so is the mean over the workers
     that over the batch.
 
     Raises TypeError for what holds no batches, ValueError for another loss and for what was cut before,
@@ -307,7 +309,7 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     _check_loss(loss)
     if size() == 1:
         return dataset
-    from lockstep._batches import shard_batches as implementation
+    from lockstep.data.batches import shard_batches as implementation
 
     return implementation(dataset, loss)
 
@@ -320,8 +322,8 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
     loss: how the loss puts the rows together: "mean", "sum" (also a sum that is divided by a constant), or "gather" (it
     is computed from the gathered rows of all workers). Rank r gets the rows i with i % N == r; with "gather" those
     from m*r//N to m*(r+1)//N, which come back in the order of the batch. Only where N does not divide m and the loss
-    is a mean, the batch is dealt out into fewer, equal parts, gcd(m, N) of them, and several workers compute the same
-    part: only so is the mean over the workers that over the batch.
+    is a mean, the batch is dealt out into fewer, equal shards, gcd(m, N) of them, and several workers compute the same
+    shard: only so is the mean over the workers that over the batch.
 
     Raises ValueError for unequal numbers of rows, another loss, and what was cut before, TypeError for what has no
     rows, and outside of tf.function MismatchError, with the line, when the workers hold other batches: a checksum of
@@ -330,41 +332,44 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
     _check_loss(loss)
     if size() == 1:
         return values[0] if len(values) == 1 else list(values)
-    from lockstep._batch import shard_batch as implementation
+    from lockstep.data.batch import shard_batch as implementation
 
     return implementation(values, loss)
 
 
-def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | None = None) -> Any:
-    """Give each worker its share of arrays: the rows of each global batch that `fit` is to train on.
+def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | None = None, loss: str = "mean") -> Any:
+    """Give each worker its shard of arrays: the rows of each global batch that `fit` is to train on.
 
     arrays: numpy arrays, tensors, pandas objects, scipy sparse matrices, or lists, tuples and dicts of them,
     samples along the first axis; None passes through. One argument comes back alone, several as a list.
-    validation_split: what `fit` will be given; the share is arranged so that fit's cut separates the worker's
-    share of the global training part from its share of the global validation part.
-    batch_size: the global batch size of the `fit` that trains on the share. With it, worker r gets of each batch of m
+    validation_split: what `fit` will be given; the shard is arranged so that fit's cut separates the worker's
+    shard of the global training part from its shard of the global validation part.
+    batch_size: the global batch size of the `fit` that trains on the shard. With it, worker r gets of each batch of m
     rows those from m*r//N to m*(r+1)//N, of the last one too, so that the workers' k-th batches, one after the other,
     are the k-th global batch. All make as many steps as one process, and `fit` weighs each batch by the rows that
-    count in it. Where size() does not divide it, several workers get the same share, and the first of them counts.
+    count in it. Where size() does not divide it, several workers get the same shard, and the first of them counts.
     Without it a worker gets the samples i with i % size() == rank().
     All workers get equally many then; where size() does not divide their number, the first ones come once more.
+    loss: how the model's own `train_step` puts the rows of a batch together, as for `shard_batches`. "sum" and "gather"
+    need batches that split evenly, since no row may come twice.
 
     Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), a batch_size
-    of no rows, and what was cut before; TypeError for what cannot be split by samples, MismatchError
-    when the workers' arrays differ.
+    of no rows, what was cut before, another loss, and batches that do not split evenly where they must; TypeError for
+    what cannot be split by samples, MismatchError when the workers' arrays differ.
     """
+    _check_loss(loss)
     if size() == 1:
         return arrays[0] if len(arrays) == 1 else list(arrays)
-    from lockstep._arrays import shard_arrays as implementation
+    from lockstep.data.arrays import shard_arrays as implementation
 
-    return implementation(arrays, validation_split, batch_size)
+    return implementation(arrays, validation_split, batch_size, loss)
 
 
 def local_batch_size(global_batch_size: int) -> int:
     """How many rows of a full global batch each worker computes.
 
     global_batch_size / size(); where that is no integer, global_batch_size / gcd(global_batch_size, size()): then
-    several workers compute the same part, and a warning names the nearest sizes that divide. Raises ValueError for
+    several workers compute the same shard, and a warning names the nearest sizes that divide. Raises ValueError for
     what is no positive integer.
     """
     return global_batch_size if size() == 1 else _local_batch_size(global_batch_size, size())
@@ -383,18 +388,20 @@ def callbacks(callbacks: Any = None) -> Any:
     """
     if size() == 1:
         return callbacks
-    from lockstep._callbacks import callbacks as implementation
+    from lockstep.training.callbacks import callbacks as implementation
 
     return implementation(callbacks)
 
 
 def _start() -> None:
     if size() > 1:
-        from lockstep import _cluster, _exit, _random_state
+        from lockstep.cluster import environment
+        from lockstep.collectives import leaving
+        from lockstep.data import random_state
 
-        _cluster.mark_joined()
-        _exit.install()
-        _random_state.seed_all_alike()
+        environment.mark_joined()
+        leaving.install()
+        random_state.seed_all_alike()
 
 
 _start()

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from lockstep._choice import choose
 from lockstep._errors import JoinError
+from lockstep.cluster.choice import choose
 
 AVAILABLE = ("single", "tensorflow", "mpi", "horovod", "npu")
 
@@ -20,7 +20,7 @@ class Backend(Protocol):
     """One process's end of the connection to its peers.
 
     The tensors are tf.Tensor, eager or symbolic; every rank makes the same calls in the same order with
-    equal dtypes and shapes (`lockstep._agreement` checks that before the first call of a kind).
+    equal dtypes and shapes (`lockstep.collectives.agreement` checks that before the first call of a kind).
     """
 
     rank: int

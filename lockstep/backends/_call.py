@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from lockstep import _call_names, _script_line
+from lockstep.peers import call_names
+from lockstep.script import lines
 
 
 @dataclass(frozen=True)
@@ -18,11 +19,11 @@ class Call:
     traced_from: str
 
     def __str__(self) -> str:
-        line = self.traced_from or _script_line.of_main_thread()
+        line = self.traced_from or lines.of_main_thread()
         return f"{self.name} at {line}" if line else self.name
 
 
 def call_of(description: str) -> Call:
     """The call that is being made, or traced, right now."""
-    traced_from = "" if tf.executing_eagerly() else _script_line.while_tracing()
-    return Call(_call_names.current() or description, description, traced_from)
+    traced_from = "" if tf.executing_eagerly() else lines.while_tracing()
+    return Call(call_names.current() or description, description, traced_from)

@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any
 
-from lockstep._connection import Connection
+from lockstep.cluster.connection import Connection
 
 # How long one address of rank 0 is tried, and how long rank 0 waits for all ranks.
 _TRY_SECONDS = 3.0

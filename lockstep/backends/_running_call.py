@@ -9,8 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from lockstep import _call_names, _script_line
-from lockstep._whereabouts import Place
+from lockstep.peers import call_names
+from lockstep.peers.whereabouts import Place
+from lockstep.script import lines
 
 
 class _Run:
@@ -57,7 +58,7 @@ class RunningCall:
 
     @contextlib.contextmanager
     def call(self, description: str, device: str) -> Iterator[_Run]:
-        name = _call_names.current() or description
+        name = call_names.current() or description
         if tf.executing_eagerly():
             with self._eager_lock:
                 self._eager_begun += 1
@@ -70,7 +71,7 @@ class RunningCall:
                     self._eager = None
             return
         with tf.device(self._host):
-            started = self._number.assign(self._number_of((name, _script_line.while_tracing())), read_value=False)
+            started = self._number.assign(self._number_of((name, lines.while_tracing())), read_value=False)
         run = _Run(device, [started])
         yield run
         with tf.device(self._host), tf.control_dependencies(run.results):
@@ -89,9 +90,9 @@ class RunningCall:
         number, traced_finished = int(self._number.numpy()), int(self._finished.numpy())
         finished = self._eager_finished + traced_finished
         if eager is not None:
-            return Place(eager, eager_begun + traced_finished, finished, _script_line.of_thread(thread))
+            return Place(eager, eager_begun + traced_finished, finished, lines.of_thread(thread))
         begun = eager_begun + traced_finished
         if not number:
-            return Place(None, begun, finished, _script_line.of_main_thread())
+            return Place(None, begun, finished, lines.of_main_thread())
         call, line = self._traced[number]
-        return Place(call, begun + 1, finished, _script_line.traced_and_run(line, _script_line.of_main_thread()))
+        return Place(call, begun + 1, finished, lines.traced_and_run(line, lines.of_main_thread()))

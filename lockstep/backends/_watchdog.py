@@ -16,11 +16,11 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable
 
-from lockstep import _news
-from lockstep._cluster import Cluster
-from lockstep._connection import Connection
-from lockstep._news import News
-from lockstep._whereabouts import END_OF_SCRIPT, Place, Whereabouts
+from lockstep.cluster.connection import Connection
+from lockstep.cluster.environment import Cluster
+from lockstep.peers import news
+from lockstep.peers.news import News
+from lockstep.peers.whereabouts import END_OF_SCRIPT, Place, Whereabouts
 
 # A call that lasts this long is reported to rank 0.
 _REPORT_SECONDS = 2.0
@@ -60,7 +60,7 @@ class Watchdog:
         self._wake_end, self._wake_start = socket.socketpair()
         self._thread = threading.Thread(target=self._watch, name="lockstep-watchdog", daemon=True)
         self._thread.start()
-        _news.on_failure(self._tell_failure)
+        news.on_failure(self._tell_failure)
         # A fork would keep the connection open when this process is gone, and so keep its peers from noticing.
         os.register_at_fork(after_in_child=self._close)
 
@@ -218,7 +218,7 @@ class Watchdog:
         """Let the calls of this rank fail with this text; rank 0 tells the others first."""
         if self._cluster.rank == _CHIEF:
             self._send_all({"kind": "end", "text": text, "peer_lost": peer_lost})
-        _news.publish(News(text, peer_lost))
+        news.publish(News(text, peer_lost))
         self._abort(f"lockstep: {text}")
         self._stopped = True
 

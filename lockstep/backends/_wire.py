@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 
-from lockstep import _script_line
 from lockstep._errors import MismatchError
-from lockstep._whereabouts import Place
 from lockstep.backends._call import Call
 from lockstep.backends._result_memory import ResultMemory
+from lockstep.peers.whereabouts import Place
+from lockstep.script import lines
 
 _OPERATIONS = {"sum": MPI.SUM, "mean": MPI.SUM, "max": MPI.MAX, "min": MPI.MIN, "prod": MPI.PROD}
 # A part of this size is still in the cache when it is divided.
@@ -115,11 +115,11 @@ class Wire:
         """Where this process is, seen from another thread."""
         call, begun, finished, thread = self._call, self._begun, self._finished, self._thread
         if call is None:
-            return Place(None, begun, finished, _script_line.of_main_thread())
+            return Place(None, begun, finished, lines.of_main_thread())
         if call.traced_from:
-            line = _script_line.traced_and_run(call.traced_from, _script_line.of_main_thread())
+            line = lines.traced_and_run(call.traced_from, lines.of_main_thread())
         else:
-            line = _script_line.of_thread(thread)
+            line = lines.of_thread(thread)
         return Place(call.name, begun, finished, line)
 
     def _compare(self, call: Call, what: str) -> None:
@@ -131,10 +131,10 @@ class Wire:
         if not self.disagreed:
             return
         everyone = self._communicator.allgather(f"{call}: {what}")
-        lines = [f"  rank {rank}: {text}" for rank, text in enumerate(everyone)]
+        calls = [f"  rank {rank}: {text}" for rank, text in enumerate(everyone)]
         raise MismatchError(
             f"rank {self.rank} of {self.size}: the workers do not make the same collective calls. Look for a branch "
-            "that only some of them take, or for shapes that differ.\n" + "\n".join(lines)
+            "that only some of them take, or for shapes that differ.\n" + "\n".join(calls)
         )
 
     def _meet(self, request: Any) -> None:

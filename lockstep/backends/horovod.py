@@ -20,10 +20,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from lockstep import _cluster, _news, _rendezvous
-from lockstep._cluster import Cluster
-from lockstep._connection import Connection
-from lockstep._devices import claim_gpu
 from lockstep._errors import JoinError, LostWorkerError, MismatchError
 from lockstep.backends._attendance import await_all
 from lockstep.backends._buckets import buckets, pack, unpack
@@ -32,6 +28,11 @@ from lockstep.backends._running_call import RunningCall
 from lockstep.backends._side_effects import SideEffects
 from lockstep.backends._watchdog import Watchdog
 from lockstep.backends._xla import refuse_xla
+from lockstep.cluster import environment, rendezvous
+from lockstep.cluster.connection import Connection
+from lockstep.cluster.devices import claim_gpu
+from lockstep.cluster.environment import Cluster
+from lockstep.peers import news
 
 # News of the reason may come a little after the failure.
 _NEWS_SECONDS = 4.0
@@ -59,7 +60,7 @@ class HorovodCollectives:
         self._running = RunningCall()
         self._effects = SideEffects()
         self._leaves = False
-        self._watchdog = Watchdog(self._running.place, self._abort, cluster, connections, _cluster.stall_seconds())
+        self._watchdog = Watchdog(self._running.place, self._abort, cluster, connections, environment.stall_seconds())
 
     def reduce(self, tensors: Sequence[Any], operation: str) -> list[Any]:
         description = f"{operation} over {_amount(tensors)}"
@@ -138,9 +139,9 @@ class HorovodCollectives:
 
     def _lost(self, name: str, description: str, error: Any) -> Exception:
         here = f"rank {self.rank} of {self.size}: {name} ({description}) failed"
-        news = _news.wait_for_news(_NEWS_SECONDS)
-        if news is not None:
-            return (LostWorkerError if news.peer_lost else MismatchError)(f"{here}: {news.text}")
+        told = news.wait_for_news(_NEWS_SECONDS)
+        if told is not None:
+            return (LostWorkerError if told.peer_lost else MismatchError)(f"{here}: {told.text}")
         return LostWorkerError(
             f"{here}, since another worker ended or does not answer; its own error says why. "
             f"Horovod reports: {error.message}"
@@ -189,12 +190,12 @@ def join() -> HorovodCollectives:
             "the backend horovod needs Horovod, built for this TensorFlow: `HOROVOD_WITH_TENSORFLOW=1 "
             f"HOROVOD_WITH_GLOO=1 pip install horovod`. Importing it says: {error}"
         ) from error
-    stall_seconds = math.ceil(_cluster.stall_seconds())
+    stall_seconds = math.ceil(environment.stall_seconds())
     os.environ.setdefault("HOROVOD_STALL_CHECK_TIME_SECONDS", str(stall_seconds + _OWN_CHECK_SECONDS))
     os.environ.setdefault("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", str(stall_seconds + 2 * _OWN_CHECK_SECONDS))
     # Of a process that is stopped or cut off, which Horovod could not name.
     os.environ.setdefault("HOROVOD_GLOO_TIMEOUT_SECONDS", str(stall_seconds + 2 * _OWN_CHECK_SECONDS))
-    await_all(_cluster.join_seconds())
+    await_all(environment.join_seconds())
     horovod.init()
     if horovod.size() < 2:
         raise JoinError(
@@ -210,12 +211,12 @@ def join() -> HorovodCollectives:
 def _connect(horovod: Any, place: Cluster) -> tuple[Cluster, dict[int, Connection]]:
     """Connections beside Horovod's own, over which the workers tell each other where they wait and why they fail."""
     host = _own_host()
-    listener = _rendezvous.listen() if place.rank == 0 else None
+    listener = rendezvous.listen() if place.rank == 0 else None
     # Only rank 0 is called by its address.
     where = f"{host}:{listener.getsockname()[1]}" if listener is not None else f"{host}, process {os.getpid()}"
     addresses = tuple(horovod.allgather_object(where))
     cluster = Cluster(place.rank, place.size, place.local_rank, place.local_size, addresses)
-    return cluster, _rendezvous.meet_at(listener, cluster, _cluster.join_seconds())
+    return cluster, rendezvous.meet_at(listener, cluster, environment.join_seconds())
 
 
 def _own_host() -> str:

@@ -17,7 +17,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from lockstep import _cluster, _mpi_rank, _news
 from lockstep._errors import JoinError
 from lockstep.backends import _mpi_links
 from lockstep.backends._buckets import buckets
@@ -26,6 +25,8 @@ from lockstep.backends._exit_code import ExitCode
 from lockstep.backends._order import ProgramOrder
 from lockstep.backends._watchdog import Watchdog
 from lockstep.backends._xla import refuse_xla
+from lockstep.cluster import environment, mpi_rank
+from lockstep.peers import news
 
 # Between what a rank has to say and the end of the job, which ends the others in the middle of what they say. The rank
 # that failed first has the shorter time: the job's exit code is that of the rank that ends it.
@@ -49,11 +50,11 @@ class MPICollectives:
         machine = communicator.Split_type(MPI.COMM_TYPE_SHARED)
         self.rank, self.size, self.local_rank = communicator.Get_rank(), communicator.Get_size(), machine.Get_rank()
         hosts = self._communicator.allgather(MPI.Get_processor_name())
-        cluster = _cluster.Cluster(self.rank, self.size, self.local_rank, machine.Get_size(), tuple(hosts))
+        cluster = environment.Cluster(self.rank, self.size, self.local_rank, machine.Get_size(), tuple(hosts))
         machine.Free()
         self._wire = Wire(self._communicator)
         connections = _mpi_links.connect(self._communicator)
-        self._watchdog = Watchdog(self._wire.place, self._give_up, cluster, connections, _cluster.stall_seconds())
+        self._watchdog = Watchdog(self._wire.place, self._give_up, cluster, connections, environment.stall_seconds())
         self._exit_code = ExitCode()
         self._order = ProgramOrder()
 
@@ -103,7 +104,7 @@ class MPICollectives:
         if self._wire.disagreed:
             # The others were still at work, and MPI would wait for them.
             self._abort(_CAUSE_SECONDS if self._exit_code.value else _SURVIVOR_SECONDS, self._exit_code.value or 1)
-        _mpi_rank.note(_mpi_rank.LEFT)
+        mpi_rank.note(mpi_rank.LEFT)
 
     def abandon(self) -> None:
         # The other ranks would wait for this one forever.
@@ -116,17 +117,17 @@ class MPICollectives:
         at, call = f" at {place.line}" if place.line else "", f" in {place.call}" if place.call else ""
         text = text[len("lockstep: ") :] if text.startswith("lockstep: ") else text
         here = f"rank {self.rank} of {self.size}"
-        if not _news.is_own_failure():
-            print(f"lockstep: {here} ended{call}{at} because {_news.FOLLOWED}: {text}", file=sys.stderr)
+        if not news.is_own_failure():
+            print(f"lockstep: {here} ended{call}{at} because {news.FOLLOWED}: {text}", file=sys.stderr)
         self._abort(_SURVIVOR_SECONDS, 1)
 
     def _abort(self, after_seconds: float, code: int) -> None:
         """End the whole job."""
-        _mpi_rank.note(_mpi_rank.LEFT)
+        mpi_rank.note(mpi_rank.LEFT)
         sys.stdout.flush()
         sys.stderr.flush()
         time.sleep(after_seconds)
-        _mpi_rank.note_exit_code(code)
+        mpi_rank.note_exit_code(code)
         # Where the network is cut, MPI_Abort itself may wait for it.
         with open(os.devnull, "w") as nowhere:
             faulthandler.dump_traceback_later(_ABORT_SECONDS, exit=True, file=nowhere)
@@ -156,14 +157,14 @@ def join() -> MPICollectives:
 
     Raises JoinError when mpi4py or an MPI library is missing, or there is one rank only.
     """
-    _mpi_rank.note(_mpi_rank.COMING)
+    mpi_rank.note(mpi_rank.COMING)
     # MPI's start waits for late ranks in one call that lets no other thread of Python run.
-    faulthandler.dump_traceback_later(_cluster.join_seconds(), exit=True)
+    faulthandler.dump_traceback_later(environment.join_seconds(), exit=True)
     try:
         joined = _join()
     finally:
         faulthandler.cancel_dump_traceback_later()
-    _mpi_rank.note(_mpi_rank.JOINED)
+    mpi_rank.note(mpi_rank.JOINED)
     return joined
 
 

@@ -14,12 +14,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from lockstep import _choice, _cluster, _news
-from lockstep._connection import Connection
-from lockstep._devices import claim_gpu
 from lockstep._errors import JoinError, LostWorkerError, MismatchError
-from lockstep._first_use import first_use
-from lockstep._rendezvous import meet
 from lockstep.backends._buckets import buckets, pack, unpack
 from lockstep.backends._carriers import from_carrier, to_carrier
 from lockstep.backends._communication import communication_hint
@@ -27,6 +22,12 @@ from lockstep.backends._keys import InstanceKeys
 from lockstep.backends._running_call import RunningCall
 from lockstep.backends._watchdog import Watchdog
 from lockstep.backends._xla import refuse_xla
+from lockstep.cluster import choice, environment
+from lockstep.cluster.connection import Connection
+from lockstep.cluster.devices import claim_gpu
+from lockstep.cluster.rendezvous import meet
+from lockstep.peers import news
+from lockstep.script.first_use import first_use
 
 # Any number that MultiWorkerMirroredStrategy does not count up to for its own groups.
 _GROUP_KEY = 7_700_001
@@ -38,7 +39,7 @@ _MERGE_OPS = {"sum": "Add", "mean": "Add", "max": "Max", "min": "Min", "prod": "
 class TensorFlowCollectives:
     """This process's end of TensorFlow's collective executor."""
 
-    def __init__(self, strategy: Any, cluster: _cluster.Cluster, connections: dict[int, Connection]) -> None:
+    def __init__(self, strategy: Any, cluster: environment.Cluster, connections: dict[int, Connection]) -> None:
         self.rank = cluster.rank
         self.size = cluster.size
         self.local_rank = cluster.local_rank
@@ -47,7 +48,7 @@ class TensorFlowCollectives:
         self._hint = communication_hint(self._device)
         self._keys = InstanceKeys()
         self._running = RunningCall()
-        self._watchdog = Watchdog(self._running.place, _abort, cluster, connections, _cluster.stall_seconds())
+        self._watchdog = Watchdog(self._running.place, _abort, cluster, connections, environment.stall_seconds())
 
     def reduce(self, tensors: Sequence[Any], operation: str) -> list[Any]:
         description = f"{operation} over {len(tensors)} tensor{'s' if len(tensors) != 1 else ''}"
@@ -139,9 +140,9 @@ class TensorFlowCollectives:
             ) from error
         except tf.errors.OpError as error:
             here = f"rank {self.rank} of {self.size}: {name} ({description}) failed"
-            news = _news.wait_for_news(_NEWS_SECONDS)
-            if news is not None:
-                raise (LostWorkerError if news.peer_lost else MismatchError)(f"{here}: {news.text}") from error
+            told = news.wait_for_news(_NEWS_SECONDS)
+            if told is not None:
+                raise (LostWorkerError if told.peer_lost else MismatchError)(f"{here}: {told.text}") from error
             raise LostWorkerError(
                 f"{here}, since another worker ended or does not answer; its own error says why. "
                 f"TensorFlow reports: {error.message}"
@@ -170,9 +171,9 @@ def join() -> TensorFlowCollectives:
     """Connect to the workers of TF_CONFIG or of the Slurm step; waits until all of them have come.
 
     Raises JoinError when TensorFlow is in use already (a tensor, variable, dataset or model exists), and when some
-    workers do not come or do not belong together (`lockstep._rendezvous`).
+    workers do not come or do not belong together (`lockstep.cluster.rendezvous`).
     """
-    cluster = _choice.cluster()
+    cluster = choice.cluster()
     # Before anybody is waited for: TensorFlow notices it only when the others are waiting for this worker.
     if context.context()._context_handle is not None:
         raise JoinError(
@@ -181,8 +182,8 @@ def join() -> TensorFlowCollectives:
             "the script that is started."
         )
     claim_gpu(tf.config, cluster)
-    connections = meet(cluster, _cluster.join_seconds())
-    with _ended_after(_cluster.join_seconds()):
+    connections = meet(cluster, environment.join_seconds())
+    with _ended_after(environment.join_seconds()):
         strategy = tf.distribute.MultiWorkerMirroredStrategy(
             cluster_resolver=tf.distribute.cluster_resolver.SimpleClusterResolver(
                 tf.train.ClusterSpec({"worker": list(cluster.addresses)}),

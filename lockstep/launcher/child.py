@@ -10,8 +10,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lockstep import _torchrun
-from lockstep._cluster import JOINED_FILE
+from lockstep.cluster import torchrun
+from lockstep.cluster.environment import JOINED_FILE
 from lockstep.launcher import place
 from lockstep.launcher.machine import cores
 from lockstep.launcher.tensorflow_logs import LEVEL
@@ -23,7 +23,7 @@ def settings(workers: int, tf_logs: bool) -> dict[str, str]:
     """The environment of each of so many workers on this machine. What the user has set stays, except for the
     cluster itself. tf_logs: TensorFlow logs all it has to say."""
     environment = dict(os.environ)
-    for inherited in ("TF_CONFIG", "LOCKSTEP_JOINED_PID", JOINED_FILE, *_torchrun.VARIABLES, *place.VARIABLES):
+    for inherited in ("TF_CONFIG", "LOCKSTEP_JOINED_PID", JOINED_FILE, *torchrun.VARIABLES, *place.VARIABLES):
         environment.pop(inherited, None)
     if tf_logs:
         environment[LEVEL] = "0"

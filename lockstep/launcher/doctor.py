@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from lockstep import _choice
 from lockstep._errors import JoinError
 from lockstep._version import __version__
+from lockstep.cluster import choice
 from lockstep.launcher import machine, mpirun
 
 _FRAMEWORKS = {
@@ -66,8 +66,8 @@ def examine(as_json: bool) -> int:
 
 def _report() -> dict[str, Any]:
     try:
-        choice = _choice.choose()
-        joins: dict[str, str] = {"backend": choice.backend, "reason": choice.reason}
+        chosen = choice.choose()
+        joins: dict[str, str] = {"backend": chosen.backend, "reason": chosen.reason}
     except JoinError as error:
         joins = {"error": str(error)}
     return {

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lockstep._cluster import JOINED_FILE
+from lockstep.cluster.environment import JOINED_FILE
 from lockstep.launcher.screen import Screen
 
 # A script that says nothing of lockstep has come to train by then; another one may still be importing, or loading data.

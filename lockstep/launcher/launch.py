@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from lockstep import _cluster
-from lockstep._ports import free_ports
+from lockstep.cluster.environment import join_seconds
+from lockstep.cluster.ports import free_ports
 from lockstep.launcher.child import settings
 from lockstep.launcher.horovod_rendezvous import rendezvous
 from lockstep.launcher.interruptions import POLL_SECONDS, Interruptions, noted, wait_for_end
@@ -68,7 +68,7 @@ def launch(job: Job) -> int:
 def _met(job: Job, interruptions: Interruptions) -> contextlib.AbstractContextManager[Nodes | None]:
     if job.nodes == 1:
         return alone()
-    return meet(job.node_rank, job.nodes, job.master, _cluster.join_seconds(), lambda: bool(interruptions.first()))
+    return meet(job.node_rank, job.nodes, job.master, join_seconds(), lambda: bool(interruptions.first()))
 
 
 def _attempt(job: Job, nodes: Nodes, restarts: int, screen: Screen, interruptions: Interruptions) -> Outcome | None:

@@ -1,7 +1,7 @@
 """Starts the workers of one machine through the mpiexec of an MPI, which alone can connect them.
 
 Which MPI that is, and how it would show what its ranks print, makes no difference: each rank opens two pipes that
-the launcher has made for it, before it becomes the script (`lockstep._mpi_rank`).
+the launcher has made for it, before it becomes the script (`lockstep.cluster.mpi_rank`).
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Callable
 
-from lockstep import _mpi_rank
 from lockstep._errors import JoinError
+from lockstep.cluster import mpi_rank
 from lockstep.launcher.child import DieWithParent, settings
 from lockstep.launcher.interruptions import POLL_SECONDS, Interruptions, noted, wait_for_end
 from lockstep.launcher.joined import Joining, watched
@@ -62,9 +62,9 @@ def _attempt(
     """Start the ranks once and wait for their end."""
     hidden = functools.partial(hidden_levels, are_hidden(job.tf_logs), joining.has_joined)
     with _outputs(job, screen, hidden) as (folder, outputs), tempfile.TemporaryFile() as complaints:
-        environment = {**settings(job.workers, job.tf_logs), **joining.setting, _mpi_rank.PIPES: folder}
+        environment = {**settings(job.workers, job.tf_logs), **joining.setting, mpi_rank.PIPES: folder}
         process = subprocess.Popen(
-            [*mpiexec, "-n", str(job.workers), sys.executable, _mpi_rank.__file__, *job.command],
+            [*mpiexec, "-n", str(job.workers), sys.executable, mpi_rank.__file__, *job.command],
             env={**environment, "LOCKSTEP_BACKEND": "mpi", "LOCKSTEP_RESTARTS": str(restarts)},
             stdin=subprocess.DEVNULL,
             stdout=complaints,
@@ -77,14 +77,14 @@ def _attempt(
                 joining.tell_late(screen)
                 time.sleep(POLL_SECONDS)
             if process.poll() is None and came.first():
-                _mpi_rank.interrupt(folder, came.first())
-                wait_for_end(lambda: process.poll() is None and _mpi_rank.are_running(folder), job.grace, screen, came)
+                mpi_rank.interrupt(folder, came.first())
+                wait_for_end(lambda: process.poll() is None and mpi_rank.are_running(folder), job.grace, screen, came)
         finally:
             _end(process)
         for output in outputs:
             output.finish()
-        states = [_mpi_rank.state(folder, str(rank)) for rank in range(job.workers)]
-        told = _mpi_rank.exit_code(folder)
+        states = [mpi_rank.state(folder, str(rank)) for rank in range(job.workers)]
+        told = mpi_rank.exit_code(folder)
         complaints.seek(0)
         said = complaints.read().decode(errors="replace")
     code = process.returncode if told is None else told
@@ -151,7 +151,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _tell_late_ranks(states: Sequence[str], screen: Screen) -> None:
     """Name those for whom the others waited in the start of MPI, which itself does not say."""
     late = [str(rank) for rank, state in enumerate(states) if not state]
-    if late and _mpi_rank.COMING in states:
+    if late and mpi_rank.COMING in states:
         screen.tell(
             f"lockstep: the others waited for rank {', '.join(late)}, which did not come to `import lockstep`. "
             "LOCKSTEP_JOIN_SECONDS sets the limit."

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Callable
 
-from lockstep._connection import Connection
 from lockstep._errors import JoinError
 from lockstep._version import __version__
+from lockstep.cluster.connection import Connection
 from lockstep.launcher.local_workers import Outcome
 
 _CONNECT_SECONDS = 5.0

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from lockstep import _choice
 from lockstep._errors import JoinError
+from lockstep.cluster import choice
 from lockstep.launcher import machine
 
 _WORKERS, _NODES, _RANK = "PET_NPROC_PER_NODE", "PET_NNODES", "PET_NODE_RANK"
@@ -93,7 +93,7 @@ def _check_address(master: str) -> None:
 def _refuse_worker() -> None:
     """A job of its own for each worker of a job would train as many models, and nobody would notice."""
     try:
-        launched = _choice.by_launcher()
+        launched = choice.by_launcher()
     except JoinError as error:
         raise ValueError(str(error)) from error
     if launched is not None:

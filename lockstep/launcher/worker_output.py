@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterator
 from typing import Any, Callable
 
-from lockstep import _news
 from lockstep.launcher.screen import Screen, Writer
 from lockstep.launcher.tensorflow_logs import is_log
+from lockstep.peers import news
 
 _KEPT_LINES = 200
 _KEPT_OF_LINE = 65_536
@@ -29,7 +29,7 @@ _LINES = re.compile(rb"[^\n]*\n|[^\n]+")
 _TRACEBACK = b"Traceback (most recent call last)"
 _LINKS = (b"The above exception was the direct cause", b"During handling of the above exception")
 _REASON = b"lockstep: rank "
-_FOLLOWED = _news.FOLLOWED.encode()
+_FOLLOWED = news.FOLLOWED.encode()
 
 # Opens a stream, without a buffer of Python's.
 Source = Callable[[], Any]

@@ -35,13 +35,9 @@ OWN_PYTHON = {"diabetes_module", "digits_eager_loop", "digits_quickstart", "resn
 
 # On four workers: one for each way in which batches are made, split and trained on. The others run by `make test-long`.
 FOUR_WORKERS = {
-    "cancer_subclassed",
     "descriptions_embedding",
     "digits_mlp_fit",
-    "digits_permuted_batches",
     "digits_sequence",
-    "digits_tfrecords",
-    "digits_trainer_class",
     "resnet_loop",
 }
 

@@ -73,6 +73,7 @@ def test_wheel_holds_the_rules_within_the_migrator_and_no_folder_beside(wheel: P
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"migrator", "lockstep"}
     assert {f"migrator/rules/{module}.py" for module in RULE_MODULES} <= set(names)
     assert {"migrator/py.typed", "lockstep/py.typed"} <= set(names)
+    assert {str(path.relative_to(PROJECT)) for path in (PROJECT / "lockstep").rglob("*.py")} <= set(names)
     assert "migrator/rules.py" not in names  # it stands in for the folder in a checkout only
     assert not [name for name in names if "__pycache__" in name or name.startswith(("tests/", "fixtures/"))]
 

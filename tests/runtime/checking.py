@@ -48,7 +48,7 @@ def seed_everything(seed: int) -> None:
 
 def of_all_ranks(value: Any) -> list[Any]:
     """Every rank's value, in rank order; the values go through JSON."""
-    from lockstep._agreement import exchange
+    from lockstep.collectives.agreement import exchange
 
     return [json.loads(message) for message in exchange(json.dumps(value).encode())]
 

@@ -307,9 +307,9 @@ def test_a_worker_that_dies_while_tensorflow_connects(script: Script) -> None:
 import json, os
 if json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 1:
     config = os.environ.pop("TF_CONFIG")
-    from lockstep import _cluster, _rendezvous  # alone, since nothing names others any more
+    from lockstep.cluster import environment, rendezvous  # alone, since nothing names others any more
     os.environ["TF_CONFIG"] = config
-    _rendezvous.meet(_cluster.from_tf_config(), 60)
+    rendezvous.meet(environment.from_tf_config(), 60)
     os._exit(9)
 import tensorflow as tf
 import lockstep

@@ -13,16 +13,16 @@ from dataclasses import replace
 
 import pytest
 
-from lockstep import _choice, _cluster, _rendezvous
-from lockstep._addresses import exchanged
-from lockstep._cluster import Cluster
-from lockstep._connection import Connection
-from lockstep._devices import claim_gpu, gpu_number
 from lockstep._errors import JoinError
-from lockstep._ports import free_ports
-from lockstep._rendezvous import meet
-from lockstep._slurm import expand_counts, expand_hosts
-from lockstep._torchrun import Place, place
+from lockstep.cluster import choice, rendezvous
+from lockstep.cluster.addresses import exchanged
+from lockstep.cluster.connection import Connection
+from lockstep.cluster.devices import claim_gpu, gpu_number
+from lockstep.cluster.environment import Cluster, from_tf_config
+from lockstep.cluster.ports import free_ports
+from lockstep.cluster.rendezvous import meet
+from lockstep.cluster.slurm import expand_counts, expand_hosts
+from lockstep.cluster.torchrun import Place, place
 
 LAUNCHED_BY = {
     "TF_CONFIG": (
@@ -79,7 +79,7 @@ def set_all(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> Non
 def test_the_backend_fits_the_launcher(monkeypatch: pytest.MonkeyPatch, launcher: str) -> None:
     backend, environment = LAUNCHED_BY[launcher]
     set_all(monkeypatch, environment)
-    assert _choice.choose().backend == backend
+    assert choice.choose().backend == backend
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_backend_fits_the_launcher(monkeypatch: pytest.MonkeyPatch, launcher
 )
 def test_the_backend_in_a_slurm_step(monkeypatch: pytest.MonkeyPatch, more: dict[str, str], backend: str) -> None:
     set_all(monkeypatch, {**STEP, **more})
-    assert _choice.choose().backend == backend
+    assert choice.choose().backend == backend
 
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "29500"}
@@ -119,7 +119,7 @@ def test_torchruns_variables_that_do_not_fit(
 ) -> None:
     set_all(monkeypatch, {**TORCHRUN, **changed})
     with pytest.raises(JoinError, match=complaint):
-        _choice.choose()
+        choice.choose()
 
 
 def test_under_torchrun_itself_the_workers_meet_beside_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,15 +133,15 @@ def test_a_container_that_was_meant_for_a_launcher(monkeypatch: pytest.MonkeyPat
     """As many processes alone would train as many models."""
     set_all(monkeypatch, {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": "0"})
     with pytest.raises(JoinError, match="lockstep run"):
-        _choice.choose()
+        choice.choose()
     set_all(monkeypatch, TORCHRUN)  # by torchrun
-    assert _choice.choose().backend == "tensorflow"
+    assert choice.choose().backend == "tensorflow"
 
 
 def test_a_step_that_exports_some_variables_is_slurms(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, {**STEP, "WORLD_SIZE": "3", "MASTER_ADDR": "node9", "MASTER_PORT": "29500"})
-    assert _choice.choose().reason.startswith("SLURM")
-    assert _choice.cluster().rank == 2
+    assert choice.choose().reason.startswith("SLURM")
+    assert choice.cluster().rank == 2
 
 
 def test_torchruns_workers_tell_each_other_where_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,12 +168,12 @@ def test_torchruns_workers_tell_each_other_where_they_are(monkeypatch: pytest.Mo
 
 def test_a_batch_script_is_no_step(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, {"SLURM_JOB_ID": "1", "SLURM_PROCID": "0", "SLURM_NTASKS": "4"})
-    assert _choice.choose().backend == "single"
+    assert choice.choose().backend == "single"
 
 
 def test_slurm_ranks_keep_the_order_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     set_all(monkeypatch, STEP)
-    cluster = _choice.cluster()
+    cluster = choice.cluster()
     hosts = [address.split(":")[0] for address in cluster.addresses]
     assert (cluster.rank, cluster.size, cluster.local_rank, cluster.local_size) == (2, 3, 0, 1)
     assert hosts == ["node9", "node9", "node10"]
@@ -184,10 +184,10 @@ def test_slurm_steps_have_ports_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
     seen = set()
     for job, step in [("4711", "0"), ("4711", "1"), ("4712", "0")]:
         set_all(monkeypatch, {**STEP, "SLURM_JOB_ID": job, "SLURM_STEP_ID": step})
-        seen.update(_choice.cluster().addresses)
+        seen.update(choice.cluster().addresses)
     assert len(seen) == 9
     monkeypatch.setenv("LOCKSTEP_PORT", "7000")
-    assert _choice.cluster().addresses == ("node9:7000", "node9:7001", "node10:7000")
+    assert choice.cluster().addresses == ("node9:7000", "node9:7001", "node10:7000")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_slurm_steps_have_ports_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
 def test_slurm_that_is_not_understood(monkeypatch: pytest.MonkeyPatch, more: dict[str, str], complaint: str) -> None:
     set_all(monkeypatch, {**STEP, **more})
     with pytest.raises(JoinError, match=complaint):
-        _choice.cluster()
+        choice.cluster()
 
 
 def test_slurm_lists_written_out() -> None:
@@ -219,7 +219,7 @@ def test_other_roles_are_refused(monkeypatch: pytest.MonkeyPatch, role: str, com
     for cluster in (workers, {**workers, role: ["c:1"]}):
         monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": role, "index": 0}}))
         with pytest.raises(JoinError, match=complaint):
-            _choice.choose()
+            choice.choose()
 
 
 def test_the_chief_is_rank_0_and_machines_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_the_chief_is_rank_0_and_machines_are_counted(monkeypatch: pytest.Monkey
     places = []
     for kind, index in [("chief", 0), ("worker", 0), ("worker", 1), ("worker", 2)]:
         monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}}))
-        found = _cluster.from_tf_config()
+        found = from_tf_config()
         places.append((found.rank, found.local_rank, found.local_size))
     assert places == [(0, 0, 2), (1, 1, 2), (2, 0, 2), (3, 1, 2)]
 
@@ -319,9 +319,9 @@ def test_one_rank_twice_is_refused() -> None:
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     workers = cluster_of(2)
-    real = _rendezvous._introduction
+    real = rendezvous._introduction
     monkeypatch.setattr(
-        _rendezvous, "_introduction", lambda c: {**real(c), **({"lockstep": "9.9"} if c.rank == 1 else {})}
+        rendezvous, "_introduction", lambda c: {**real(c), **({"lockstep": "9.9"} if c.rank == 1 else {})}
     )
     _, second = all_meet(workers, 1.5)
     assert "this worker 9.9: install the same on all" in str(second)
@@ -340,7 +340,7 @@ def test_strangers_and_workers_that_start_again_do_no_harm() -> None:
                         stranger.sendall(words)
                 # A worker that is admitted, goes away, and comes once more.
                 early = Connection(socket.create_connection(("127.0.0.1", port), timeout=5))
-                early.send(_rendezvous._introduction(workers[1]))
+                early.send(rendezvous._introduction(workers[1]))
                 early.close()
                 return
             time.sleep(0.05)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from conftest import launch, worker_environment
 
-from lockstep._ports import free_ports
+from lockstep.cluster.ports import free_ports
 from lockstep.launcher import machine
 from lockstep.launcher.place import Place, of_this_machine
 

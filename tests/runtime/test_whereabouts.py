@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lockstep._whereabouts import END_OF_SCRIPT, Place, Whereabouts
+from lockstep.peers.whereabouts import END_OF_SCRIPT, Place, Whereabouts
 
 MEAN = Place("all_reduce of 3 tensors", begun=8, finished=7, line="train.py:9")
 OTHER = Place("broadcast", begun=8, finished=7, line="train.py:4")

@@ -4,22 +4,62 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import wraps
 from types import ModuleType
 from typing import Any
 
+from migrator.verify.recorder import lines
 from migrator.verify.recorder.journal import Journal
 
 
 def datasets(tensorflow: ModuleType, journal: Journal) -> None:
-    """A shuffle keeps the order: that of a share has fewer samples to choose from."""
+    """A shuffle keeps the order: that of a share has fewer samples to choose from. With which seed it would have
+    shuffled is noted, and told where a worker takes its share: before that all have to shuffle alike."""
 
-    def shuffle(dataset: Any, *_: Any, **__: Any) -> Any:
+    def shuffle(dataset: Any, buffer_size: Any = None, seed: Any = None, *_: Any, **__: Any) -> Any:
         journal.made_equal("datasets keep their order: shuffle() does nothing")
+        order = _seed_of(tensorflow, seed), lines.of_script(journal.plan.root)
+        dataset._shuffled_by = (*getattr(dataset, "_shuffled_by", ()), order)
         return dataset
 
     tensorflow.data.Dataset.shuffle = shuffle
+    _watch_cut(tensorflow.data.Dataset, "shard", journal)
+
+
+def cuts(lockstep: Any, journal: Journal) -> None:
+    """Know where lockstep cuts datasets."""
+    for name in ("shard_and_rebatch_dataset", "shard_batches"):
+        _watch_cut(lockstep, name, journal)
+
+
+def _watch_cut(owner: Any, name: str, journal: Journal) -> None:
+    original = getattr(owner, name)
+
+    @wraps(original)
+    def cut(dataset: Any, *args: Any, **kwargs: Any) -> Any:
+        if hasattr(dataset, "_inputs"):
+            journal.cut_behind(list(_shuffles_of(dataset)))
+        return original(dataset, *args, **kwargs)
+
+    setattr(owner, name, cut)
+
+
+def _shuffles_of(dataset: Any) -> Iterator[tuple[str, str]]:
+    for source in dataset._inputs():
+        yield from _shuffles_of(source)
+    yield from getattr(dataset, "_shuffled_by", ())
+
+
+def _seed_of(tensorflow: ModuleType, seed: Any) -> str:
+    """What tells the order: the seed of the shuffle, else that of the process, which is not the same on all ranks
+    unless somebody has seen to it."""
+    from tensorflow.python.eager import context
+
+    if seed is None:
+        return f"no seed, in a process with {context.context()._seed}"
+    return str(int(seed))
 
 
 def fit(keras: ModuleType, journal: Journal) -> None:

@@ -45,6 +45,8 @@ def install(plan: Plan, journal: Journal) -> None:
         if plan.is_wide:
             wide.keras(keras)
         optimizers.watch_keras(keras, journal)
+        if hasattr(keras, "Variable"):  # Keras 3
+            variables.watch_setting(keras.Variable, journal)
         samples.watch_layers(keras, journal)
         samples.watch_feeding(keras, journal)
         optimizers.watch_epochs(keras, journal)
@@ -55,6 +57,8 @@ def install(plan: Plan, journal: Journal) -> None:
     for name in ("keras", "tf_keras"):
         after_import(name, keras_is_there)
     after_import("h5py", written.watch_h5py)
+    if not plan.as_is:
+        after_import("lockstep", lambda lockstep: equal.cuts(lockstep, journal))
     if not plan.as_is and not plan.local_batch_norm:
         after_import("lockstep", lambda lockstep: equal.batch_normalization(lockstep, journal))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from glob import escape, glob
 from typing import Any, Callable
@@ -52,7 +52,19 @@ class _Seen:
 class _Differentiated:
     loss: float
     gradients: dict[int, Any]  # by the variable's identity
+    variables: list[Any]
     is_loop: bool
+
+
+@dataclass
+class _ByHand:
+    """An update that the script makes without an optimizer: `left` are those of the variables that it has not set."""
+
+    used: list[_Differentiated]
+    variables: list[Any]
+    before: list[Numbers | None]
+    left: set[int]
+    line: str
 
 
 class Journal:
@@ -74,6 +86,8 @@ class Journal:
         self._seen: list[_Seen] = []
         self._trainable: list[Any] = []
         self._touched: set[int] = set()
+        self._made_at: dict[int, str] = {}  # lines that make optimizers, by their identity
+        self._by_hand: _ByHand | None = None
         self._statistics: list[Any] = []
         self._written: set[str] = set()
 
@@ -120,6 +134,7 @@ class Journal:
         self, tape: Any, loss: Any, sources: Sequence[Any], gradients: Sequence[Any], is_loop: bool
     ) -> None:
         """A tape gave the gradients of the loss with regard to the sources, to a line of the script's or to Keras."""
+        self._end_update_by_hand()
         self._trained_on(tape)
         found = {
             id(plain_variable(source)): gradient
@@ -127,7 +142,13 @@ class Journal:
             if plain_variable(source) is not None
         }
         if found:
-            self._pending.append(_Differentiated(float(np.sum(as_array(loss))), found, is_loop))
+            variables = [source for source in sources if plain_variable(source) is not None]
+            self._pending.append(_Differentiated(float(np.sum(as_array(loss))), found, variables, is_loop))
+
+    def made(self, one: Any) -> None:
+        """The script, or Keras for it, makes an optimizer or a schedule of learning rates."""
+        self._kept.append(one)
+        self._made_at.setdefault(id(one), lines.of_script(self.plan.root))
 
     def update(
         self,
@@ -144,17 +165,21 @@ class Journal:
             number = self._numbers[id(optimizer)] = len(self._counts)
             self._kept.append(optimizer)
             self._counts.append(0)
-            names = [name_of(v) for v in variables]
-            self.record.optimizers.append(Optimizer(_title(optimizer), names, [shape_of(v) for v in variables]))
+            names, shapes = [name_of(v) for v in variables], [shape_of(v) for v in variables]
+            schedule = self._made_at.get(id(getattr(optimizer, "_learning_rate", None)))
+            line = schedule or self._made_at.get(id(optimizer), "")
+            self.record.optimizers.append(Optimizer(_title(optimizer), names, shapes, line))
         is_recorded = self._counts[number] < self.plan.steps
         arrays: dict[str, list[Numbers | None]] = {}
         used = self._used_by(variables)
         if is_recorded:
             if is_first:
                 arrays[BEFORE] = [_digest(v) for v in variables]
-            if len(used) == 1:
-                arrays[LOCAL] = [_digest(used[0].gradients.get(id(plain_variable(v)))) for v in variables]
+            if used:
+                arrays[LOCAL] = [_sum(one.gradients.get(id(plain_variable(v))) for one in used) for v in variables]
             arrays[GRADIENTS] = [_digest(g) for g in gradients]
+        if self._by_hand is not None and not self._by_hand.left.isdisjoint(id(plain_variable(v)) for v in variables):
+            self._by_hand = None  # the optimizer makes the update; the script has only changed weights before
         line = lines.of_script(self.plan.root)
         result = apply()
         if is_recorded:
@@ -162,6 +187,17 @@ class Journal:
             arrays[SLOTS] = [_digest(v) for v in slots()]
             arrays[STATISTICS] = [_digest(v) for v in self._statistics]
         self._touched.update(id(plain_variable(v)) for v in variables)
+        self._add_step(number, line, used, _learning_rate(optimizer), arrays)
+        return result
+
+    def _add_step(
+        self,
+        number: int,
+        line: str,
+        used: Sequence[_Differentiated],
+        learning_rate: float | None,
+        arrays: dict[str, list[Numbers | None]],
+    ) -> None:
         self._counts[number] += 1
         self.record.steps.append(
             Step(
@@ -170,7 +206,7 @@ class Journal:
                 line=line,
                 losses=[one.loss for one in used],
                 seconds=time.monotonic() - self._start,
-                learning_rate=_learning_rate(optimizer),
+                learning_rate=learning_rate,
                 source=self._source,
                 is_loop=any(one.is_loop for one in used),
                 rows=np.concatenate(self._rows) if self._rows else np.zeros((0, 2)),
@@ -179,11 +215,55 @@ class Journal:
         )
         self._rows, self._source = [], ""
         self._end_if_enough()
+
+    def sets(self, variable: Any, assign: Callable[[], Any]) -> Any:
+        """A line of the script's sets a variable: an update by hand, where a tape gave gradients for it."""
+        plain = id(plain_variable(variable))
+        self._touched.add(plain)
+        if self._by_hand is None or plain not in self._by_hand.left:
+            begun = self._by_hand.used if self._by_hand is not None else []
+            used = [one for one in self._pending if one.gradients.get(plain) is not None and one not in begun]
+            if not used:
+                return assign()
+            self._end_update_by_hand()
+            trained = {id(plain_variable(v)): v for one in used for v in one.variables}
+            variables = [v for key, v in trained.items() if any(one.gradients.get(key) is not None for one in used)]
+            left = {id(plain_variable(v)) for v in variables}
+            before = [_digest(v) for v in variables]
+            self._by_hand = _ByHand(used, variables, before, left, lines.of_script(self.plan.root))
+        update = self._by_hand
+        result = assign()
+        update.left.discard(plain)
+        if not update.left:
+            self._end_update_by_hand()
         return result
 
-    def assigned(self, variable: Any) -> None:
-        """The script, or its optimizer, set a variable."""
-        self._touched.add(id(variable))
+    def _end_update_by_hand(self) -> None:
+        """Record the update that the script has made; what it has taken off the weights stands for the gradients."""
+        update, self._by_hand = self._by_hand, None
+        if update is None:
+            return
+        self._pending = [one for one in self._pending if one not in update.used]
+        identity = hash(tuple(id(plain_variable(v)) for v in update.variables))
+        number = self._numbers.get(identity)
+        arrays: dict[str, list[Numbers | None]] = {}
+        if number is None:
+            number = self._numbers[identity] = len(self._counts)
+            self._kept += update.variables
+            self._counts.append(0)
+            names, shapes = [name_of(v) for v in update.variables], [shape_of(v) for v in update.variables]
+            self.record.optimizers.append(Optimizer("updates by hand", names, shapes, update.line))
+            arrays[BEFORE] = update.before
+        if self._counts[number] < self.plan.steps:
+            after = [_digest(v) for v in update.variables]
+            arrays[GRADIENTS] = [
+                b - a if a is not None and b is not None else None for b, a in zip(update.before, after)
+            ]
+            arrays[WEIGHTS], arrays[SLOTS] = after, []
+            arrays[STATISTICS] = [_digest(v) for v in self._statistics]
+        else:
+            arrays = {}
+        self._add_step(number, update.line, update.used, None, arrays)
 
     def wrote(self, path: str) -> None:
         """The script opened a file of its folder for writing."""
@@ -191,17 +271,24 @@ class Journal:
             self._written.add(path)
             self.record.files.append([path, lines.of_script(self.plan.root)])
 
+    def cut_behind(self, shuffles: Sequence[tuple[str, str]]) -> None:
+        """A worker takes its share of a dataset behind these shuffles: their seeds and lines."""
+        self.record.orders += [list(shuffle) for shuffle in shuffles]
+
     def finished_epoch(self) -> None:
         """`fit` has ended an epoch, after as many updates as are recorded."""
         self.record.epochs.append(len(self.record.steps))
 
     # -- the end -----------------------------------------------------------------------------------------------------
 
-    def failed(self, error: str, traceback: str) -> None:
-        self.record.end, self.record.error, self.record.traceback = FAILED, error, traceback
+    def failed(self, error: str, traceback: str, line: str = "") -> None:
+        self.record.end, self.record.error = FAILED, error
+        self.record.traceback, self.record.failed_at = traceback, line
 
     def close(self) -> None:
         """Note what was never touched, and which files are left; call once, when the script has ended."""
+        with suppress(Enough):
+            self._end_update_by_hand()
         written = [path for path, _ in self.record.files]
         self.record.lasting = [path for path in written if glob(os.path.join(self.plan.root, escape(path)) + "*")]
         self.record.untouched = [name_of(v) for v in self._trainable if id(v) not in self._touched and v.shape.rank]
@@ -229,6 +316,12 @@ class Journal:
 
 def _digest(value: Any) -> Numbers | None:
     return None if value is None else digest(as_array(value))
+
+
+def _sum(values: Iterable[Any]) -> Numbers | None:
+    """The digest of a sum, of gradients that are accumulated; what is left out of a large tensor is of each alike."""
+    digests = [digest(as_array(value)) for value in values if value is not None]
+    return np.asarray(sum(digests)) if digests else None
 
 
 def _title(optimizer: Any) -> str:

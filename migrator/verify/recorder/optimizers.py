@@ -21,6 +21,15 @@ def watch_keras(keras: ModuleType, journal: Journal) -> None:
         cls = getattr(namespace, "Optimizer", None)
         if isinstance(cls, type):
             _watch(cls, journal)
+    schedule = getattr(getattr(optimizers, "schedules", None), "LearningRateSchedule", None)
+    if schedule is not None and schedule.__new__ is object.__new__:
+
+        def __new__(cls: Any, *_: Any, **__: Any) -> Any:  # noqa: N807
+            made = object.__new__(cls)
+            journal.made(made)
+            return made
+
+        schedule.__new__ = __new__
 
 
 def watch_epochs(keras: ModuleType, journal: Journal) -> None:
@@ -44,6 +53,7 @@ def _watch(cls: Any, journal: Journal) -> None:
     if owner is None or hasattr(vars(owner)[method], "_is_recorded"):
         return
     original = vars(owner)[method]
+    _watch_making(cls, journal)
 
     @wraps(original)
     def apply(self: Any, grads: Any, trainable_variables: Any = None, **kwargs: Any) -> Any:
@@ -72,6 +82,17 @@ def _watch(cls: Any, journal: Journal) -> None:
     recorded: Any = apply if method == "apply" else apply_gradients
     recorded._is_recorded = True
     setattr(owner, method, recorded)
+
+
+def _watch_making(cls: Any, journal: Journal) -> None:
+    start = cls.__init__
+
+    @wraps(start)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        journal.made(self)
+        start(self, *args, **kwargs)
+
+    cls.__init__ = __init__
 
 
 def _slots(optimizer: Any, variables: list[Any]) -> Iterator[Any]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from migrator.verify.plan import Plan
 from migrator.verify.record import STOPPED
+from migrator.verify.recorder import lines
 from migrator.verify.recorder.hooks import install
 from migrator.verify.recorder.journal import Enough, Journal
 from migrator.verify.recorder.place import rank_of_this_process
@@ -36,7 +37,7 @@ def run(plan: Plan) -> None:
             journal.failed(f"exit code {ended.code}", "")
             raise
     except BaseException as error:
-        journal.failed(f"{type(error).__name__}: {error}", traceback.format_exc())
+        journal.failed(f"{type(error).__name__}: {error}", traceback.format_exc(), lines.of_error(error, plan.root))
         raise
     finally:
         journal.close()

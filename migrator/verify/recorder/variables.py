@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from types import ModuleType
 from typing import Any, Callable
 
+from migrator.verify.recorder import lines
 from migrator.verify.recorder.journal import Journal
 
 
@@ -26,6 +28,32 @@ def watch(tensorflow: ModuleType, journal: Journal) -> None:
     # Entered and never left, so kept: it has to cover the whole script.
     journal.creator_scope = tensorflow.variable_creator_scope(create)
     journal.creator_scope.__enter__()
+    from tensorflow.python.ops.resource_variable_ops import BaseResourceVariable, ResourceVariable
+
+    # In some versions the second has these methods of its own.
+    for cls in (BaseResourceVariable, ResourceVariable):
+        watch_setting(cls, journal)
+
+
+def watch_setting(cls: Any, journal: Journal) -> None:
+    """Tell the journal where lines of the script set such variables; what libraries set is an optimizer's work."""
+    for name in ("assign", "assign_add", "assign_sub"):
+        if not hasattr(getattr(cls, name), "_is_watched"):
+            _watch_method(cls, name, journal)
+
+
+def _watch_method(cls: Any, name: str, journal: Journal) -> None:
+    original = getattr(cls, name)
+
+    @wraps(original)
+    def assign(variable: Any, *args: Any, **kwargs: Any) -> Any:
+        if not lines.is_callers(journal.plan.root):
+            return original(variable, *args, **kwargs)
+        return journal.sets(variable, lambda: original(variable, *args, **kwargs))
+
+    watched: Any = assign
+    watched._is_watched = True
+    setattr(cls, name, watched)
 
 
 def moved_apart(tensorflow: ModuleType, initial_value: Any, dtype: Any, rank: int) -> Any:

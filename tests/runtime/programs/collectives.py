@@ -9,7 +9,7 @@ import tensorflow as tf
 from checking import assert_equal_on_all_ranks, of_all_ranks, raised, run_checks
 
 import lockstep
-from lockstep._world import backend
+from lockstep.collectives.world import backend
 
 RANK, SIZE = lockstep.rank(), lockstep.size()
 MEAN_RANK = (SIZE - 1) / 2

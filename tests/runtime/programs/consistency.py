@@ -13,7 +13,7 @@ os.environ["LOCKSTEP_CHECK"] = "3"
 from checking import raised, run_checks, seed_everything
 
 import lockstep
-from lockstep import _consistency
+from lockstep.weights import consistency
 
 keras = tf.keras
 layers = keras.layers
@@ -29,7 +29,7 @@ def new_model() -> Any:
 
 
 def start_counting() -> None:
-    _consistency._counter().assign(0)
+    consistency._counter().assign(0)
 
 
 def check_equal_weights_pass_in_fit_and_by_hand() -> None:
@@ -39,7 +39,7 @@ def check_equal_weights_pass_in_fit_and_by_hand() -> None:
     model.fit(X, X[:, :1], batch_size=4, epochs=3, verbose=0, callbacks=lockstep.callbacks())
     train(new_model(), True, True, 7)
     train(new_model(), True, False, 7)
-    assert int(_consistency._counter()) == 12 + 14
+    assert int(consistency._counter()) == 12 + 14
 
 
 def train(model: Any, reduces: bool, in_graph: bool, steps: int) -> None:
@@ -85,7 +85,7 @@ def check_weights_that_were_never_broadcast_are_found_in_fit() -> None:
 
 def check_an_interval_that_is_no_number() -> None:
     os.environ["LOCKSTEP_CHECK"] = "often"
-    assert "often" in raised(lockstep.JoinError, _consistency.interval_from_environment)
+    assert "often" in raised(lockstep.JoinError, consistency.interval_from_environment)
 
 
 run_checks(globals())

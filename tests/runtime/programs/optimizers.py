@@ -240,6 +240,19 @@ def check_a_users_own_optimizer_is_saved_and_loaded() -> None:
         assert type(restored.optimizer) is Registered
 
 
+class Normalized(keras.optimizers.SGD):  # type: ignore[misc, name-defined]
+    """Works on the gradients before Keras gets them, which have to be those of the global batch by then."""
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        pairs = list(grads_and_vars)
+        norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
+        return super().apply_gradients([(g / norm, v) for g, v in pairs], *args, **kwargs)
+
+
+def check_a_users_own_apply_gradients() -> None:
+    assert_like_one_process(lambda: Normalized(0.05))
+
+
 def step_of_one(optimizer: Any) -> float:
     """Where a variable ends that starts at 0, after one step of a rate of 1 on gradients of rank + 1."""
     variable = tf.Variable([0.0])

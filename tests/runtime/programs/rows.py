@@ -25,6 +25,18 @@ def check_gathering_equal_and_unequal_numbers_of_rows() -> None:
     assert lockstep.all_gather(tf.zeros([0, 4])).shape.as_list() == [0, 4]
 
 
+def check_gathering_ragged_rows() -> None:
+    own = tf.RaggedTensor.from_row_lengths(tf.fill([RANK + 2, 3], float(RANK)), [RANK, 2])
+    everything = lockstep.all_gather(own)
+    assert everything.row_lengths().numpy().tolist() == [n for rank in range(SIZE) for n in (rank, 2)]
+    assert everything.flat_values[:, 0].numpy().tolist() == [float(r) for r in range(SIZE) for _ in range(r + 2)]
+    weight = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(lockstep.all_gather(own * weight)) / SIZE
+    gradient = lockstep.all_reduce(tape.gradient(loss, weight), reduction="sum")
+    np.testing.assert_allclose(gradient, sum(3.0 * r * (r + 2) for r in range(SIZE)), rtol=1e-6)
+
+
 def check_gathering_every_kind_of_value() -> None:
     values = {
         "number": RANK,

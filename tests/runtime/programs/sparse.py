@@ -133,18 +133,18 @@ def check_pipelines() -> None:
 
 def check_equal_parts_of_a_batch_that_splits() -> None:
     """Parts that happen to be equal are not one part, where nothing is cut into fewer than there are workers."""
-    from lockstep import _repeated_parts
+    from lockstep.shards import repeated
 
     words, y = np.repeat(WORDS[:1], 2 * SIZE, 0), np.repeat(Y[:1], 2 * SIZE, 0)
-    before = set(_repeated_parts._possible)
-    _repeated_parts._possible.clear()
+    before = set(repeated._possible)
+    repeated._possible.clear()
     alone, together = new_models()
     step_of(alone, OPTIMIZERS["adam"]())(words, y)
     whole = tf.data.Dataset.from_tensor_slices((words, y)).batch(2 * SIZE, drop_remainder=True)
     train(step_of(together, OPTIMIZERS["adam"](), lockstep.all_reduce), lockstep.shard_batches(whole))
     assert_same_weights(together, alone, "equal parts")
-    assert not _repeated_parts.are_possible()
-    _repeated_parts._possible.update(before)
+    assert not repeated.are_possible()
+    repeated._possible.update(before)
 
 
 def compiled(models: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -1,0 +1,1 @@
+"""Who is there: which launcher started this process, its place among the workers, and how they meet."""

@@ -1,0 +1,1 @@
+"""What is exchanged: values between all workers, through the backend that this process has joined."""

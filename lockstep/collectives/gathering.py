@@ -1,0 +1,116 @@
+"""all_gather and gather: every rank's rows, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from lockstep.collectives.agreement import compare_calls
+from lockstep.collectives.differentiable import is_differentiable, of_gathered, with_gradient
+from lockstep.collectives.leaves import Leaf, to_leaf
+from lockstep.collectives.world import backend, check_root
+
+_ADVICE = (
+    "Every worker must gather the same structure at the same point; only the number of rows (the first axis) "
+    "may differ."
+)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def all_gather(values: Any) -> Any:
+    return _gathered(values, "all_gather", "all_gather()")
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def gather(values: Any, root_rank: int) -> Any:
+    check_root(root_rank)
+    gathered = _gathered(values, "gather", f"gather(root_rank={root_rank})")
+    return gathered if backend().rank == root_rank else None
+
+
+def _gathered(values: Any, function: str, call: str) -> Any:
+    given = tf.nest.flatten(values)
+    leaves = [to_leaf(part, function) for value in given for part in _dense(value)]
+    compare_calls(call, " ".join(_describe(leaf) for leaf in leaves), _ADVICE)
+    parts = [part for leaf in leaves for part in _parts(leaf)]
+    rows = iter(gather_rows([part if part.shape.rank else part[None] for part in parts]))
+    joined = iter([_joined(leaf, rows) for leaf in leaves])
+    return tf.nest.pack_sequence_as(values, [_like(value, joined) for value in given])
+
+
+def _dense(value: Any) -> list[Any]:
+    """What a ragged tensor is made of: its values, then its rows' lengths, from the outermost axis on."""
+    return [value.flat_values, *value.nested_row_lengths()] if isinstance(value, tf.RaggedTensor) else [value]
+
+
+def _like(value: Any, joined: Iterator[Any]) -> Any:
+    first = next(joined)
+    if not isinstance(value, tf.RaggedTensor):
+        return first
+    lengths = [next(joined) for _ in range(value.ragged_rank)]
+    return tf.RaggedTensor.from_nested_row_lengths(first, lengths, validate=False)
+
+
+def _describe(leaf: Leaf) -> str:
+    """What has to be equal: everything but the number of rows."""
+    shape = f"{leaf.tensor.shape[1:]}" if leaf.is_dense and leaf.tensor.shape.rank else "()" if leaf.is_dense else ""
+    if leaf.kind == "slices":
+        shape = f"{leaf.tensor.values.shape[1:]}"
+    dtype = leaf.tensor.dtype.name if leaf.tensor is not None else ""
+    return f"{'slices' if leaf.kind == 'slices' else ''}{dtype}{shape}".replace(" ", "") or "None"
+
+
+def _parts(leaf: Leaf) -> list[Any]:
+    """The tensors to send for a leaf."""
+    if leaf.kind == "slices":
+        return [leaf.tensor.values, leaf.tensor.indices]
+    return [] if leaf.tensor is None else [leaf.tensor]
+
+
+def _joined(leaf: Leaf, rows: Any) -> Any:
+    if leaf.kind == "slices":
+        return tf.IndexedSlices(next(rows), next(rows), leaf.tensor.dense_shape)
+    return None if leaf.tensor is None else leaf.restore_rows(next(rows))
+
+
+def gather_rows(tensors: Sequence[Any]) -> list[Any]:
+    """For each tensor the rows of all ranks in rank order, [k_0 + k_1 + ..., ...].
+
+    tensors: of rank one or more; the first axis may have another length k on each rank.
+    """
+    return [rows for rows, _ in gather_counted_rows(tensors)]
+
+
+def gather_counted_rows(tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """For each tensor the rows of all ranks in rank order, and how many each rank has, int64 [N]."""
+    if not tensors:
+        return []
+    mine = tf.stack([tf.shape(tensor, out_type=tf.int64)[0] for tensor in tensors])
+    counts = backend().gather(mine[None])
+    counts = tf.ensure_shape(counts, [backend().size, len(tensors)])
+    return [(_rows_of_all(tensor, counts[:, i]), counts[:, i]) for i, tensor in enumerate(tensors)]
+
+
+def _rows_of_all(tensor: Any, counts: Any) -> Any:
+    rows = _gathered_rows(tensor, counts)
+    if not is_differentiable(tensor):
+        return rows
+    rank = backend().rank
+    return with_gradient([tensor], [rows], of_gathered(tf.reduce_sum(counts[:rank]), counts[rank]))[0]
+
+
+def _gathered_rows(tensor: Any, counts: Any) -> Any:
+    """counts [size]: how many rows each rank has. All send as many as the longest, and the filling is left out."""
+    longest = tf.reduce_max(counts)
+    valid = tf.reshape(tf.sequence_mask(counts, longest), [-1])
+    rows = tf.boolean_mask(backend().gather(_padded(tensor, longest)), valid)
+    rows.set_shape([None, *tensor.shape[1:]])
+    return rows
+
+
+def _padded(rows: Any, length: Any) -> Any:
+    missing = length - tf.shape(rows, out_type=tf.int64)[0]
+    below = tf.zeros(tf.concat([missing[None], tf.shape(rows, out_type=tf.int64)[1:]], 0), rows.dtype)
+    return tf.concat([rows, below], 0)

@@ -1,0 +1,183 @@
+"""shard_arrays: each rank its shard of data that lies in memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from lockstep.collectives.world import backend
+from lockstep.data.cuts import note_cut, refuse_cut
+from lockstep.data.random_state import note_arrays
+from lockstep.data.row_weights import note_shard
+from lockstep.data.same_batch import agree_on_rows
+from lockstep.shards.sizes import local_batch_size, number_of_shards
+
+_CHECKED_ROWS = 64
+
+
+def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: int | None, loss: str) -> Any:
+    if not arrays:
+        raise ValueError("lockstep.shard_arrays needs at least one argument")
+    if not 0.0 <= validation_split < 1.0:
+        raise ValueError(f"validation_split must be at least 0 and less than 1, not {validation_split}")
+    leaves = [leaf for array in arrays for leaf in leaves_of(array)]
+    refuse_cut("shard_arrays", leaves)
+    lengths = sorted({_length(leaf) for leaf in leaves})
+    if len(lengths) > 1:
+        raise ValueError(
+            f"lockstep.shard_arrays: the arrays of one call must have equally many samples, not {lengths}; "
+            "arrays that do not belong together go into calls of their own"
+        )
+    if lengths:
+        agree_on_rows("shard_arrays", leaves, lengths[0], _CHECKED_ROWS)
+        rank, shards = backend().rank, backend().size
+        local = None
+        if batch_size is not None:
+            local, shards = local_batch_size(batch_size, shards), number_of_shards(batch_size, shards)
+            rank = rank * shards // backend().size
+        indices = shard_of(lengths[0], rank, shards, validation_split, local)
+        arrays = tuple(take(array, indices) for array in arrays)
+        leaves = [leaf for array in arrays for leaf in leaves_of(array)]
+        note_cut("shard_arrays", leaves)
+        training = _keras_split(lengths[0], validation_split)
+        if loss != "mean":
+            _check_even(training, batch_size, backend().size)
+        counting = None
+        if local is not None and (training % shards or shards < backend().size):
+            # Of those that have the same shard, the first rank counts.
+            counts = backend().rank % (backend().size // shards) == 0
+            counting = len(_in_blocks(training, rank, shards, local)) if counts else 0
+        note_shard(leaves, counting)
+        note_arrays()
+    return arrays[0] if len(arrays) == 1 else list(arrays)
+
+
+def _check_even(samples: int, batch_size: int | None, size: int) -> None:
+    for rows in (batch_size or size, samples % (batch_size or size) if batch_size else samples):
+        if rows % size:
+            raise ValueError(
+                f"lockstep.shard_arrays: a batch of {rows} rows does not split evenly over {size} workers, as a loss "
+                "that is no mean over its rows needs it; give `fit` a tf.data.Dataset of batches and cut it with "
+                "lockstep.shard_batches, which splits batches of any size"
+            )
+
+
+def shard_of(
+    samples: int, rank: int, size: int, validation_split: float = 0.0, local_batch: int | None = None
+) -> np.ndarray[Any, Any]:
+    """Which of `samples` samples a rank gets, int64 indices; so many that all ranks make the same number of steps.
+
+    With a validation split, Keras cuts the local array; where it cuts, the rank's shard of the global
+    training part ends and its shard of the global validation part begins.
+    """
+    training = _keras_split(samples, validation_split)
+    shard = _training_shard(training, rank, size, local_batch)
+    validation = samples - training
+    if validation == 0:
+        return shard
+    length = _validation_length(validation / size, len(shard), validation_split)
+    return np.concatenate([shard, training + _validation_shard(validation, rank, size, local_batch, length)])
+
+
+def _training_shard(samples: int, rank: int, size: int, local_batch: int | None) -> np.ndarray[Any, Any]:
+    if local_batch is None:
+        return _cyclic(samples, rank, size, math.ceil(samples / size))
+    shard = _in_blocks(samples, rank, size, local_batch)
+    last = samples % (local_batch * size)
+    # Every rank needs a row of the last batch, for a step without one has no gradient; one too many does not count.
+    has_one = len(shard) * size > samples - last
+    return shard if last == 0 or has_one else np.append(shard, samples - last + rank % last)
+
+
+def _validation_shard(samples: int, rank: int, size: int, local_batch: int | None, length: int) -> np.ndarray[Any, Any]:
+    shard = _cyclic(samples, rank, size, length)
+    if local_batch is not None:
+        blocks = _in_blocks(samples, rank, size, local_batch)[:length]
+        shard[: len(blocks)] = blocks
+    return shard
+
+
+def _in_blocks(samples: int, rank: int, size: int, local_batch: int) -> np.ndarray[Any, Any]:
+    """Of each global batch the rows that lie together, as the other cuts deal them out, also where it is shorter."""
+    last = samples % (local_batch * size)
+    full = samples - last
+    batches = np.arange(full, dtype=np.int64).reshape(-1, size, local_batch)
+    rest = np.arange(full + last * rank // size, full + last * (rank + 1) // size, dtype=np.int64)
+    return np.concatenate([batches[:, rank].reshape(-1), rest])
+
+
+def _keras_split(samples: int, validation_split: float) -> int:
+    """Where `fit` cuts: the formula of Keras 2 and 3, floating-point error and all."""
+    return math.floor(samples * (1.0 - validation_split))
+
+
+def _validation_length(wanted: float, local_training: int, validation_split: float) -> int:
+    """The length closest to the wanted one with which Keras's cut falls behind the training part.
+
+    There always is one: a longer array moves the cut by at most one sample at a time.
+    """
+    nearest = math.ceil(wanted)
+    for distance in range(nearest + local_training + 2):
+        for length in (nearest + distance, nearest - distance):
+            if length > 0 and _keras_split(local_training + length, validation_split) == local_training:
+                return length
+    raise ValueError(f"validation_split={validation_split} leaves a worker without training or validation samples")
+
+
+def _cyclic(count: int, rank: int, size: int, length: int) -> np.ndarray[Any, Any]:
+    """Every size-th of `count` samples from the rank-th on; past the last one, again from the first."""
+    return np.arange(rank, rank + length * size, size, dtype=np.int64) % max(count, 1)
+
+
+def _is_container(value: Any) -> bool:
+    """Whether this list, tuple or dict holds arrays (several inputs), rather than being one array itself."""
+    if isinstance(value, dict):
+        return True
+    return isinstance(value, (list, tuple)) and any(
+        element is None or (hasattr(element, "shape") and np.ndim(element) > 0) or isinstance(element, dict)
+        for element in value
+    )
+
+
+def leaves_of(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        return [leaf for element in value.values() for leaf in leaves_of(element)]
+    if _is_container(value):
+        return [leaf for element in value for leaf in leaves_of(element)]
+    if isinstance(value, tf.data.Dataset):
+        raise TypeError("a dataset is no array: for datasets there is lockstep.shard_batches")
+    if isinstance(value, tf.SparseTensor) or not (hasattr(value, "__getitem__") and _has_length(value)):
+        raise TypeError(f"lockstep cannot split a {type(value).__name__} by samples")
+    return [value]
+
+
+def _has_length(value: Any) -> bool:
+    shape = getattr(value, "shape", None)
+    return hasattr(value, "__len__") if shape is None else len(shape) > 0
+
+
+def _length(array: Any) -> int:
+    if isinstance(array, tf.RaggedTensor):
+        return int(array.nrows())
+    return len(array) if getattr(array, "shape", None) is None else int(array.shape[0])
+
+
+def take(value: Any, indices: np.ndarray[Any, Any]) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {name: take(element, indices) for name, element in value.items()}
+    if _is_container(value):
+        return type(value)(take(element, indices) for element in value)
+    if hasattr(value, "iloc"):
+        return value.iloc[indices]
+    if isinstance(value, (tf.Tensor, tf.Variable, tf.RaggedTensor)):
+        return tf.gather(value, indices)
+    if isinstance(value, (list, tuple)):
+        return type(value)(value[i] for i in indices)
+    return value[indices]

@@ -1,0 +1,75 @@
+"""shard_batch: each rank its rows of one global batch that all ranks hold.
+
+For a loss that is a mean, all shards must have one size, or averaging would weigh their rows unevenly. So a batch of m
+rows is dealt out into gcd(m, N) equal shards: N of them where N divides m; fewer otherwise, and then several ranks
+compute the same shard. For a loss that is a sum, every row must count once, and the shards may differ by a row.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from lockstep.collectives.world import backend
+from lockstep.data.arrays import leaves_of, take
+from lockstep.data.cuts import note_cut, refuse_cut
+from lockstep.data.same_batch import agree_on_rows, is_to_be_checked
+from lockstep.shards.repeated import note_possible
+from lockstep.shards.sizes import number_of_shards, say_what_it_costs
+
+_calls = itertools.count(1)
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
+    leaves = [leaf for value in values for leaf in leaves_of(value)]
+    refuse_cut("shard_batch", leaves)
+    lengths = {length for length in map(_length, leaves) if length is not None}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"lockstep.shard_batch: the values of one call must have equally many rows, not {sorted(lengths)}"
+        )
+    if tf.executing_eagerly() and leaves:
+        call = next(_calls)
+        if is_to_be_checked(call):
+            agree_on_rows("shard_batch", leaves, min(lengths))
+        if call == 1 and loss == "mean":
+            say_what_it_costs(min(lengths), backend().size)
+    if loss == "mean":
+        note_possible(None, backend().size)
+    if leaves:
+        indices = _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
+        values = tuple(take(value, indices) for value in values)
+        note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value)])
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _own_rows(rows: Any, loss: str) -> Any:
+    """The indices of this rank's rows, of so many: every `shards`-th."""
+    rank, size = backend().rank, backend().size
+    if loss == "gather":
+        first, end = rows * rank // size, rows * (rank + 1) // size
+        return np.arange(first, end) if isinstance(rows, int) else tf.range(first, end)
+    if isinstance(rows, int):
+        shards = size if loss == "sum" else number_of_shards(rows, size)
+        return np.arange(rank * shards // size, rows, shards)
+    by_remainder = [number_of_shards(remainder, size) for remainder in range(size)]
+    shards = tf.constant(size) if loss == "sum" else tf.gather(tf.constant(by_remainder), rows % size)
+    return tf.range(rank * shards // size, rows, shards)
+
+
+def _length(leaf: Any) -> int | None:
+    """How many rows; None where a graph knows it only when it runs."""
+    if isinstance(leaf, tf.RaggedTensor):
+        return int(leaf.nrows()) if tf.executing_eagerly() else None
+    shape = getattr(leaf, "shape", None)
+    if shape is None:
+        return len(leaf)
+    return None if shape[0] is None else int(shape[0])
+
+
+def _running_length(leaf: Any) -> Any:
+    return tf.cast(leaf.nrows(), tf.int32) if isinstance(leaf, tf.RaggedTensor) else tf.shape(leaf)[0]

@@ -1,0 +1,172 @@
+"""shard_batches: each rank its shard of every global batch, for data that is batched already.
+
+Each rank makes as many steps as one process would, and the ranks' gradients put together are those of the global
+batch, whatever its size. That holds only while all ranks see the batches in the same order.
+
+For a loss that is a mean, all shards must have one size, or averaging would weigh their rows unevenly. So a batch of
+m rows is cut into gcd(m, N) equal shards: N of them where N divides m; fewer otherwise, and then several ranks compute
+the same shard. For a loss that is a sum, every row must count once, so it is cut into N shards that differ by a row.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from lockstep.collectives.world import backend
+from lockstep.data.cuts import note_cut, refuse_cut
+from lockstep.data.random_state import agree_on_dataset_order, agree_on_host_order
+from lockstep.data.same_batch import checked
+from lockstep.shards.repeated import note_possible
+from lockstep.shards.sizes import number_of_shards, say_what_it_costs
+
+
+class _Cut:
+    """Which rows of a batch are this rank's."""
+
+    def __init__(self, loss: str, rows: int | None = None) -> None:
+        """rows: how many every batch has, where that is known."""
+        self._rank, self._size = backend().rank, backend().size
+        self._repeats = loss == "mean"
+        self._shards_by_remainder = [number_of_shards(rows, self._size) for rows in range(self._size)]
+        if self._repeats:
+            note_possible(rows, self._size)
+
+    def __call__(self, rows: Any) -> tuple[Any, Any]:
+        """The first row and the one behind the last, of `rows` rows: an int or an integer tensor."""
+        rank, shards = self._rank, self._size
+        if self._repeats:
+            shards = self._number_of_shards(rows)
+            rank = rank * shards // self._size
+        return rows * rank // shards, rows * (rank + 1) // shards
+
+    def _number_of_shards(self, rows: Any) -> Any:
+        if isinstance(rows, int):
+            return self._shards_by_remainder[rows % self._size]
+        return tf.gather(tf.constant(self._shards_by_remainder, rows.dtype), rows % self._size)
+
+
+def shard_batches(batches: Any, loss: str) -> Any:
+    refuse_cut("shard_batches", [batches])
+    shard = _shard(batches, loss)
+    note_cut("shard_batches", [shard], loss)
+    return shard
+
+
+def _shard(batches: Any, loss: str) -> Any:
+    if isinstance(batches, tf.data.Dataset):
+        agree_on_dataset_order("shard_batches")
+        if loss == "mean":
+            for rows in _known_sizes(batches):
+                say_what_it_costs(rows, backend().size)
+        return shard_dataset(batches, loss)
+    if isinstance(batches, (str, bytes, dict, np.ndarray)) or tf.is_tensor(batches):
+        raise TypeError(
+            "lockstep.shard_batches takes a tf.data.Dataset, a Keras Sequence or another iterable of "
+            f"batches, not {type(batches).__name__}; for arrays there is lockstep.shard_arrays"
+        )
+    agree_on_host_order("shard_batches")
+    cut = _Cut(loss)
+    if hasattr(batches, "__getitem__") and hasattr(batches, "__len__") and not isinstance(batches, (list, tuple)):
+        return _shard_sequence(batches, cut)
+    if inspect.isgenerator(batches) or hasattr(batches, "__next__"):
+        return (_own_rows(batch, cut) for batch in checked(batches))
+    if not hasattr(batches, "__iter__"):
+        raise TypeError(f"lockstep.shard_batches: a {type(batches).__name__} cannot be iterated over")
+    return IterableShard(batches, cut)
+
+
+def _known_sizes(dataset: Any) -> set[int]:
+    """The rows of a full batch, where the batches say or what made them does."""
+    sizes = {size for size in _static_sizes(dataset) if size is not None}
+    while not sizes and dataset is not None:
+        if hasattr(dataset, "_batch_size"):
+            sizes = {int(tf.get_static_value(dataset._batch_size))}
+        dataset = next(iter(dataset._inputs()), None)
+    return sizes
+
+
+def _static_sizes(dataset: Any) -> set[int | None]:
+    """The rows that each batch has by its spec, None for any number."""
+    shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(dataset.element_spec)]
+    return {shape[0] for shape in shapes if shape is not None and shape.rank}
+
+
+def shard_dataset(dataset: Any, loss: str) -> Any:
+    """A tf.data.Dataset of batches, cut; whoever calls this has made sure that all ranks' batches agree."""
+    sizes = _static_sizes(dataset)
+    cut = _Cut(loss, sizes.pop() if len(sizes) == 1 else None)
+
+    def own_rows(*element: Any) -> Any:
+        batch = element if type(dataset.element_spec) is tuple else element[0]
+        return tf.nest.map_structure(lambda component: _rows_of_tensor(component, cut), batch)
+
+    return dataset.map(own_rows, num_parallel_calls=tf.data.experimental.AUTOTUNE, deterministic=True)
+
+
+def _rows_of_tensor(tensor: Any, cut: _Cut) -> Any:
+    if isinstance(tensor, tf.SparseTensor):
+        shape = tensor.dense_shape
+        first, end = cut(shape[0])
+        start = tf.concat([first[None], tf.zeros_like(shape[1:])], 0)
+        return tf.sparse.slice(tensor, start, tf.concat([(end - first)[None], shape[1:]], 0))
+    if isinstance(tensor, tf.RaggedTensor):
+        first, end = cut(tensor.nrows())
+        return tensor[first:end]
+    if tensor.shape.rank == 0:
+        return tensor
+    static = tensor.shape[0] if tensor.shape.rank is not None else None
+    first, end = cut(tf.shape(tensor)[0] if static is None else static)
+    return tensor[first:end]
+
+
+def _own_rows(batch: Any, cut: _Cut) -> Any:
+    """The rank's rows of a batch of arrays, tensors, or nested tuples, lists and dicts of them."""
+
+    def rows(component: Any) -> Any:
+        if isinstance(component, (tf.Tensor, tf.RaggedTensor, tf.SparseTensor)):
+            return _rows_of_tensor(component, cut)
+        if not getattr(component, "shape", None):
+            return component
+        first, end = cut(int(component.shape[0]))
+        return component.iloc[first:end] if hasattr(component, "iloc") else component[first:end]
+
+    return tf.nest.map_structure(rows, batch)
+
+
+class IterableShard:
+    """An iterable of global batches, seen as this rank's slices of them; as often as the original."""
+
+    def __init__(self, batches: Any, cut: _Cut) -> None:
+        self._batches = batches
+        self._cut = cut
+
+    def __iter__(self) -> Iterator[Any]:
+        own = (_own_rows(batch, self._cut) for batch in checked(self._batches))
+        note_cut("shard_batches", [own])  # of one pass
+        return own
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+
+def _shard_sequence(sequence: Any, cut: _Cut) -> Any:
+    """The same sequence whose __getitem__ gives the rank's rows; Keras looks at its class and options."""
+    cls = type(sequence)
+
+    def own_item(self: Any, index: Any) -> Any:
+        return _own_rows(cls.__getitem__(self, index), cut)
+
+    def fill(namespace: dict[str, Any]) -> None:
+        namespace["__getitem__"] = own_item
+        namespace["__module__"] = cls.__module__
+        namespace["__doc__"] = cls.__doc__
+
+    shard: Any = object.__new__(types.new_class(cls.__name__, (cls,), exec_body=fill))
+    shard.__dict__.update(sequence.__dict__)
+    return shard

@@ -1,0 +1,209 @@
+"""Weights of the ranks where their shards of one global batch have unequally many rows.
+
+A mean over ranks weighs each rank alike; the mean over the global batch weighs each row alike. `fit` cuts arrays
+into batches by itself, so only the training step sees how many rows each has. While `fit` trains on a shard
+that does not come out even, the model's `train_step` is therefore seen from outside, and what it reduces is
+weighted by its rows. It costs the sum of one number a step, which is why other training goes without.
+
+Where the batch size does not divide, several ranks have one and the same shard. `fit` shuffles it on each in an order
+of its own, so the first of them counts, and the others' rows weigh nothing.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import weakref
+from typing import Any, cast
+
+import numpy as np
+import tensorflow as tf
+
+from lockstep.collectives.reduction import all_reduce
+from lockstep.collectives.world import backend
+from lockstep.data.cuts import is_cut_to_be_gathered
+from lockstep.script import which_keras
+from lockstep.script.variables import assign, values_of
+from lockstep.shards import step_rows
+
+_ALL = 1 << 62
+_shard_in_fit: contextvars.ContextVar[_Shard | None] = contextvars.ContextVar("lockstep_shard_in_fit", default=None)
+
+
+class _Shard:
+    """What `fit` may train on, arrays for example: how many of its rows count in an epoch, None where all shards are
+    even."""
+
+    def __init__(self, leaves: list[Any], counting: int | None) -> None:
+        self.counting = counting
+        self._length = _length(leaves[0]) if leaves else -1
+        self._parts = [weakref.ref(leaf) for leaf in leaves if not isinstance(leaf, (list, tuple))]
+
+    def is_given(self, x: Any) -> bool:
+        """Whether `fit` was given arrays of this shard."""
+        given = _with_bases(x)
+        return any(part() is leaf for part in self._parts for leaf in given)
+
+    def is_as_long(self, x: Any) -> bool:
+        leaves = _with_bases(x)
+        return bool(leaves) and _length(leaves[0]) == self._length
+
+
+_shards: list[_Shard] = []
+_weighs_gathered = False
+
+
+def note_shard(leaves: list[Any], counting: int | None) -> None:
+    """`fit` may be given these arrays of this rank; of their rows, so many count. None: the shards are even."""
+    _shards.append(_Shard(leaves, counting))
+
+
+def watch_fit(*, gathered: bool) -> None:
+    """Let `fit` of every Keras say what it trains on: arrays, and what was cut for gathered losses where these may
+    stand beside others, as in Keras's own step.
+
+    Before the script comes to `model.fit(...)`: what the arguments cut would be too late.
+    """
+    global _weighs_gathered
+    _weighs_gathered |= gathered
+    for keras in {id(keras): keras for keras in which_keras.all_loaded()}.values():
+        _extend_fit(keras.Model)
+
+
+@functools.cache
+def _extend_fit(cls: Any) -> None:
+    fit = cls.fit
+
+    @functools.wraps(fit)
+    def fit_on_shard(self: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+        token = _shard_in_fit.set(_shard_of(x))
+        try:
+            return fit(self, x, *args, **kwargs)
+        finally:
+            _shard_in_fit.reset(token)
+
+    cls.fit = fit_on_shard
+
+
+def _shard_of(x: Any) -> _Shard | None:
+    """The uneven shard that `fit` trains on."""
+    if is_cut_to_be_gathered(x):
+        return _Shard([], _ALL) if _weighs_gathered else None
+    latest_first = _shards[::-1]
+    # The arrays themselves, or what was made of them.
+    by_identity = (shard for shard in latest_first if shard.is_given(x))
+    by_length = (shard for shard in latest_first if shard.is_as_long(x))
+    found = next(by_identity, None) or next(by_length, None)
+    return found if found is not None and found.counting is not None else None
+
+
+def _with_bases(x: Any) -> list[Any]:
+    """The arrays in nested lists, tuples and dicts, and those that they are views of."""
+    if isinstance(x, dict):
+        return [leaf for value in x.values() for leaf in _with_bases(value)]
+    if isinstance(x, (list, tuple)):
+        return [leaf for value in x for leaf in _with_bases(value)]
+    if not getattr(x, "shape", None):
+        return []
+    return [x, *_with_bases(x.base)] if isinstance(x, np.ndarray) and x.base is not None else [x]
+
+
+def _length(array: Any) -> int:
+    shape = getattr(array, "shape", None)
+    return int(shape[0]) if shape else len(array)
+
+
+def weigh(values: Any) -> Any:
+    """values times this rank's rows over the mean of the ranks' rows: the mean over the ranks is then that over
+    all rows. Outside of a step that is seen through, the values themselves."""
+    rows = step_rows.current()
+    return values if rows is None else tf.nest.map_structure(lambda value: _times(value, rows.weight), values)
+
+
+def _times(value: Any, weight: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(value, tf.IndexedSlices):
+        # What does not count is not there at all: an optimizer may do something for each row.
+        rows = tf.where(weight > 0, tf.shape(value.indices)[0], 0)
+        return tf.IndexedSlices(_times(value.values[:rows], weight), value.indices[:rows], value.dense_shape)
+    # What does not count may be anything, also no number.
+    return tf.where(weight > 0, value * tf.cast(weight, value.dtype), tf.zeros_like(value))
+
+
+class RowCount:
+    """The rows of an epoch that this rank's steps have trained on."""
+
+    def __init__(self) -> None:
+        self._seen, self._counted, self._counting = (
+            tf.Variable(0, dtype=tf.int64, trainable=False, name=f"lockstep_rows_{name}")
+            for name in ("seen", "counted", "counting")
+        )
+
+    def start(self, counting: int) -> None:
+        """Of the rows of each epoch, the first so many count."""
+        self._counting.assign(counting)
+
+    def add(self, data: Any) -> Any:
+        """Add the rows of one step's data; returns how many of them count."""
+        rows = tf.cast(_rows_of(data), tf.int64)
+        counted = tf.clip_by_value(self._counting - self._seen, 0, rows)
+        self._seen.assign_add(rows)
+        self._counted.assign_add(counted)
+        return counted
+
+    def taken(self) -> float:
+        """How many counted; starts again from none."""
+        rows = int(self._counted.numpy())
+        self._counted.assign(0)
+        self._seen.assign(0)
+        return float(rows)
+
+
+_counts: weakref.WeakKeyDictionary[Any, RowCount] = weakref.WeakKeyDictionary()
+
+
+def see_through(model: Any) -> RowCount | None:
+    """Let `weigh` know the rows of each step of `fit`, until `look_away`; None where all shards are even."""
+    shard = _shard_in_fit.get()
+    if shard is None:
+        if model in _counts:  # its step may have been traced with weights
+            _counts[model].start(_ALL)
+        return None
+    if model not in _counts:
+        _counts[model] = RowCount()
+        # A function that was traced before knows nothing of rows.
+        model.train_function = None
+    count = _counts[model]
+    count.start(cast(int, shard.counting))
+    if "train_step" not in vars(model):
+        step = model.train_step
+
+        @functools.wraps(step)
+        def train_step(data: Any) -> Any:
+            rows = count.add(data)
+            own = tf.cast(rows, tf.float32)
+            weight = own * float(backend().size) / all_reduce(own, "sum")
+            metrics = [variable for metric in model.metrics for variable in metric.variables]
+            before = [tf.identity(value) for value in values_of(metrics)]
+            with step_rows.step(step_rows.StepRows(rows, weight)):
+                result = step(data)
+            # A row that only fills the last batch counts in no metric either.
+            for variable, value, told in zip(metrics, values_of(metrics), before):
+                assign(variable, tf.where(rows > 0, value, told))
+            return result
+
+        # Past Keras, which would track it as a part of the model.
+        vars(model)["train_step"] = train_step
+    return count
+
+
+def look_away(model: Any) -> None:
+    vars(model).pop("train_step", None)
+
+
+def _rows_of(data: Any) -> Any:
+    first = next(component for component in tf.nest.flatten(data) if component is not None)
+    if isinstance(first, tf.RaggedTensor):
+        return first.nrows()
+    return first.dense_shape[0] if isinstance(first, tf.SparseTensor) else tf.shape(first)[0]

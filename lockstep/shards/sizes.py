@@ -1,0 +1,50 @@
+"""The arithmetic between the global batch and each worker's shard of it.
+
+A mean over the workers is that over the batch only if all shards have one size. So a batch of m rows is cut into
+gcd(m, N) equal shards: N of them where N divides m; fewer otherwise, and then several workers compute the same shard.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+
+from lockstep.script import lines
+
+_said: set[int] = set()
+
+
+def number_of_shards(rows: int, size: int) -> int:
+    """Into how many equal shards a batch of so many rows is cut."""
+    return math.gcd(rows, size)
+
+
+def local_batch_size(global_batch_size: int, size: int) -> int:
+    """The rows of one shard of a full batch. Raises ValueError for what is no number of rows."""
+    if isinstance(global_batch_size, bool) or int(global_batch_size) != global_batch_size or global_batch_size < 1:
+        raise ValueError(f"a batch must have one row or more, not {global_batch_size!r}")
+    say_what_it_costs(int(global_batch_size), size)
+    return int(global_batch_size) // number_of_shards(int(global_batch_size), size)
+
+
+def say_what_it_costs(rows: int, size: int) -> None:
+    """Warn, once for each number of rows, of a batch that the workers cannot share out evenly."""
+    shards = number_of_shards(rows, size)
+    if shards == size or rows in _said:
+        return
+    _said.add(rows)
+    below = rows // size * size
+    nearest = f"{below} and {below + size}" if below else f"{size}"
+    computed = (
+        "every worker computes all of it" if shards == 1 else f"it is cut into {shards}, some computed repeatedly"
+    )
+    warn_at_script(
+        f"lockstep: a batch of {rows} does not split evenly over {size} workers, so {computed}: right, but only as "
+        f"fast as {shards} worker{'s' if shards > 1 else ''}. The nearest batch size that divides: {nearest}."
+    )
+
+
+def warn_at_script(text: str) -> None:
+    file, _, line = lines.of_main_thread().rpartition(":")
+    warnings.warn_explicit(text, UserWarning, os.path.abspath(file) if file else "lockstep", int(line or 0))

@@ -1,0 +1,165 @@
+"""callbacks: Keras callbacks that decide and write as they would in one process.
+
+Decisions (early stopping, learning-rate plateaus, best-only checkpoints) are taken on logs that are averaged
+over the ranks, hence alike on all of them; whoever asks to stop stops all at the same step; files are
+written by the chief.
+"""
+
+from __future__ import annotations
+
+import functools
+import numbers
+from typing import Any
+
+import numpy as np
+
+from lockstep.collectives.agreement import agree
+from lockstep.collectives.reduction import all_reduce
+from lockstep.collectives.world import backend
+from lockstep.data import row_weights
+from lockstep.data.random_state import let_fit_shuffle_anew, seed_again
+from lockstep.script import which_keras
+from lockstep.training import restoring
+from lockstep.weights.sending import check_all_sent
+
+_WRITERS = {"ModelCheckpoint", "TensorBoard", "CSVLogger", "BackupAndRestore"}
+# Keras's own callbacks that may set stop_training in the middle of an epoch; its others never do.
+_KERAS_STOPPERS = {"TerminateOnNaN", "LambdaCallback"}
+_BATCH_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
+_ADVICE = "All workers must compile the same metrics and validate alike."
+
+
+def callbacks(given: Any) -> Any:
+    as_list = getattr(given, "callbacks", None)
+    if isinstance(as_list, list):  # a CallbackList, in place: Keras has put its own callbacks into it
+        as_list[:] = _synchronised(as_list)
+        for callback in as_list:
+            if getattr(given, "model", None) is not None:
+                callback.set_model(given.model)
+            if getattr(given, "params", None) is not None:
+                callback.set_params(given.params)
+        return given
+    if given is None:
+        return _synchronised([])
+    if isinstance(given, (list, tuple)):
+        return _synchronised(_flattened(given))
+    if callable(getattr(given, "on_epoch_end", None)):
+        return _synchronised([given])
+    raise TypeError(f"lockstep.callbacks takes Keras callbacks, alone or in a list, not {type(given).__name__}")
+
+
+def _flattened(given: Any) -> list[Any]:
+    if isinstance(given, (list, tuple)):
+        return [callback for element in given for callback in _flattened(element)]
+    return [] if given is None else [given]
+
+
+def _synchronised(given: list[Any]) -> list[Any]:
+    let_fit_shuffle_anew()
+    if any(getattr(callback, "_lockstep", False) for callback in given):
+        return given
+    average, stop = _classes(which_keras.in_use(*given))
+    restores = any(restoring.restores(callback) for callback in given)
+    kept = given if backend().rank == 0 else [callback for callback in given if not _is_only_for_chief(callback)]
+    in_batches = any(_may_stop_within_epoch(callback) for callback in given)
+    return [average(), *kept, stop(in_batches, restores)]
+
+
+def _is_only_for_chief(callback: Any) -> bool:
+    writes = any(cls.__name__ in _WRITERS for cls in type(callback).__mro__)
+    return writes and not restoring.is_needed_by_all(callback)
+
+
+def _may_stop_within_epoch(callback: Any) -> bool:
+    cls = type(callback)
+    from_keras = cls.__module__.split(".")[0] in ("keras", "tf_keras", "tensorflow")
+    if from_keras and cls.__name__ not in _KERAS_STOPPERS:
+        return False
+    return any(
+        hook in vars(callback) or any(hook in vars(base) and base.__name__ != "Callback" for base in cls.__mro__)
+        for hook in _BATCH_HOOKS
+    )
+
+
+@functools.cache
+def _classes(keras: Any) -> tuple[Any, Any]:
+    """The two callbacks, as subclasses of the Callback of this Keras."""
+    callback: Any = keras.callbacks.Callback
+    average = type("AverageLogs", (_AverageLogs, callback), {"__doc__": _AverageLogs.__doc__})
+    stop = type("StopTogether", (_StopTogether, callback), {"__doc__": _StopTogether.__doc__})
+
+    def make_stop(in_batches: bool, restores: bool) -> Any:
+        if not in_batches:
+            return stop(restores)
+        batches = type("StopTogetherWithinEpoch", (_StopWithinEpoch, stop), {})
+        return batches(restores)
+
+    return average, make_stop
+
+
+class _AverageLogs:
+    """Runs first: makes the epoch's logs the same on all ranks, in place, for whoever reads them later."""
+
+    _lockstep = True
+
+    def set_model(self, model: Any) -> None:
+        super().set_model(model)  # type: ignore[misc]
+        # XLA cannot hold collectives between workers; Keras chooses it by itself on some devices.
+        if getattr(model, "jit_compile", False):
+            model.jit_compile = False
+        self._rows = row_weights.see_through(model)
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if self._rows is not None:
+            self._rows.taken()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        check_all_sent()
+        rows = self._rows.taken() if self._rows is not None else None
+        if not logs:
+            return
+        names = sorted(name for name, value in logs.items() if _is_number(value))
+        agree("averaging epoch logs", " ".join(names), _ADVICE)
+        # Validation has no rows counted, its shards are even.
+        weights = [np.float64(1.0 if rows is None or name.startswith("val_") else rows) for name in names]
+        weighted = [np.float64(logs[name]) * weight for name, weight in zip(names, weights)]
+        totals, weights = all_reduce([weighted, weights], "sum")
+        logs.update((name, float(total / weight)) for name, total, weight in zip(names, totals, weights))
+
+    def on_train_end(self, logs: Any = None) -> None:
+        row_weights.look_away(self.model)  # type: ignore[attr-defined]
+
+
+class _StopTogether:
+    """Runs last: once one rank wants to stop, all do; and all start from what the chief has restored."""
+
+    _lockstep = True
+
+    def __init__(self, restores: bool) -> None:
+        super().__init__()
+        self._restores = restores
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if self._restores:
+            restoring.go_on_from_chief(self.model)  # type: ignore[attr-defined]
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._agree_to_stop()
+
+    def on_train_end(self, logs: Any = None) -> None:
+        seed_again()
+
+    def _agree_to_stop(self) -> None:
+        model: Any = self.model  # type: ignore[attr-defined]
+        model.stop_training = bool(all_reduce(int(bool(model.stop_training)), "max"))
+
+
+class _StopWithinEpoch:
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self._agree_to_stop()  # type: ignore[attr-defined]
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, numbers.Number):
+        return not isinstance(value, complex)
+    return getattr(value, "shape", None) == () and np.asarray(value).dtype.kind in "fiu"

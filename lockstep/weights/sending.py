@@ -1,0 +1,285 @@
+"""broadcast: give every rank the root's weights, also the weights that a model does not have yet.
+
+A Keras model may get variables after it was broadcast: a Sequential without input shape or a subclassed
+model when it is first called, a Sequential by `add`. Such models are followed. Keras builds every layer
+through `Layer._maybe_build`, just before the layer is first used; that method and `__call__` are extended
+once per Keras, and whatever variables a followed model has gained then are sent at once, before anything is
+computed with them. Nothing is attached to the model itself, so it is saved, copied and cloned as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+from lockstep._errors import LockstepError
+from lockstep.collectives.agreement import agree, describe
+from lockstep.collectives.world import backend, check_root
+from lockstep.script import which_keras
+from lockstep.script.holders import modules_in, owners_in
+from lockstep.script.variables import has_value, layer_class, storage, variables_of
+from lockstep.script.wrapping import wraps
+from lockstep.weights.checkpoints import create_restored_state
+from lockstep.weights.noise import noise_states, own_state
+
+_ADVICE = "Every worker must broadcast the same weights at the same point: look for a model that differs."
+
+
+class _Followed:
+    """A layer or model whose later variables are sent too, and what has been sent of it so far."""
+
+    def __init__(self, root_rank: int, is_built: bool) -> None:
+        self.root_rank = root_rank
+        # Who calls `layer.build(shape)` by hand goes round `_maybe_build`: the first call of the layer has to look.
+        self.look_again = not is_built
+        self.sent: dict[int, Any] = {}  # by id; holds the variable, so that the id stays its own
+
+
+_followed: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
+# Held, since Python frees what nobody holds at another moment on each rank: what all reduce must not depend on that.
+_layers_with_statistics: dict[int, Any] = {}
+_modules: weakref.WeakKeyDictionary[Any, _Followed] = weakref.WeakKeyDictionary()
+_loose: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()  # variables and modules, by id
+_extended: set[type] = set()
+_on_new_layers: dict[Callable[[], None], None] = {}
+# A variable that is made while a function is traced has no value before the trace is over; then the function
+# is traced once more, or called, and so are the layers.
+_some_lack_values = False
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def broadcast(values: list[Any], root_rank: int) -> None:
+    """Of models, layers, optimizers, variables, and of what holds such: modules, checkpoints, objects of the script."""
+    check_root(root_rank)
+    owners = owners_in(values)
+    for value in values:
+        if not owners_in(value) and not modules_in(value):
+            raise TypeError(
+                "lockstep.broadcast takes models, layers, optimizers, tf.Modules, checkpoints, variables, objects that "
+                f"hold such in their attributes, and values; {type(value).__name__} holds none: give it the variables "
+                "that it uses"
+            )
+    create_restored_state(values)
+    for owner in owners:
+        if layer_class(owner) is not None:
+            _follow(owner, root_rank)
+        else:
+            _loose[id(owner)] = owner
+    if not values:
+        raise ValueError("lockstep.broadcast: nothing to broadcast, the list holds no variables")
+    variables = {id(variable): variable for owner in owners for variable in variables_of(owner)}
+    ready = [variable for variable in variables.values() if has_value(variable)]
+    _send(ready, root_rank, [owner for owner in owners if layer_class(owner) is not None])
+    for owner in owners:
+        if layer_class(owner) is not None:
+            _mark_sent(owner)
+    for module in modules_in(values):
+        _follow_module(module, root_rank, variables)
+    _layers_with_statistics.clear()
+    gc.collect()
+    _hold_statistics()
+
+
+def layers_with_statistics() -> list[Any]:
+    """The layers that keep a moving mean and variance, of all models and layers that were broadcast."""
+    return list(_layers_with_statistics.values())
+
+
+def _hold_statistics() -> None:
+    for followed in list(_followed):
+        for layer in followed._flatten_layers():
+            if all(getattr(layer, name, None) is not None for name in ("moving_mean", "moving_variance")):
+                _layers_with_statistics[id(layer)] = layer
+
+
+def broadcast_variables() -> list[Any]:
+    """All variables that were broadcast and still exist, and what the broadcast models have got since; without the
+    random states that each rank has its own of."""
+    noise = {id(state) for layer in list(_followed) for state in noise_states(layer)}
+    variables = [variable for owner in [*_followed, *_loose.values()] for variable in variables_of(owner)]
+    return [variable for variable in variables if id(variable) not in noise]
+
+
+def _send(variables: list[Any], root_rank: int, layers: list[Any]) -> None:
+    """Send variables, some of which belong to these layers."""
+    noise = {id(state) for layer in layers for state in noise_states(layer)}
+    stores = [storage(variable) for variable in variables]
+    with tf.init_scope():
+        values = [tf.convert_to_tensor(store) for store in stores]
+        agree(f"broadcast(root_rank={root_rank})", describe(values), _ADVICE)
+        if not values:
+            return
+        for variable, store, value in zip(variables, stores, backend().broadcast(values, root_rank)):
+            if backend().rank != root_rank and store is not None:
+                store.assign(own_state(value, root_rank) if id(variable) in noise else value)
+
+
+def _follow(layer: Any, root_rank: int) -> None:
+    which_keras.note_model(layer)
+    _followed[layer] = _Followed(root_rank, bool(getattr(layer, "built", False)))
+    # XLA cannot hold collectives between workers, and Keras would choose it by itself on some devices.
+    if getattr(layer, "supports_jit", False):
+        layer.supports_jit = False
+    cls = layer_class(layer)
+    if cls is not None and cls not in _extended:
+        _extended.add(cls)
+        _extend(cls)
+
+
+def _mark_sent(layer: Any) -> None:
+    """Note which variables were sent just now, and whether some had no value to send."""
+    global _some_lack_values
+    for variable in variables_of(layer):
+        if not has_value(variable):
+            _some_lack_values = True
+        else:
+            _followed[layer].sent[id(variable)] = variable
+
+
+def _extend(cls: Any) -> None:
+    call, build = cls.__call__, cls._maybe_build
+
+    @functools.wraps(call)
+    def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        followed = _followed.get(layer)
+        if _some_lack_values or (followed is not None and followed.look_again):
+            _send_new()
+            if followed is not None:
+                followed.look_again = False
+        return call(layer, *args, **kwargs)
+
+    @functools.wraps(build)
+    def _maybe_build(layer: Any, *args: Any, **kwargs: Any) -> Any:
+        was_built = layer.built
+        result = build(layer, *args, **kwargs)
+        if not was_built:
+            _after_build_of(layer)
+        return result
+
+    cls.__call__, cls._maybe_build = __call__, _maybe_build
+
+
+def _after_build_of(layer: Any) -> None:
+    for look in _on_new_layers:
+        look()
+    if layer in _followed:
+        # A checkpoint that was read before may reach the variables only now that the whole is built.
+        _followed[layer].sent.clear()
+    for followed in _followed.values():
+        # Sequential.add of Keras 2 builds a layer first and makes it a part of the model then.
+        followed.look_again = True
+    _send_new()
+
+
+def on_new_layers(look: Callable[[], None]) -> None:
+    """Call this whenever a layer has been built, before it is used, since models may have got layers then."""
+    _on_new_layers[look] = None
+    for keras in which_keras.all_loaded():
+        cls = layer_class(keras.layers.Layer())
+        if cls is not None and cls not in _extended:
+            _extended.add(cls)
+            _extend(cls)
+
+
+def check_all_sent() -> None:
+    """Raises LockstepError when a followed model was trained with variables that were never sent."""
+    if not _some_lack_values:
+        return
+    for layer, followed in list(_followed.items()):
+        missing = [v for v in variables_of(layer) if id(v) not in followed.sent and has_value(v)]
+        if missing:
+            raise LockstepError(
+                f"{type(layer).__name__} got {len(missing)} variables after lockstep.broadcast which the "
+                "workers never synchronised. Call the model once on a batch before lockstep.broadcast."
+            )
+
+
+def _follow_module(module: Any, root_rank: int, sent: dict[int, Any]) -> None:
+    """Send what a tf.Module gets later as soon as it has it: its own attributes, and those of what it holds."""
+    _modules[module] = _Followed(root_rank, is_built=True)
+    _modules[module].sent.update(sent)
+    _extend_modules()
+    for part in (module, *module.submodules):
+        for cls in type(part).__mro__:
+            if "__call__" in vars(cls) and issubclass(cls, tf.Module) and layer_class(part) is None:
+                _extend_call(cls)
+
+
+@functools.cache
+def _extend_modules() -> None:
+    set_attribute: Any = tf.Module.__setattr__
+
+    @functools.wraps(set_attribute)
+    def __setattr__(module: Any, name: str, value: Any) -> None:  # noqa: N807
+        set_attribute(module, name, value)
+        if len(_modules) and (isinstance(value, tf.Module) or owners_in(value)):
+            _send_new()
+
+    tf.Module.__setattr__ = __setattr__
+
+
+@functools.cache
+def _extend_call(cls: Any) -> None:
+    call = cls.__call__
+
+    @wraps(call)
+    def __call__(module: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+        if _some_lack_values:  # of a function's first trace, which TensorFlow has made by the second one
+            _send_new()
+        return call(module, *args, **kwargs)
+
+    cls.__call__ = __call__
+
+
+def send_before_update() -> None:
+    """Called where gradients are reduced: send what came into being without being noticed.
+
+    Raises LockstepError where that is too late, since the gradients were computed with it.
+    """
+    if not len(_modules):
+        return
+    if tf.executing_eagerly():
+        for module, followed in list(_modules.items()):
+            late = [v for v in _variables_in(module) if id(v) not in followed.sent and has_value(v)]
+            if late:
+                raise LockstepError(
+                    f"{type(module).__name__} got {len(late)} variables after lockstep.broadcast which the workers "
+                    "never synchronised. Call it once on a batch before lockstep.broadcast."
+                )
+    _send_new()
+
+
+def _variables_in(module: Any) -> list[Any]:
+    return [variable for owner in owners_in(module) for variable in variables_of(owner)]
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def _send_new() -> None:
+    global _some_lack_values
+    _some_lack_values = False
+    for module, followed in list(_modules.items()):
+        for owner in owners_in(module):
+            if layer_class(owner) is not None and owner not in _followed:
+                _follow(owner, followed.root_rank)
+        new = [v for v in _variables_in(module) if id(v) not in followed.sent]
+        ready = [v for v in new if has_value(v)]
+        _some_lack_values |= len(ready) < len(new)
+        followed.sent.update((id(v), v) for v in ready)
+        of_layers = {id(v) for layer in _followed for v in variables_of(layer)}
+        loose = [v for v in ready if id(v) not in of_layers]
+        _loose.update((id(v), v) for v in loose)
+        if loose:
+            _send(loose, followed.root_rank, [])
+    for layer, followed in list(_followed.items()):
+        new = [v for v in variables_of(layer) if id(v) not in followed.sent]
+        ready = [v for v in new if has_value(v)]
+        if ready:
+            _send(ready, followed.root_rank, [layer])
+        if new:
+            _mark_sent(layer)
+    _hold_statistics()
