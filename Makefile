@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-matrix test-horovod lint docs site fuzz benchmarks clean
+.PHONY: demo test test-long test-matrix test-horovod lint docs site fuzz mutations benchmarks clean
 
 demo: $(VENV)/ready
 	$(BIN)/python benchmarks/demo.py
@@ -37,6 +37,10 @@ docs: $(VENV)/ready
 SECONDS ?= 600
 fuzz: $(VENV)/ready
 	nice -n 15 $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+
+# How good `migrate verify` is: 20 mistakes made on purpose in migrated scripts. Hours; SCRIPT=name for one of them.
+mutations: $(VENV)/ready
+	$(BIN)/python -m tests.mutations.run $(if $(SCRIPT),--script $(SCRIPT))
 
 # The site of the documentation, in build/site; a test builds it, too.
 site: $(VENV)/ready

@@ -12,15 +12,17 @@ from migrator.verify.record import BEFORE, ENDED, GRADIENTS, SLOTS, STATISTICS, 
 from migrator.verify.rows import RowsApart, rows_apart
 
 SAMPLES, STEPS, START, LOSS, RATE = "samples", "steps", "first weights", "loss", "learning rate"
-EPOCHS, FILES = "epochs", "files"
+EPOCHS, FILES, SHUFFLES, FAILURE = "epochs", "files", "shuffles", "failure"
 # In the order in which a step makes them: of what is compared, the first that differs is named.
-ORDER = (SAMPLES, STEPS, START, LOSS, GRADIENTS, WEIGHTS, SLOTS, STATISTICS, RATE, EPOCHS, FILES)
+ORDER = (SHUFFLES, SAMPLES, STEPS, START, LOSS, GRADIENTS, WEIGHTS, SLOTS, STATISTICS, RATE, EPOCHS, FILES)
 KINDS = {BEFORE: START, GRADIENTS: GRADIENTS, WEIGHTS: WEIGHTS, SLOTS: SLOTS, STATISTICS: STATISTICS}
 
 # What the perturbed run shows is one way of rounding of many.
 _MOST_NOISE = 50.0
 # Units in the last place that a sum in another order may be off by at once.
 _MOST_ULPS = 100.0
+# Of the steps of an epoch.
+_MOST_LEFT_OUT = 0.25
 # Where rounding alone explains more than this, it could hide what is wrong.
 _MOST_ALLOWED = 1e-3
 # A tensor that is so much smaller than the largest of its kind is what was left when others cancelled out.
@@ -91,24 +93,34 @@ class Rounding:
         return min(explained, _MOST_ALLOWED)
 
 
-def compare(original: Record, ranks: Sequence[Record], rounding: Rounding) -> Comparison:
-    """The ranks of a job, or one process alone, against the original."""
-    result = Comparison()
+def compare(original: Record, ranks: Sequence[Record], rounding: Rounding, trains_whole: bool = False) -> Comparison:
+    """The ranks of a job, or one process alone, against the original. `trains_whole`: each has all samples."""
+    result = Comparison(list(_of_shuffles(ranks)))
     for index, step in enumerate(original.steps):
         found = [rank.steps[index] for rank in ranks if index < len(rank.steps)]
         if len(found) < len(ranks):
             break
         if any((other.optimizer, other.number) != (step.optimizer, step.number) for other in found):
             break
-        result.differences += _of_step(result, original, index, found, rounding)
+        result.differences += _of_step(result, original, index, found, rounding, trains_whole)
     result.differences += _of_counts(original, ranks)
     result.differences += _of_epochs(original, ranks)
     result.differences += _of_files(original, ranks)
     return result
 
 
+def _of_shuffles(ranks: Sequence[Record]) -> Iterator[Difference]:
+    """Where the ranks shuffle in orders of their own before each takes its share."""
+    for rank, record in enumerate(ranks[1:], 1):
+        for (seed, _), (other, line) in zip(ranks[0].orders, record.orders):
+            if seed != other:
+                detail = f"rank 0 shuffles with {seed}, rank {rank} with {other}, before each takes its share"
+                yield Difference(SHUFFLES, 1, 1.0, 0.0, line, rank=rank, detail=detail)
+                return
+
+
 def _of_step(
-    result: Comparison, original: Record, index: int, found: Sequence[Step], rounding: Rounding
+    result: Comparison, original: Record, index: int, found: Sequence[Step], rounding: Rounding, trains_whole: bool
 ) -> Iterator[Difference]:
     step = original.steps[index]
     optimizer = original.optimizers[step.optimizer]
@@ -122,7 +134,9 @@ def _of_step(
         return Difference(what, index + 1, size, allowed, *place)
 
     allowed_of_rows = max(rounding.allowed(WEIGHTS, index), 1e-6)
-    apart = rows_apart(step.rows, [other.rows for other in found], allowed_of_rows)
+    shares = [[other.rows] for other in found] if trains_whole else [[other.rows for other in found]]
+    each = [rows_apart(step.rows, parts, allowed_of_rows) for parts in shares]
+    apart = next((one for one in each if not one.is_same), max(each, key=lambda one: one.size))
     note(SAMPLES, apart.size, allowed_of_rows)
     # What has drifted away after many steps are samples that were computed by what is trained.
     has_drifted = not step.arrays and apart.strange > 0 and apart.found == apart.expected
@@ -191,6 +205,13 @@ def _of_epochs(original: Record, ranks: Sequence[Record]) -> Iterator[Difference
             at = original.epochs[same] if same < len(original.epochs) else len(original.steps)
             yield Difference(EPOCHS, at, 1.0, 0.0, rank=rank, detail=detail)
             return
+
+
+def epochs_have_other_lengths(original: Record, ranks: Sequence[Record]) -> bool:
+    """Whether the epochs of `fit` end after quite other numbers of steps, however many epochs there are. A few are what
+    a scaled loss leaves out where it overflows."""
+    several = ((one, other) for record in ranks for one, other in zip(original.epochs, record.epochs))
+    return any(abs(one - other) > _MOST_LEFT_OUT * max(one, other) for one, other in several)
 
 
 def _of_files(original: Record, ranks: Sequence[Record]) -> Iterator[Difference]:

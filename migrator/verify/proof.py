@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable
@@ -16,7 +16,7 @@ from migrator.verify.programs import Migration, migrate_in_place, with_imported
 from migrator.verify.record import ENDED, FAILED, Record
 from migrator.verify.runs import Job, Runner, runner
 from migrator.verify.scratch import Mirror, mirror
-from migrator.verify.verdict import Verdict, is_unclear, judge, not_training, unwidened, widened
+from migrator.verify.verdict import SAME, Verdict, beyond_rounding, is_unclear, judge, not_training, unwidened, widened
 
 _FLOAT32_EPSILON, _FLOAT64_EPSILON = 2.0**-23, 2.0**-52
 
@@ -90,14 +90,37 @@ def prove(settings: Settings, progress: Callable[[str], None]) -> Proof:
 
     Raises Unverifiable where the original fails by itself or cannot be migrated, runs.TimedOut.
     """
-    with ExitStack() as stack:
-        folder = Path(os.path.realpath(stack.enter_context(tempfile.TemporaryDirectory(prefix="migrate-verify-"))))
-        runs = stack.enter_context(runner(folder, settings.timeout, progress, settings.is_warm))
-        return _Verification(settings, folder, runs, progress).prove()
+    with _scratch() as folder, runner(folder, settings.timeout, progress, settings.is_warm) as runs:
+        return _Verification(settings, folder, runs, progress, OfOriginal()).prove()
+
+
+@dataclass
+class OfOriginal:
+    """What the runs of an original left, for the proofs of further ports of it: empty until the first is made."""
+
+    records: list[Record] = field(default_factory=list)  # of it, of its repetition, and of the one that was moved
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def prove_again(settings: Settings, known: OfOriginal, runs: Runner) -> Proof:
+    """As prove does, for one of many ports: what the runs of the same original left, under the same settings, is not
+    made anew, and TensorFlow is not imported again."""
+    runs.allow(settings.timeout)
+    with _scratch() as folder:
+        return _Verification(settings, folder, runs, lambda _: None, known).prove()
+
+
+@contextmanager
+def _scratch() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="migrate-verify-") as folder:
+        yield Path(os.path.realpath(folder))
 
 
 class _Verification:
-    def __init__(self, settings: Settings, folder: Path, runs: Runner, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: Settings, folder: Path, runs: Runner, progress: Callable[[str], None], known: OfOriginal
+    ) -> None:
+        self._known = known
         self._settings = settings
         self._folder = folder
         self._runs = runs
@@ -106,6 +129,7 @@ class _Verification:
         self._files = with_imported(settings.files)
         self._script = settings.files[0].absolute()
         self._original = (settings.original or self._script).absolute()
+        self._trains_whole = False
         self._root = _root(self._here, [*self._files, self._original])
 
     def prove(self) -> Proof:
@@ -114,23 +138,33 @@ class _Verification:
         migration = self._migrate(self._mirror("migrated"))
         if not migration.is_complete:
             raise NotMigrated("not migrated, so there is nothing to compare:\n" + _refused(migration))
-        original = self._job("original", "original", patience_seconds=settings.patience)
-        self._runs.run([original])
-        record = self._record_of(original)
+        self._trains_whole = migration.trains_whole
+        known = self._known
+        if not known.records:
+            original = self._job("original", "original", patience_seconds=settings.patience)
+            self._runs.run([original])
+            known.records, known.seconds = [self._record_of(original)], {original.title: original.seconds}
+        record = known.records[0]
         idle = not_training(record)
         if not record.steps:
             nothing = Rounding(record, record, record, _FLOAT32_EPSILON)
             return Proof(self._script.name, settings, migration, record, nothing, [], idle)
         recorded = max((i + 1 for i, step in enumerate(record.steps) if step.arrays), default=0)
-        again = self._job("original again", "again", most_updates=recorded)
-        moved = self._job("original, gradients moved by one ulp", "moved", most_updates=recorded, is_perturbed=True)
+        repeated = []
+        if len(known.records) == 1:
+            again = self._job("original again", "again", most_updates=recorded)
+            moved = self._job("original, gradients moved by one ulp", "moved", most_updates=recorded, is_perturbed=True)
+            repeated = [again, moved]
         alone = self._job("migrated, 1 process", "alone", most_updates=recorded)
         whole = {"most_updates": len(record.steps), "has_to_end": record.end == ENDED}
         several = [self._job(_title(size), f"on-{size}", size, **whole) for size in settings.sizes]
-        self._runs.run([again, moved, alone, *several])
-        rounding = Rounding(record, self._record_of(again), self._record_of(moved), _FLOAT32_EPSILON)
+        self._runs.run([*repeated, alone, *several])
+        known.records += [self._record_of(job) for job in repeated]
+        known.seconds.update((job.title, job.seconds) for job in repeated)
+        _, of_again, of_moved = known.records
+        rounding = Rounding(record, of_again, of_moved, _FLOAT32_EPSILON)
         proof = Proof(self._script.name, settings, migration, record, rounding, not_training=idle)
-        proof.seconds = {job.title: job.seconds for job in (original, again, moved, alone, *several)}
+        proof.seconds = {**known.seconds, **{job.title: job.seconds for job in (alone, *several)}}
         head = replace(record, steps=record.steps[:recorded])
         for job in (alone, *several):
             proof.compared.append(self._compared(job, head if job is alone else record, rounding))
@@ -144,7 +178,7 @@ class _Verification:
             raise Unverifiable(f"{job.title}: {job.weight - len(job.records)} left no record", job.output())
         for record in job.records:
             self._shorten(record, job.working_directory)
-        comparison = compare(original, job.records, rounding)
+        comparison = compare(original, job.records, rounding, self._trains_whole and job.weight > 1)
         verdict = judge(original, comparison, job.records, rounding, self._settings.steps)
         return Compared(job.title, job.weight, comparison, verdict, job.records, job.seconds)
 
@@ -171,9 +205,11 @@ class _Verification:
         record = original.records[0]
         rounding = Rounding(record, record, moved.records[0], _FLOAT64_EPSILON)
         for one, job in zip(unclear, jobs):
-            one.wide = compare(record, job.records, rounding)
+            one.wide = compare(record, job.records, rounding, self._trains_whole and one.size > 1)
             second = judge(record, one.wide, job.records, rounding, self._settings.steps)
             one.verdict = widened(one.verdict, one.comparison, second, one.wide)
+            if one.verdict.kind == SAME:
+                one.verdict = beyond_rounding(proof.original, one.comparison, one.records) or one.verdict
 
     def _record_of(self, job: Job) -> Record:
         """The record of the original. Raises Unverifiable where it failed."""
@@ -191,6 +227,10 @@ class _Verification:
 
         for step in record.steps:
             step.line = short(step.line)
+        for optimizer in record.optimizers:
+            optimizer.line = short(optimizer.line)
+        record.failed_at = short(record.failed_at)
+        record.orders = [[seed, short(place)] for seed, place in record.orders]
         record.files = [[path, short(place)] for path, place in record.files]
 
     def _migrate(self, copy: Mirror) -> Migration:

@@ -45,11 +45,13 @@ def digest(array: Any) -> Numbers:
 
 @dataclass
 class Optimizer:
-    """One that made steps: `variables` are the names of what it updates, in the order that it was given them."""
+    """One that made steps: `variables` are the names of what it updates, in the order that it was given them; `line`
+    is where the script makes it, or its schedule of learning rates."""
 
     name: str
     variables: list[str]
     shapes: list[list[int]]
+    line: str = ""
 
 
 @dataclass
@@ -95,9 +97,12 @@ class Record:
     # Those of them that were there when it had ended; of a checkpoint the part that its files begin with.
     lasting: list[str] = field(default_factory=list)
     epochs: list[int] = field(default_factory=list)
+    # [seed, line that shuffles], of what was cut behind a shuffle: seeds by which the ranks' orders are equal or not.
+    orders: list[list[str]] = field(default_factory=list)
     end: str = ENDED
     error: str = ""
     traceback: str = ""
+    failed_at: str = ""  # the script's line that the error came through last
 
     def save(self, path: Path) -> None:
         """Write the file, in one step."""

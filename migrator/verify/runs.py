@@ -77,8 +77,7 @@ class Runner:
 
     def __init__(self, folder: Path, seconds: float, progress: Progress, is_warm: bool) -> None:
         self._folder = folder
-        self._deadline = time.monotonic() + seconds
-        self._seconds = seconds
+        self.allow(seconds)
         self._progress = progress
         self._socket: Path | None = None
         self._server: subprocess.Popen[bytes] | None = None
@@ -95,6 +94,11 @@ class Runner:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+
+    def allow(self, seconds: float) -> None:
+        """Set the deadline anew, from now."""
+        self._deadline = time.monotonic() + seconds
+        self._seconds = seconds
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Run all jobs and read their records. Raises TimedOut."""

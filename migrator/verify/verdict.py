@@ -10,22 +10,27 @@ import numpy as np
 from migrator.verify.causes import Cause, likely_cause
 from migrator.verify.comparison import (
     EPOCHS,
+    FAILURE,
     FILES,
     LOSS,
     RATE,
     SAMPLES,
+    SHUFFLES,
     START,
     STEPS,
     Comparison,
     Difference,
     Rounding,
+    epochs_have_other_lengths,
 )
-from migrator.verify.record import FAILED, GRADIENTS, WEIGHTS, Record
+from migrator.verify.record import ENDED, FAILED, GRADIENTS, WEIGHTS, Record
 
 SAME, DIFFERENT, INCONCLUSIVE, NOT_TRAINING = "SAME", "DIFFERENT", "INCONCLUSIVE", "NOT TRAINING"
 
 # Of these, no rounding explains any difference.
-_EXACT = (SAMPLES, STEPS, START, RATE, EPOCHS, FILES)
+_EXACT = (FAILURE, SHUFFLES, SAMPLES, STEPS, START, RATE, EPOCHS, FILES)
+# Of a rank that has failed, these differ all the same.
+_AFTER_FAILURE = (LOSS, STEPS, EPOCHS, FILES)
 # A script that repeats itself worse than this is not deterministic, whatever rounding does.
 _MOST_SPREAD = 1e-3
 # No rounding makes this much at a step where the cause shows as well.
@@ -85,9 +90,31 @@ def judge(original: Record, comparison: Comparison, ranks: Sequence[Record], rou
     """The verdict on so many ranks, from the comparison with the original."""
     failed = next((record for record in ranks if record.end == FAILED), None)
     first = _first_that_counts(comparison)
-    if failed is not None and not (first is not None and first.what in (START, SAMPLES)):
-        who = f"rank {failed.rank}" if len(ranks) > 1 else "the migrated script"
-        return Verdict(DIFFERENT, f"{who} failed, which the original does not: {failed.error}")
+    if failed is None:
+        return _of_first(original, comparison, ranks, rounding, steps)
+    if first is not None and first.what not in _AFTER_FAILURE:
+        # What parted before a rank failed is most likely why, unless it is rounding.
+        verdict = _of_first(original, comparison, ranks, rounding, steps)
+        if verdict.kind == DIFFERENT and not is_unclear(verdict):
+            return verdict
+    left, one = _one_that_left(ranks), next((d for d in comparison.differences if d.what == STEPS), None)
+    if left is not None and one is not None:
+        reason = (
+            f"rank {left.rank} ended after {len(left.steps)} optimizer steps, while rank {failed.rank} goes on and "
+            f"waits for it: {failed.error}"
+        )
+        return Verdict(DIFFERENT, reason, difference=one, cause=likely_cause(original, ranks, one))
+    who = f"rank {failed.rank}" if len(ranks) > 1 else "the migrated script"
+    at = Difference(FAILURE, len(failed.steps) + 1, 1.0, 0.0, failed.failed_at, rank=failed.rank)
+    reason = f"{who} failed, which the original does not: {failed.error}"
+    return Verdict(DIFFERENT, reason, difference=at, cause=Cause("", "the error came through this line last"))
+
+
+def _of_first(
+    original: Record, comparison: Comparison, ranks: Sequence[Record], rounding: Rounding, steps: int
+) -> Verdict:
+    """The verdict on ranks of which none has failed: told by the first difference."""
+    first = _first_that_counts(comparison)
     if first is None:
         recorded = sum(1 for step in original.steps if step.arrays)
         if recorded < min(steps, 3):
@@ -113,7 +140,14 @@ def judge(original: Record, comparison: Comparison, ranks: Sequence[Record], rou
             "try a smaller learning rate, or compare fewer steps (--steps)",
             first,
         )
-    return Verdict(DIFFERENT, _told(first), difference=first, cause=likely_cause(original, ranks, first))
+    cause = likely_cause(original, ranks, first)
+    difference = replace(first, line=cause.line) if cause is not None and cause.line else first
+    return Verdict(DIFFERENT, _told(first), difference=difference, cause=cause)
+
+
+def _one_that_left(ranks: Sequence[Record]) -> Record | None:
+    """The rank that came to its end while another waits for it; None where none or all did."""
+    return next((record for record in ranks if record.end == ENDED), None)
 
 
 def _first_that_counts(comparison: Comparison) -> Difference | None:
@@ -138,7 +172,7 @@ def _figure(comparison: Comparison) -> str:
 def _told(first: Difference) -> str:
     where = f"step {first.step}"
     rank = f" on rank {first.rank}" if first.rank else ""
-    if first.what in (SAMPLES, STEPS, RATE, EPOCHS, FILES):
+    if first.what in (SHUFFLES, SAMPLES, STEPS, RATE, EPOCHS, FILES):
         return f"the {first.what} differ{'s' * (first.what == RATE)} at {where}{rank}: {first.detail}"
     tensor = f" of {first.tensor}" if first.tensor else ""
     verb = "is" if first.what == LOSS else "are"
@@ -167,6 +201,26 @@ def widened(first: Verdict, narrow: Comparison, second: Verdict, wide: Compariso
         "look for numbers that the script keeps in float32, as files or NumPy arrays that it trains on again",
         second.difference or first.difference,
     )
+
+
+def beyond_rounding(original: Record, comparison: Comparison, ranks: Sequence[Record]) -> Verdict | None:
+    """DIFFERENT by what no rounding explains however much it is amplified; None where there is nothing such. Decisions
+    of the script, as when to stop, may come of rounding, but then all ranks take the same; how long its epochs are, and
+    who writes, does not.
+    """
+    for one in comparison.differences:
+        if (
+            one.what == SHUFFLES
+            or (one.what == EPOCHS and epochs_have_other_lengths(original, ranks))
+            or (one.what == FILES and one.rank > 0)
+            or (one.what == RATE and _rates_of_ranks_differ(ranks, one.step - 1))
+        ):
+            return Verdict(DIFFERENT, _told(one), difference=one, cause=likely_cause(original, ranks, one))
+    return None
+
+
+def _rates_of_ranks_differ(ranks: Sequence[Record], index: int) -> bool:
+    return len({record.steps[index].learning_rate for record in ranks}) > 1
 
 
 def unwidened(first: Verdict) -> Verdict:
