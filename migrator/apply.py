@@ -39,7 +39,7 @@ _CLOSING, _ARGUMENT, _LINE_AFTER, _LINE_BEFORE, _GUARD, _INDENT, _OPENING, _REPL
 class _Patch:
     start: int
     end: int
-    rank: tuple[int, int]
+    rank: tuple[int, ...]
     code: Code
     # The edits that it comes of.
     edits: tuple[Edit, ...] = ()
@@ -145,7 +145,7 @@ class _Printer:
             # belongs to it.
             width = end - start
             marks.append(_Patch(start, start, (_OPENING, -width - 1), (f"\0{2 * number}\0",)))
-            marks.append(_Patch(end, end, (_CLOSING, width), (f"\0{2 * number + 1}\0",)))
+            marks.append(_Patch(end, end, (_CLOSING, width, 1), (f"\0{2 * number + 1}\0",)))
         self.patches = sorted([*before, *marks], key=lambda p: (p.start, p.rank, p.end))
         offsets: dict[int, int] = {}
         length = 0
@@ -221,8 +221,9 @@ class _Printer:
             code = self._indented((edit.before, edit.after), self.tree.statement_of(edit.node))
             before, after = self._fitted(code, edit.node)
             inner_start, inner_end = self._without_parentheses(edit, start, end)
-            yield _Patch(start, inner_start, (_OPENING, -width), (before,))
-            yield _Patch(inner_end, end, (_CLOSING, width), (after,))
+            # Of two around one node, the first is the outer one.
+            yield _Patch(start, inner_start, (_OPENING, -width, number), (before,))
+            yield _Patch(inner_end, end, (_CLOSING, width, -number), (after,))
         elif isinstance(edit, Replace):
             start, end = self.spans.outer_span(edit.node)
             yield _Patch(start, end, (_REPLACEMENT, number), self._fitted(edit.code, edit.node))

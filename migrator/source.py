@@ -14,8 +14,8 @@ from migrator.results import Failure
 # two searches over the bytes spare the parse.
 _MENTIONS_FRAMEWORK = re.compile(rb"tensorflow|keras")
 _MENTIONS_TRAINING = re.compile(
-    rb"\bfit\b|\bfit_generator\b|apply_gradients|\bminimize\b|train_on_batch|GradientTape|\.apply\(|assign_sub"
-    rb"|\bcompile\b|Optimizer|optimizers?\b"
+    rb"\bfit\b|\bfit_generator\b|apply_gradients|\bminimize\b|train_on_batch|GradientTape|\.apply\("
+    rb"|\bcompile\b|Optimizer|optimizers?\b|\.assign\b|\.assign_(?:add|sub)\b|\.scatter_|set_weights"
 )
 
 

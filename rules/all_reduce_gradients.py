@@ -16,7 +16,8 @@ after:
 
 Leaves alone: gradients that are only looked at (penalties, saliency maps); gradients that move an input instead of
 weights (style transfer); what is reduced already, or applied by a distributed optimizer.
-Refuses: an update whose gradients cannot be followed back to a tape; a loss of which it cannot be seen how it adds up
+Refuses: an update whose gradients cannot be followed back to a tape; variables that are changed from data in a loop by
+no gradients, in a program where nothing else trains; a loss of which it cannot be seen how it adds up
 over the workers' parts of a batch, where what it needs whole cannot be put together either.
 """
 
@@ -36,6 +37,13 @@ from migrator.rule import Findings, rule
 def all_reduce_gradients(facts: Facts) -> Findings:
     for site in facts.unsupported.found:
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
+    for call in facts.by_hand.changes:
+        yield _refuse(
+            call,
+            "variables are changed here by a rule of the script's own, and no gradients are seen that could be reduced",
+            "let every worker see all data, or put together by hand what is made of a worker's part of them, with "
+            "lockstep.all_reduce; send the variables that start at random to all with lockstep.broadcast",
+        )
     yield from _added_losses(facts)
     done: set[Place] = set()
     for update in facts.training.updates:

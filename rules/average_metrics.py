@@ -5,7 +5,8 @@ script that stops, skips a step or changes the learning rate by them would do so
 the weights part, or one leaves the loop and the others wait for ever. Averaged numbers are the same everywhere, and
 the decision with them. The results of Keras metrics are combined wherever the script asks for them once an epoch, so
 that what it prints and stores is of the global batches, too; those that are no means (AUC, precision, recall) from
-what all workers have counted. A loss that is a sum over the batch is summed.
+what all workers have counted. A loss that is a sum over the batch is summed, also where a `train_step` of the script's
+own tells it to `fit` or to a metric.
 
 before:
     if train_loss.result() < 0.1:
@@ -25,7 +26,7 @@ metrics, which every worker computes on the whole data; what a file that the chi
 and epochs; `fit`, whose callbacks are synchronised.
 Refuses: a decision by the number of samples seen (`x.shape[0]`), which on N workers is another one; one by something
 that is neither a mean nor a sum over the batch, as its largest value; a metric of a class of the script's own, of which
-it cannot be seen what its state adds up to.
+it cannot be seen what its state adds up to, also in `compile` where callbacks may decide by it.
 """
 
 from __future__ import annotations
@@ -35,12 +36,21 @@ import libcst as cst
 from migrator.analysis.losses import SUM
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
+from migrator.facts.kinds import calls
+from migrator.facts.listed import listed, listed_values
 from migrator.facts.script import Facts
+from migrator.facts.syntax import argument
+from migrator.facts.values import Object, Result, Value
 from migrator.rule import Findings, rule
+
+_CALLBACKS, _METRICS = 5, 2  # positions in fit and compile
+_MONITORING = frozenset({"EarlyStopping", "ReduceLROnPlateau", "ModelCheckpoint"})
 
 
 @rule
 def average_metrics(facts: Facts) -> Findings:
+    yield from _told_by_steps(facts)
+    yield from _told_to_callbacks(facts)
     for number in facts.decisions.local_numbers:
         if number.is_count:
             yield Refusal(
@@ -71,6 +81,69 @@ def average_metrics(facts: Facts) -> Findings:
             reduction = _reduce(facts, number)
             if reduction is not None:
                 yield reduction
+
+
+def _told_by_steps(facts: Facts) -> Findings:
+    """What a `train_step` of the script's own returns, or hands to metrics, of a loss that is a sum: `fit` tells the
+    mean over the workers, and callbacks decide by it."""
+    reduced = {number.expression for number in facts.decisions.local_numbers}
+    classes = {facts.training.step_class(update) for update in facts.training.updates} - {None}
+    for step in {facts.resolver.method(cls, "train_step"): None for cls in classes if cls is not None}:
+        told = [value for returned in facts.resolver.returned(step) for value in _values(returned)] if step else []
+        told += [
+            call.args[0].value
+            for call, _ in facts.training.methods("update_state")
+            if call.args and facts.tree.function_of(call) is step
+        ]
+        for node in told:
+            verdict = facts.losses.of_number(node)
+            if verdict.reduction == SUM and not verdict.is_agreed and node not in reduced:
+                yield Wrap(node, f"{facts.runtime}.all_reduce(", ', reduction="sum")')
+
+
+def _told_to_callbacks(facts: Facts) -> Findings:
+    """Metrics of classes of the script's own that a callback may decide by: `fit` tells it the mean of the workers'."""
+    for fit in facts.training.fits:
+        asking = facts.keywords.given(fit.call, "callbacks", _CALLBACKS)
+        if asking is None or not any(map(_may_ask, listed_values(facts.resolver, asking))):
+            continue
+        for compile_ in facts.training.compiles_of(fit.values):
+            metrics = facts.keywords.given(compile_.call, "metrics", _METRICS)
+            for node in listed(metrics) if metrics is not None else ():
+                if any(_adds_up_otherwise(facts, value) for value in facts.resolver.values(node)):
+                    yield Refusal(
+                        node,
+                        "how the workers' parts of this metric of the script's own add up cannot be seen, and "
+                        "callbacks may decide by it",
+                        "let them decide by the loss, or by a metric of Keras's that is a mean",
+                        breaks_training=True,
+                    )
+
+
+def _may_ask(callback: Value) -> bool:
+    """Whether the callback may read a training metric: one of the script's own, or one that monitors it."""
+    path = calls(callback)
+    if not path.startswith("keras.callbacks.") or path.endswith("LambdaCallback") or not isinstance(callback, Result):
+        return isinstance(callback, (Object, Result))
+    monitor = argument(callback.call, "monitor", 0)
+    if monitor is None or path.rpartition(".")[2] not in _MONITORING:
+        return False
+    text = monitor.value.evaluated_value if isinstance(monitor.value, cst.SimpleString) else ""
+    return not (str(text) == "loss" or str(text).startswith("val_"))
+
+
+def _adds_up_otherwise(facts: Facts, value: Value) -> bool:
+    """Whether the metric's class works out its result by itself."""
+    if not isinstance(value, Object) or not facts.resolver.derives_from(
+        value.of, lambda p: p.startswith("keras.metrics.")
+    ):
+        return False
+    return facts.resolver.method(value.of, "result") is not None
+
+
+def _values(returned: cst.BaseExpression) -> list[cst.BaseExpression]:
+    elements = returned.elements if isinstance(returned, cst.Dict) else ()
+    return [element.value for element in elements]
 
 
 def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:

@@ -12,7 +12,8 @@ after:
 Leaves alone: a cut before the shuffle; shuffles with a seed, their own or one for the whole script; scripts on
 lockstep, which gives all workers one seed; each worker's own shuffle of the whole data, which is not cut.
 Refuses: in npu_device and Horovod, a share of a dataset or an array that is shuffled without a seed before; in these
-and lockstep, one that is shuffled with a seed made of the rank.
+and lockstep, one that is shuffled with a seed made of the rank, of a clock or of the system's randomness, and an array
+that a NumPy generator without a seed permutes.
 """
 
 from __future__ import annotations

@@ -24,8 +24,10 @@ import libcst as cst
 from migrator.data_arguments import wrap_data
 from migrator.edits import AddArgument, Refusal, Replace, Wrap
 from migrator.facts import api
+from migrator.facts.compiled_losses import cuts_of_own_step
 from migrator.facts.kinds import is_call_of
 from migrator.facts.obstacles import built_in_size
+from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument, is_none
 from migrator.facts.training import Fit
@@ -58,7 +60,10 @@ def _shard(facts: Facts, fit: Fit) -> Findings:
         return
     split = facts.keywords.given(call, "validation_split")
     tail = f", validation_split={facts.source(split)}" if split is not None else ""
-    yield from wrap_data(facts, call, "shard_arrays", tail + _global_batch_size(facts, call))
+    tail += _global_batch_size(facts, call)
+    # Means over uneven parts are weighed by their rows; sums and gathered losses of a step of the script's own are not.
+    tail += "".join(f", {option}" for option in cut_option(cuts_of_own_step(facts, fit)))
+    yield from wrap_data(facts, call, "shard_arrays", tail)
     yield from _localise_batch_size(facts, call)
 
 

@@ -20,7 +20,9 @@ import libcst as cst
 from migrator.data_arguments import wrap_data
 from migrator.edits import Refusal
 from migrator.facts import vocabulary
+from migrator.facts.compiled_losses import cut_for_fit, cuts_of_own_step
 from migrator.facts.obstacles import built_in_size
+from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
 from migrator.facts.values import External
@@ -38,7 +40,9 @@ def shard_batch(facts: Facts) -> Findings:
             if refusal is not None:
                 yield refusal
             else:
-                yield from wrap_data(facts, fit.call, "shard_batch", weight_position=_WEIGHT_POSITION)
+                cuts = cuts_of_own_step(facts, fit) or {cut_for_fit(facts, fit)}
+                tail = "".join(f", {option}" for option in cut_option(cuts))
+                yield from wrap_data(facts, fit.call, "shard_batch", tail, weight_position=_WEIGHT_POSITION)
 
 
 def _is_sharded(facts: Facts, call: cst.Call) -> bool:

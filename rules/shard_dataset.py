@@ -10,7 +10,8 @@ those that a Keras Sequence, an image generator or a generator function hands ou
 batch, `loss="sum"` says so, since then a batch that does not split evenly is cut in another way. A pipeline that lets
 elements come in any order (deterministic=False, or files that tensorflow_datasets shuffles without a seed) gives them
 in one order on all workers. Data for evaluation stays whole. What several loops or `fit` calls read is cut once, or for
-each of them where anything else reads it, too.
+each of them where anything else reads it, too. As the last resort, where no batches are seen in the whole program,
+every worker trains on all of them: the same model, and no faster, which the report tells.
 
 before:
     dataset = tf.data.Dataset.from_tensor_slices((x, y))
@@ -22,10 +23,11 @@ after:
 
 Leaves alone: datasets for validation, testing and prediction; what is sharded already.
 Refuses: a dataset that is not batched or batched twice; batches that have their size built into the model or the
-training step; updates without a dataset; a loop over single samples; batches whose random numbers several threads draw,
-in an order of their own on each worker; batches with another axis than that of the samples in front; values that each
-process has by itself (clocks, uuid, the system's randomness) in the data, the model or the steps; a function that
-trains on one dataset and evaluates on another; what a step makes of all rows of a batch before the model takes it.
+training step; updates without batches beside others that are split, or on what an unknown package gives; batches whose
+random numbers several threads draw, in an order of their own on each worker; batches with another axis than that of the
+samples in front; values that each process has by itself (clocks, uuid, the system's randomness) in the data, the model
+or the steps; a function that trains on one dataset and evaluates on another; what a step makes of all rows of a batch
+before the model takes it.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrator.edits import AddArgument, InsertBefore, Refusal, Replace, Wrap
+from migrator.edits import AddArgument, InsertBefore, Refusal, Replace, Trust, Wrap
 from migrator.facts.batch_shapes import DoubtfulSize
 from migrator.facts.compiled_losses import cut_for_fit
 from migrator.facts.order import AnyOrder, UnseededFiles
 from migrator.facts.pipeline_cuts import CutPipeline
-from migrator.facts.reductions import cut_option
+from migrator.facts.reductions import GATHER, cut_option
 from migrator.facts.script import Facts
-from migrator.facts.sharding import CutBatches
+from migrator.facts.sharding import CutBatches, unseen_batches
 from migrator.rule import Findings, rule
 
 
@@ -58,6 +60,17 @@ def shard_dataset(facts: Facts) -> Findings:
             yield from _cut_pipeline(facts, plan)
         else:
             yield _cut_batches(facts, plan)
+    for update in facts.sharding.trained_whole:
+        if facts.sharding.splits_any and not facts.reductions.are_agreed(update):
+            yield unseen_batches(update, "while others of the program are split")
+        else:
+            yield Trust(
+                update.call,
+                "no batches are surely seen that this update trains on, so every worker trains on all of them: the "
+                "same model as on one device, and no faster",
+                "iterate over a tf.data.Dataset in this file, or give each worker its rows of every batch by hand "
+                "with lockstep.shard_batch",
+            )
     for end in facts.sharding.loose_ends:
         yield _tie_up(facts, end)
 
@@ -127,9 +140,12 @@ def _loss(facts: Facts, plan: CutBatches | CutPipeline) -> list[str]:
     kinds: set[str] = set()
     for consumption in facts.sharding.feeding(plan):
         fits = [f for f in (*facts.training.fits, *facts.training.batch_fits) if f.call is consumption.reader]
-        kinds.update(cut_for_fit(facts, fit) for fit in fits)
+        for fit in fits:
+            kind = cut_for_fit(facts, fit)
+            if kind == GATHER or not facts.training.trains_by_itself(fit.values):
+                kinds.add(kind)
         for update in facts.training.updates:
-            if any(c.dataset is consumption.dataset for c in facts.reading.consumptions(update)):
+            if any(c.dataset is consumption.dataset for c in facts.sharding.feeding_update(update)):
                 kinds.add(facts.reductions.cut_for(update))
     return cut_option(kinds)
 

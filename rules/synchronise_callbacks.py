@@ -18,16 +18,15 @@ batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from migrator.edits import AddArgument, Refusal, Wrap
 from migrator.facts import api
 from migrator.facts.kinds import is_call_of
+from migrator.facts.listed import listed_values
 from migrator.facts.script import Facts
 from migrator.facts.syntax import has_unpacked_keywords
-from migrator.facts.values import External, Literal, Object, Value
+from migrator.facts.values import External, Object
 from migrator.rule import Findings, rule
 
 _BATCH_HOOKS = ("on_train_batch_end", "on_train_batch_begin", "on_batch_end", "on_batch_begin")
@@ -73,7 +72,7 @@ def _is_synchronised(facts: Facts, node: cst.BaseExpression) -> bool:
 
 def _batch_hook(facts: Facts, callbacks: cst.BaseExpression) -> cst.CSTNode | None:
     """A method for single batches that reads its logs, of a callback class of the script's own."""
-    for value in _each(facts, callbacks):
+    for value in listed_values(facts.resolver, callbacks):
         if not isinstance(value, Object):
             continue
         for name in _BATCH_HOOKS:
@@ -90,12 +89,3 @@ def _batch_hook(facts: Facts, callbacks: cst.BaseExpression) -> cst.CSTNode | No
             if reads and not averages:
                 return method
     return None
-
-
-def _each(facts: Facts, callbacks: cst.BaseExpression) -> Iterator[Value]:
-    for value in facts.resolver.values(callbacks):
-        if isinstance(value, Literal) and isinstance(value.node, (cst.List, cst.Tuple)):
-            for element in value.node.elements:
-                yield from _each(facts, element.value)
-        else:
-            yield value

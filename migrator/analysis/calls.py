@@ -151,8 +151,13 @@ class Calls:
     def call(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """What the call gives, whichever of the functions it calls."""
         found = NOTHING
+        repaired = set()
         for atom in function:
-            found = v.join(found, self._call(atom, args, node, frame))
+            result = self._call(atom, args, node, frame)
+            repaired.add(any(r.node is node for d in self.run.objects.leaves(result) for r in d.needs))
+            found = v.join(found, result)
+        if len(repaired) > 1:  # what is given to one would be given to the others, too
+            self.run.torn.add(node)
         if function.data is not None and function.data.constant is not None:
             found = v.join(found, self.run.unknown_call(function, args, node))
         return found

@@ -178,6 +178,8 @@ class Losses:
         """Why the repair cannot be written down; empty where it can."""
         if repair.blocked:
             return repair.blocked
+        if repair.node in self._run.torn:
+            return "one of several functions is called here, and others take a worker's part"
         if len([r for r in self._run.repairs[repair.node] if r.form == repair.form]) > 1:
             return "it gets other parts of a batch on other ways"
         harmless = all(operand.how == "mean" for operand in repair.operands)
@@ -216,11 +218,17 @@ class Losses:
         """Plans to take means over all rows where other losses, or other parts of the same, need those anyway: means of
         unequal parts are not the mean of all. True where that is new."""
         numbers = [(node, value) for node, value in self._run.losses.items() if not self._is_of_samples(value)]
-        kinds = {self._verdict(value, node).reduction for node, value in numbers} - {NONE}
+        kinds = {self._verdict(value, node).reduction for node, value in numbers}
         gathers = puts_together(r for value in self._run.losses.values() for r in self._repairs_of(value))
-        mixes = not self._plan.means and (len(kinds) > 1 or (gathers and self._run.has_means))
-        self._plan.means = self._plan.means or mixes
-        return mixes
+        planned = self._plan.reductions
+        if "mean" not in planned and (len(kinds - {NONE}) > 1 or (gathers and "mean" in self._run.reductions)):
+            planned.add("mean")
+            return True
+        # What no reduction of the gradients puts right: then nothing is left to reduce.
+        if NONE in kinds and not self._run.reductions <= planned:
+            planned |= self._run.reductions
+            return True
+        return False
 
     def _is_of_samples(self, value: Value) -> bool:
         """Whether it is a number for each sample, as where a penalty takes gradients by the samples."""

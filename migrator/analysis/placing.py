@@ -66,6 +66,10 @@ _TAKES_LABELS = ("sparse_softmax_cross_entropy_with_logits",)
 _REDUCING = (Reduces, Moments, Average, WholeValue)
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
 
+# Of ragged and sparse tensors: as many rows as a worker's samples have values, and where these stand among all.
+_VALUES_OF_RAGGED = frozenset({"values", "flat_values"})
+_STRUCTURE_OF_RAGGED = frozenset({"indices", "row_splits", "nested_row_splits", "dense_shape"})
+
 
 class Placing:
     def __init__(self, run: Run) -> None:
@@ -102,10 +106,11 @@ class Placing:
             why = "a worker's part of the batch meets what is made of all of it"
             return self._gathered(row, path, args, node, made, needs, symbolic, why)
         result = self._infer(row, args, made, _plain)
-        if not _is_lost(result) and self._makes_mean(result, apart):
-            self.run.has_means = True
-            if self.run.plan.means and not symbolic and not self.blocked:
-                why = "a mean over the rows of a worker meets what is made of all rows"
+        made_of_rows = self._reduction(result, leaves) if not _is_lost(result) else ""
+        if made_of_rows:
+            self.run.reductions.add(made_of_rows)
+            if made_of_rows in self.run.plan.reductions and not symbolic and not self.blocked:
+                why = f"a {made_of_rows} over the rows of a worker meets what is made of all rows"
                 return self._gathered(row, path, args, node, made, needs, symbolic, why)
         if not _is_lost(result):
             self.run.note_plain(node)
@@ -113,10 +118,18 @@ class Placing:
         return self._repaired(row, path, args, node, made, needs, symbolic, result)
 
     @staticmethod
-    def _makes_mean(result: Arg, given: Sequence[Data]) -> bool:
-        """Whether a mean over the batch is taken here, of rows."""
-        is_mean = any(p == Partial("mean") for leaf in result.leaves() for p in _options(leaf.placement))
-        return is_mean and any(isinstance(p, Sharded) for d in given for p in _options(d.placement))
+    def _reduction(result: Arg, given: Sequence[Data]) -> str:
+        """Whether a mean or a sum over the batch is taken here, of rows, or is divided by their number; empty where
+        neither is."""
+        made = {p.reduction for leaf in result.leaves() for p in _options(leaf.placement) if isinstance(p, Partial)}
+        found = {p for d in given for p in _options(d.placement)}
+        if any(isinstance(p, Sharded) for p in found):
+            return next((kind for kind in ("mean", "sum") if kind in made), "")
+        if any(d.is_replicated and d.needs for d in given) and any(
+            isinstance(p, Scaled) and p.base == REPLICATED for leaf in result.leaves() for p in _options(leaf.placement)
+        ):
+            return "sum"
+        return "mean" if "mean" in made and Partial("mean") not in found else ""
 
     def _infer(self, row: Op | None, args: Arguments, made: Arguments | None, view: View) -> Arg:
         if row is None:
@@ -466,7 +479,11 @@ class Placing:
                 return self.place(row, path, Arguments([owner], nodes=nodes), node)  # type: ignore[arg-type]
         if name == "shape":
             return self.shape(data)
-        if data.is_replicated or data.nested or isinstance(data.placement, (Unknown, Local)):
+        if data.is_replicated or isinstance(data.placement, (Unknown, Local)):
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
+        if isinstance(data.placement, Sharded) and name in _VALUES_OF_RAGGED:
+            return Value(replace(data, placement=replace(data.placement, rows="ragged"), rank=None, nested=False))
+        if data.nested and name not in _STRUCTURE_OF_RAGGED:
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
         return Value(Data(Unknown(f"what `.{name}` of a worker's part is cannot be seen"), needs=data.needs))
 

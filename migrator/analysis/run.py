@@ -53,12 +53,12 @@ class TooMuch(Exception):
 @dataclass
 class Plan:
     """Where all rows are put together: functions of which the arguments are, expressions, and calls of `compile` of
-    which the loss is given the whole batch; `means`: whatever a mean is taken of."""
+    which the loss is given the whole batch; `reductions`: whatever a "mean" or a "sum" is taken of."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
     expressions: set[cst.CSTNode] = field(default_factory=set)
     losses: set[cst.CSTNode] = field(default_factory=set)
-    means: bool = False
+    reductions: set[str] = field(default_factory=set)
 
 
 class Run:
@@ -116,7 +116,9 @@ class Run:
         self.repairs: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
         self.lost_at: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
         self.forward: set[cst.CSTNode] = set()
-        self.has_means = False
+        # Calls of one of several functions, of which only some need their arguments put together.
+        self.torn: set[cst.CSTNode] = set()
+        self.reductions: set[str] = set()  # the kinds that are taken over rows
         self.hidden: set[cst.CSTNode] = set()
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()

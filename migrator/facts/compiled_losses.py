@@ -34,6 +34,12 @@ def cut_for_fit(facts: Facts, fit: Fit) -> str:
     return GATHER if is_whole or puts_together(repairs) else MEAN
 
 
+def cuts_of_own_step(facts: Facts, fit: Fit) -> set[str]:
+    """How the rows of a batch are put together in the losses of the model's own `train_step`; empty without one."""
+    classes = {cls for v in fit.values if isinstance(v, Object) for cls in facts.resolver.lineage(v.of)}
+    return {facts.reductions.cut_for(u) for u in facts.training.updates if facts.training.step_class(u) in classes}
+
+
 def _refuse(node: cst.CSTNode, verdict: Verdict) -> Refusal:
     return Refusal(
         node,

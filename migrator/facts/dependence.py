@@ -68,6 +68,9 @@ _KIND_CALLS = frozenset({
     "builtins.isinstance", "builtins.type", "builtins.hasattr", "builtins.callable", "tensorflow.is_tensor",
     "keras.backend.is_keras_tensor", "keras.ops.is_tensor", "tensorflow.rank",
 })  # fmt: skip
+_STEPS = frozenset(
+    {"train_step", "test_step", "predict_step"}
+)  # of a Keras model, which its `fit` and the like compile
 _SIZE_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
 # Calls that give the elements that they are given, as many of them.
 _SEQUENCES = frozenset({
@@ -97,8 +100,10 @@ _HANDING_BACK = frozenset({
     "builtins.getattr", "builtins.vars", "builtins.iter", "builtins.next", "builtins.zip", "builtins.enumerate",
     "builtins.reversed", "builtins.filter", "builtins.map", "numpy.asarray", "numpy.ravel", "numpy.reshape",
     "operator.itemgetter", "operator.attrgetter", "functools.partial", "builtins.super", "builtins.globals",
-    "builtins.locals",
+    "builtins.locals", "csv.writer", "csv.DictWriter", "io.TextIOWrapper", "codecs.getwriter",
 })  # fmt: skip
+_DUMPING = frozenset({"pickle.dump", "json.dump", "yaml.dump", "yaml.safe_dump", "marshal.dump"})  # into the second
+_WRITING_INTO = ("out", "file", "output_stream")  # the keywords that name what is filled
 _FILLING_PREFIXES = ("builtins.list.", "builtins.dict.", "builtins.set.", "collections.deque.", "operator.i")
 
 
@@ -473,6 +478,8 @@ class Dependence:
             return
         if constructed and self._is_seen([Object(c) for c in constructed]):
             return
+        if paths == {"builtins.len"} and self._counts_parts(call):
+            return
         way = Way.SIZE if paths & _SIZE_CALLS else Way.INTO if constructed else Way.USED
         if paths & _SEQUENCES:
             way = Way.WHOLE
@@ -483,6 +490,16 @@ class Dependence:
             self.link(call.func.value, call.func, Way.USED)
         self._link_handed_functions(call)
         self._link_changed(call, values)
+
+    def _counts_parts(self, call: cst.Call) -> bool:
+        """`len(data)` in a model's step: of a tuple, since tensors have no length in the graph that `fit` makes."""
+        function = self.tree.function_of(call)
+        cls = self.tree.class_of(function) if isinstance(function, cst.FunctionDef) else None
+        if function is None or cls is None or not self.kinds.is_keras_model_class(Class(cls)) or len(call.args) != 1:
+            return False
+        value = call.args[0].value
+        bindings = self.bindings_of(value) if isinstance(value, cst.Name) else []
+        return function.name.value in _STEPS and bool(bindings) and all(b.kind == "param" for b in bindings)
 
     def _link_returned(self, function: cst.CSTNode, target: Key) -> None:
         if isinstance(function, cst.Lambda):
@@ -609,12 +626,14 @@ class Dependence:
         """The arguments that the call may put others into: `np.put(losses, …)`, `out=`, all where nobody knows it."""
         if any(path in _FILLING or path.startswith(_FILLING_PREFIXES) for path in paths):
             return list(call.args[:1])
+        if any(path in _DUMPING for path in paths):
+            return list(call.args[1:2])
         values = self.resolver.values(call.func)
         known = [calls(v) if isinstance(v, Result) else v.path for v in values if isinstance(v, (External, Result))]
         known = [path for path in known if f"{path}.".startswith(_PURE)]
         methods = [v for v in values if isinstance(v, Member) and not _is_member_of_unknown(v)]
         if values and len(known) + len(methods) + len([v for v in values if isinstance(v, Class)]) >= len(values):
-            return [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "out"]
+            return [arg for arg in call.args if arg.keyword is not None and arg.keyword.value in _WRITING_INTO]
         return [arg for arg in call.args if not isinstance(arg.value, (cst.BaseString, cst.BaseNumber))]
 
     def changed_by(self, call: cst.Call) -> list[Key]:

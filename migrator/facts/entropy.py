@@ -49,6 +49,16 @@ _FIT = ("x", "y", "batch_size", "epochs", "initial_epoch", "steps_per_epoch", "s
 _SEEDS = ("seed", "random_state", "shuffle_seed")
 
 
+def is_own(path: str) -> bool:
+    """Whether what this function gives differs from worker to worker, whatever it is given."""
+    return path in _ALWAYS or _SOURCES.match(path) is not None
+
+
+def is_unseeded(call: cst.Call, path: str) -> bool:
+    """Whether the call makes a generator that draws its first state from the system."""
+    return path in _ALWAYS or (path in _GENERATORS and (not call.args or is_none(call.args[0].value)))
+
+
 class Entropy:
     def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
         self.tree = tree
@@ -69,8 +79,7 @@ class Entropy:
         return Refusal(source, why, "use a fixed value, or one that all workers are given alike", breaks_training=True)
 
     def _is_unseeded(self, call: cst.Call) -> bool:
-        paths = self._paths(call)
-        return any(p in _ALWAYS or (p in _GENERATORS and (not call.args or is_none(call.args[0].value))) for p in paths)
+        return any(is_unseeded(call, path) for path in self._paths(call))
 
     def _paths(self, call: cst.Call) -> list[str]:
         return [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]

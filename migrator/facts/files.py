@@ -40,6 +40,7 @@ _LOOKING = re.compile(
     r"^(?:builtins\.open|os\.path\.(?:exists|isfile|getsize|getmtime)|os\.stat|tensorflow\.io\.gfile\.(?:GFile|exists)"
     r"|shelve\.open|zipfile\.ZipFile|tarfile\.open)$"
 )
+_LISTING = re.compile(r"^(?:glob\.i?glob|os\.(?:listdir|walk|scandir))$")
 # Calls that fetch or unpack what all workers read afterwards.
 _FETCHING = re.compile(
     r"^(?:urllib\.request\.urlretrieve|shutil\.unpack_archive|wget\.download|gdown\.download\w*|os\.system"
@@ -50,7 +51,8 @@ _ARCHIVES = ("zipfile.", "tarfile.")
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
 _PICTURES = ("PIL.", "keras.utils.array_to_img", "keras.preprocessing.image.array_to_img")
 _PATH_WRITERS = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename"})
-_PATH_READERS = frozenset({"read_text", "read_bytes"})
+_PATH_LISTERS = frozenset({"glob", "rglob", "iterdir"})
+_PATH_READERS = frozenset({"read_text", "read_bytes"}) | _PATH_LISTERS
 _PATH_METHODS = _PATH_WRITERS | _PATH_READERS | {"open"}
 _TABLE_WRITERS = frozenset({"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_hdf"})
 _MEMORY = ("io.BytesIO", "io.StringIO")
@@ -122,13 +124,38 @@ class Files:
         return isinstance(used, cst.Call) and isinstance(self.tree.parent.get(used), cst.Expr)
 
     def told_again(self) -> Iterator[tuple[cst.CSTNode, cst.Call]]:
-        """What is written into a file, with the calls that read the file of the same path."""
+        """What is written into a file, or names it, with the calls that may read it afterwards."""
         for write in self.writes:
-            paths = {self._text(path) for c in self._calls_of(write) for path in self.paths(c, most=2)}
-            reads = [r for r in self.looks if any(self._text(path) in paths for path in self.paths(r))]
+            paths = [path for c in self._calls_of(write) for path in self.paths(c, most=2)]
+            reads = [r for r in self.looks if self._may_read(r, write, paths)]
             for call in self.tree.calls if reads else ():
                 if self.tree.contains(write.statement, call):
                     yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
+
+    def _may_read(self, read: cst.Call, write: Write, written: list[cst.BaseExpression]) -> bool:
+        """Whether the call reads what was written: by the same text, from a list of files, or further down by a path
+        that only the run tells."""
+        paths = self.paths(read)
+        texts = {self._text(path) for path in written}
+        if any(self._text(path) in texts for path in paths):
+            return True
+        if all(isinstance(path, cst.SimpleString) for path in (*paths, *written)) and not self._lists(read):
+            return False
+        same = self.tree.function_of(read) is self.tree.function_of(write.node)
+        return self._may_follow(read, write.node) if same else self._lists(read)
+
+    def _lists(self, read: cst.Call) -> bool:
+        """Whether the call tells the names of files."""
+        paths = [v.path for v in self.resolver.values(read.func) if isinstance(v, External)]
+        name = read.func.attr.value if isinstance(read.func, cst.Attribute) else ""
+        return any(map(_LISTING.match, paths)) or name in _PATH_LISTERS
+
+    def _may_follow(self, later: cst.CSTNode, node: cst.CSTNode) -> bool:
+        """Whether the one may run after the other in their function: it stands below, or in a loop with it."""
+        loops = set(self.tree.loops_around(node))
+        return self.tree.order[later] > self.tree.order[node] or any(
+            loop in loops for loop in self.tree.loops_around(later)
+        )
 
     def paths(self, call: cst.Call, most: int = 1) -> list[cst.BaseExpression]:
         """The path that a call is of: its first argument, or what its method is one of (`Path("a.txt").read_text()`);

@@ -7,7 +7,6 @@ exists, and after all settings of devices and threads.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +17,7 @@ import libcst.matchers as m
 
 from migrator.facts import api
 from migrator.facts.modules import Modules, module_name
+from migrator.facts.packages import FRAMEWORKS, STANDARD_LIBRARY, WITHOUT_TENSORS
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import dotted, imported_modules
 from migrator.facts.tree import Binding, Statement, Tree
@@ -25,14 +25,6 @@ from migrator.facts.values import External
 from migrator.imports import reachable
 
 Import = Union[cst.Import, cst.ImportFrom]
-_WITHOUT_TENSORS = frozenset({
-    "PIL", "absl", "click", "cv2", "h5py", "imageio", "joblib", "matplotlib", "networkx", "nltk", "numpy", "pandas",
-    "requests", "rich", "scipy", "seaborn", "skimage", "sklearn", "tqdm", "typing_extensions", "yaml",
-})  # fmt: skip
-# Python 3.9 does not list it; there such imports may end up behind the runtime's.
-_STANDARD_LIBRARY = frozenset(
-    getattr(sys, "stdlib_module_names", ("argparse", "os", "pathlib", "random", "sys", "time"))
-)
 
 
 class Joining:
@@ -203,7 +195,7 @@ class Joining:
         """Whether the import surely makes no tensor: that of a well-known library, and no file of the program."""
         names = [name.split(".")[0] for name in imported_modules(node)]
         return not self.is_of_program(node) and all(
-            name in _WITHOUT_TENSORS or name in _STANDARD_LIBRARY for name in names
+            name in WITHOUT_TENSORS or name in STANDARD_LIBRARY for name in names
         )
 
     def _after_settings(self, statement: Statement) -> Statement:
@@ -236,4 +228,4 @@ def _is_main(statement: Statement) -> bool:
 
 
 def _is_framework(module: str) -> bool:
-    return module.split(".")[0] in ("tensorflow", "keras", "tf_keras")
+    return module.split(".")[0] in FRAMEWORKS

@@ -43,6 +43,7 @@ class Mark(Flag):
     STATISTIC = 32  # comes from a model whose BatchNormalization has seen this worker's samples alone
 
 
+_METRICS_OF_MODELS = frozenset({"metrics", "compiled_metrics", "get_metrics_result"})
 # No two workers read the same time, or draw the same from the system.
 CLOCKS = frozenset({
     "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.perf_counter_ns",
@@ -177,6 +178,7 @@ class Locality:
         found.update({fit.call: Mark.VALUE for fit in self.training.batch_fits})
         found.update(dict.fromkeys(self._given_by_fit(), Mark.VALUE))
         found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
+        found.update(dict.fromkeys(self._metrics_of_models(), Mark.VALUE))
         found.update({call: Mark.VALUE for call, func in self.training.methods("train_step") if is_super(func.value)})
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
@@ -196,6 +198,32 @@ class Locality:
             owners = self.resolver.values(node.value)
             if any(calls(v).startswith("keras.metrics.") for v in owners):
                 yield node
+
+    def _metrics_of_models(self) -> Iterator[cst.CSTNode]:
+        """`model.metrics`, `self.model.get_metrics_result()`: what a model that `fit` trains has counted on this
+        worker, read elsewhere than in its own class."""
+        for node in self.tree.order:
+            if not isinstance(node, cst.Attribute) or node.attr.value not in _METRICS_OF_MODELS:
+                continue
+            if any(map(self.training.kinds.is_model, self.resolver.values(node.value))) or self._is_model_of_callback(
+                node.value
+            ):
+                yield node
+        for call, func in self.training.methods("result"):  # `self.model.tracker.result()`
+            owner = func.value
+            while isinstance(owner, (cst.Attribute, cst.Subscript)) and not self._is_model_of_callback(owner):
+                owner = owner.value
+            if self._is_model_of_callback(owner):
+                yield call
+
+    def _is_model_of_callback(self, node: cst.BaseExpression) -> bool:
+        """`self.model` in a class of callbacks"""
+        if not isinstance(node, cst.Attribute) or node.attr.value != "model":
+            return False
+        return any(
+            isinstance(v, Object) and self.resolver.derives_from(v.of, lambda path: path.startswith("keras.callbacks."))
+            for v in self.resolver.values(node.value)
+        )
 
     def _numbers_turns(self, binding: Binding) -> bool:
         """`step` of `for step, batch in enumerate(dataset)`"""

@@ -165,6 +165,7 @@ class MinibatchFinder:
 
     def _under_tape(self, block: cst.With, update: Update) -> list[Cut] | None:
         names: dict[str, cst.Name] = {}
+        reads: list[cst.BaseExpression] = []
         direct: list[cst.BaseExpression] = []
         is_cut = False
         for node in self._data_read(block):
@@ -175,6 +176,7 @@ class MinibatchFinder:
                 if not self._is_bound_beside(node, block):
                     return None
                 names.setdefault(node.value, node)
+                reads.append(node)
             elif self.rows.of(node) is not None:
                 direct.append(node)
             else:
@@ -187,12 +189,38 @@ class MinibatchFinder:
         are_rows = all(map(self._rows, found)) and self._are_samples(found, block)
         if not are_rows and not self.forms.are_batches(found, self.training.reached_from(block.body)):
             return None
+        if names and self._asks_for_sizes_behind(names.values(), block):
+            return [CutExpressions((*reads, *direct), update)]
         cuts: list[Cut] = []
         if names:
             cuts.append(CutNames(tuple(sorted(names.values(), key=self._bound_at)), block, update))
         if direct:
             cuts.append(CutExpressions(tuple(direct), update))
         return cuts
+
+    def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: cst.With) -> bool:
+        """Whether what follows the tape reads of the batches how many rows the whole ones have, and nothing else."""
+        last = self.tree.last_order_in(block)
+        behind = [
+            read
+            for name in names
+            for read in self.tree.names[name.value]
+            if self.tree.order[read] > last
+            and self.tree.is_read(read)
+            and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
+        ]
+        return bool(behind) and all(map(self._is_size, behind))
+
+    def _is_size(self, read: cst.Name) -> bool:
+        """`len(x)`, `x.shape[0]`, `tf.shape(x)[0]`"""
+        parent = self.tree.parent.get(read)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is read and parent.attr.value in ("shape", "size")
+        call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
+        return isinstance(call, cst.Call) and any(
+            isinstance(v, External) and v.path in ("builtins.len", "tensorflow.shape", "numpy.shape")
+            for v in self.resolver.values(call.func)
+        )
 
     def _bound_at(self, name: cst.Name) -> int:
         return min(

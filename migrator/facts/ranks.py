@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Callable
 
@@ -81,6 +82,10 @@ class Ranks:
     def is_behind(self, part: cst.CSTNode, node: cst.CSTNode) -> bool:
         """Whether the value of the node is made of the part, through names, attributes and functions."""
         return any(other is part for other in self.origins.behind(node, self._is_agreed))
+
+    def made_of(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The node and what its value is made of, up to what all processes have agreed on."""
+        return self.origins.behind(node, self._is_agreed)
 
     # -- guards --------------------------------------------------------------------------------------------------
 

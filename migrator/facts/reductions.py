@@ -46,6 +46,10 @@ class Reductions:
         kinds = {verdict.reduction for verdict in verdicts} & {MEAN, SUM}
         return kinds.pop() if len(kinds) == 1 else GATHER if kinds else MEAN
 
+    def are_agreed(self, update: Update) -> bool:
+        """Whether the losses of the update are the same on all workers."""
+        return all(verdict.is_agreed for _, verdict in self._losses(update, update.gradients))
+
     def repairs(self, update: Update) -> set[Repair]:
         """What has to be put together in the losses of the update."""
         return {repair for _, verdict in self._losses(update, update.gradients) for repair in verdict.repairs}

@@ -81,6 +81,10 @@ class Resolver:
         self.function_of_parameter, self.owner_class = graph.function_of_parameter, graph.owner_class
         self._find_calls()
 
+    def imports_file(self, importer: cst.Module, name: str) -> bool:
+        """Whether the dotted name, in an import of this file, means a file of the program."""
+        return self._modules.named(importer, name) is not None
+
     def _find_calls(self) -> None:
         """Finds for each function its calls, before anything else is asked: what a parameter is depends on them all."""
         unknown = self._graph.build(self.tree.calls)

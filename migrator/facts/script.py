@@ -14,6 +14,7 @@ from migrator.facts.batch_shapes import Made, Size
 from migrator.facts.batch_sources import BatchSources
 from migrator.facts.broadcasts import Broadcasts
 from migrator.facts.built import Built
+from migrator.facts.by_hand import ByHand
 from migrator.facts.chance import Chance
 from migrator.facts.decisions import Decisions
 from migrator.facts.files import Files
@@ -155,6 +156,10 @@ class Facts:
             self.tree, self.resolver, self.kinds, self.training, self.trained, self.files, self.ports, self.origins,
             self.ranks,
         )  # fmt: skip
+
+    @cached_property
+    def by_hand(self) -> ByHand:
+        return ByHand(self.tree, self.resolver, self.kinds, self.training)
 
     @cached_property
     def unbuilt(self) -> Unbuilt:

@@ -19,11 +19,12 @@ from migrator.facts.batch_shapes import Made, Size
 from migrator.facts.minibatches import Cut, MinibatchFinder
 from migrator.facts.obstacles import Obstacles
 from migrator.facts.order import AnyOrder, Order, UnseededFiles
+from migrator.facts.packages import draws_alike
 from migrator.facts.pipeline_cuts import CutPipeline, PipelineCuts
 from migrator.facts.pipelines import Pipeline
 from migrator.facts.reading import Consumption, Reading
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import argument
+from migrator.facts.syntax import argument, imported_modules
 from migrator.facts.training import Training, Update
 from migrator.facts.tree import Statement, Tree
 from migrator.facts.values import Class, External, Function, Literal, Object
@@ -44,6 +45,8 @@ class CutBatches:
 def _place(plan: CutBatches | Refusal) -> cst.CSTNode:
     return plan.node if isinstance(plan, Refusal) else plan.dataset
 
+
+_AS_COMPLETED = frozenset({"concurrent.futures.as_completed", "asyncio.as_completed"})
 
 Plan = Union[CutPipeline, CutBatches, Refusal]
 
@@ -89,7 +92,13 @@ class Sharding:
             if plan is not None and consumption.dataset not in self._served:
                 key = plan.prefix if isinstance(plan, CutPipeline) else _place(plan)
                 found.setdefault(key, plan)
-        return [*found.values(), *self._updates_without_data()]
+        return [*found.values(), *self._updates_without_data]
+
+    @cached_property
+    def trained_whole(self) -> list[Update]:
+        """The updates that every worker makes on all of their data, as the last resort: no batches are seen that could
+        be split. What else is split in the program must not come into them."""
+        return [] if self._updates_without_data else self._unseen
 
     @cached_property
     def minibatch_plans(self) -> list[Cut | Refusal]:
@@ -141,10 +150,12 @@ class Sharding:
     def splits(self, update: Update) -> bool | None:
         """Whether the update sees batches that are split, only then may gradients be summed; None where it may or
         may not."""
+        if update in self.trained_whole:
+            return False
         cuts = self.minibatches.of(update)
         if cuts is not None:
             return all(self._obstacle(cut) is None for cut in cuts)
-        found = {not isinstance(self._plan(c), Refusal) for c in self._feeding(update)}
+        found = {not isinstance(self._plan(c), Refusal) for c in self.feeding_update(update)}
         return found.pop() if len(found) == 1 else None
 
     def is_whole(self, consumption: Consumption) -> bool:
@@ -156,9 +167,9 @@ class Sharding:
         cuts = self.minibatches.of(update)
         if cuts is not None:
             return any(self._obstacle(cut) is None for cut in cuts)
-        return any(not isinstance(self._plan(c), Refusal) for c in self._feeding(update))
+        return any(not isinstance(self._plan(c), Refusal) for c in self.feeding_update(update))
 
-    def _feeding(self, update: Update) -> list[Consumption]:
+    def feeding_update(self, update: Update) -> list[Consumption]:
         """The datasets whose batches reach the update, also through `fit` and a `train_step` of the script's."""
         cls = self.training.step_class(update)
         if cls is None:
@@ -171,38 +182,67 @@ class Sharding:
         found = [c for c in self.consumptions if c.reader in fits]
         return found if len(found) == len(fits) else []
 
-    def _updates_without_data(self) -> Iterator[Refusal]:
-        seen: set[cst.FunctionDef | None] = set()
+    @cached_property
+    def _unseen(self) -> list[Update]:
+        """The updates of which no batches are seen, the first of each function."""
+        found: dict[cst.FunctionDef | None, Update] = {}
         for update in self.training.updates:
-            function = self.tree.function_of(update.call)
-            if function in seen or self.training.step_class(update) is not None:
-                continue
-            if self.reading.consumptions(update):
-                continue
-            if self.minibatches.of(update) is None:
-                seen.add(function)
-                if self._has_no_data(update):
-                    yield Refusal(
-                        update.call,
-                        "this objective is worked out from its variables alone: there are no data to share out",
-                        "run it on one device, as it is",
-                        breaks_training=True,
-                    )
-                    continue
-                undecided = self.reading.undecided(update)
-                if undecided is not None:
-                    unseen = self.pipelines.history(undecided.dataset).unseen
-                    why = f"whether training reads this dataset, or evaluation, cannot be seen: {unseen}"
-                    advice = "use a function of its own for training"
-                    yield Refusal(undecided.dataset, why, advice, breaks_training=True)
-                    continue
-                yield Refusal(
-                    update.call,
-                    "no batches are surely seen that this update trains on, so every worker trains on all of them",
-                    "iterate over a tf.data.Dataset in this file, or give each worker its rows of every batch by hand "
-                    "with lockstep.shard_batch",
-                    breaks_training=True,  # its loop may depend on what each worker meets by itself
+            is_read = self.training.step_class(update) is not None or self.reading.consumptions(update)
+            if not is_read and self.minibatches.of(update) is None:
+                found.setdefault(self.tree.function_of(update.call), update)
+        return list(found.values())
+
+    @cached_property
+    def _updates_without_data(self) -> list[Refusal]:
+        """Why updates of which no batches are seen are not migrated."""
+        found: list[Refusal] = []
+        for update in self._unseen:
+            undecided = self.reading.undecided(update)
+            if self._has_no_data(update):
+                why = "this objective is worked out from its variables alone: there are no data to share out"
+                found.append(_refuse(update.call, why, "run it on one device, as it is"))
+            elif undecided is not None:
+                unseen = self.pipelines.history(undecided.dataset).unseen
+                why = f"whether training reads this dataset, or evaluation, cannot be seen: {unseen}"
+                found.append(_refuse(undecided.dataset, why, "use a function of its own for training"))
+            elif self._unknown_package:
+                found.append(
+                    unseen_batches(update, f"and what {self._unknown_package} gives may differ from worker to worker")
                 )
+            elif self._unordered is not None:
+                why = (
+                    "what this gives comes in an order of its own on each worker, and every worker trains on all of it"
+                )
+                found.append(_refuse(self._unordered, why, "take the results in the order in which they are asked for"))
+            elif self.obstacles.own_randomness is not None:
+                found.append(self.obstacles.own_randomness)
+        return found
+
+    @cached_property
+    def splits_any(self) -> bool:
+        """Whether anything that the program trains on is split, or may be."""
+        return bool(self.consumptions or self.minibatches.all or self.training.fits or self.training.batch_fits) or any(
+            self.training.step_class(update) is not None for update in self.training.updates
+        )
+
+    @cached_property
+    def _unknown_package(self) -> str:
+        """A package that the program imports and nobody knows: it may draw by itself; empty where there is none."""
+        for node in self.tree.imports:
+            for name in imported_modules(node):
+                if not draws_alike(name) and not self.resolver.imports_file(self.tree.module_of(node), name):
+                    return name.partition(".")[0]
+        return ""
+
+    @cached_property
+    def _unordered(self) -> cst.Call | None:
+        """A call that gives results as they come: `as_completed(…)`, `pool.imap_unordered(…)`."""
+        for call in self.tree.calls:
+            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            if paths & _AS_COMPLETED or method == "imap_unordered":
+                return call
+        return None
 
     def _has_no_data(self, update: Update) -> bool:
         """Whether nothing but variables, numbers and functions enters what the gradients are taken of."""
@@ -339,3 +379,16 @@ class Sharding:
         """Whether the node runs where it stands, and not when a lambda of its function is called."""
         owners = itertools.takewhile(lambda owner: not isinstance(owner, cst.FunctionDef), self.tree.ancestors(node))
         return not any(isinstance(owner, cst.Lambda) for owner in owners)
+
+
+def unseen_batches(update: Update, beside: str) -> Refusal:
+    return _refuse(
+        update.call,
+        f"no batches are surely seen that this update trains on, {beside}",
+        "iterate over a tf.data.Dataset in this file, or give each worker its rows of every batch by hand with "
+        "lockstep.shard_batch",
+    )
+
+
+def _refuse(node: cst.CSTNode, reason: str, advice: str) -> Refusal:
+    return Refusal(node, reason, advice, breaks_training=True)

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.entropy import is_own, is_unseeded
 from migrator.facts.origins import Origins
 from migrator.facts.pipelines import Pipeline, Pipelines
 from migrator.facts.ranks import Ranks
@@ -87,8 +88,13 @@ class Shuffles:
 
     def _differs(self, share: Share, seed: cst.Arg | None) -> bool:
         if seed is not None and not is_none(seed.value):
-            return self.ranks.depends_on_rank(seed.value)
+            return self.ranks.depends_on_rank(seed.value) or self._is_drawn_by_each(seed.value)
         return not self._is_alike(share, _TENSORFLOW_SEEDERS)
+
+    def _is_drawn_by_each(self, node: cst.CSTNode) -> bool:
+        """Whether a value comes of the system's randomness, a clock, or a generator that nobody has seeded."""
+        calls = (part for part in self.ranks.made_of(node) if isinstance(part, cst.Call))
+        return any(is_own(self._path(call)) or is_unseeded(call, self._path(call)) for call in calls)
 
     # -- arrays --------------------------------------------------------------------------------------------------
 
@@ -102,12 +108,23 @@ class Shuffles:
                 and not self._is_alike(share, _IN_PLACE[self._path(call)])
             ):
                 return call
+        for part in parts:
+            if isinstance(part, cst.Call) and self._permutes_by_itself(part):
+                return part
         if self._is_alike(share, _NUMPY_SEEDERS):
             return None
         for part in parts:
             if isinstance(part, cst.Call) and (self._path(part) in _PERMUTATIONS or self._splits_at_random(part)):
                 return part
         return None
+
+    def _permutes_by_itself(self, call: cst.Call) -> bool:
+        """`rng.permutation(n)`, of a generator that no seed of the script's or the runtime's reaches."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value not in ("permutation", "permuted"):
+            return False
+        made = (part for part in self.ranks.made_of(func.value) if isinstance(part, cst.Call))
+        return any(is_unseeded(part, self._path(part)) for part in made)
 
     @cached_property
     def _in_place(self) -> list[tuple[cst.Call, cst.Name]]:

@@ -161,9 +161,23 @@ class Trained:
                     yield from self._behind(given, seen)
             elif binding.kind == "assign" and binding.value is not None and not binding.path:
                 followed = True
-                yield from self._behind(binding.value, seen)
+                if self._makes_all(binding.value):
+                    yield node
+                else:
+                    yield from self._behind(binding.value, seen)
         if not followed and not any(isinstance(v, Literal) for v in values):
             yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _makes_all(self, value: cst.CSTNode) -> bool:
+        """`[tf.Variable(0.0), tf.Variable(0.0)]`: what is listed has no other name."""
+        made: list[cst.BaseExpression] = []
+        if isinstance(value, (cst.List, cst.Tuple)):
+            made = [element.value for element in value.elements]
+        elif isinstance(value, cst.ListComp):
+            made = [value.elt]
+        return bool(made) and all(
+            isinstance(one, cst.Call) and any(map(self.kinds.is_variable, self.resolver.values(one))) for one in made
+        )
 
     def _own_lists(self, node: cst.Attribute) -> list[cst.BaseExpression]:
         """The lists of weights that classes of the script make by themselves which are no Keras model or tf.Module."""

@@ -21,6 +21,11 @@ from migrator.facts.tree import Tree, semantic_children
 from migrator.facts.values import Class, External, Function, Object, Result, Value
 
 _ASSIGNMENTS = frozenset({"assign", "assign_sub", "assign_add", "scatter_sub", "scatter_add"})
+# A function may be looked up through these by a name that the program makes while it runs.
+_NAMESPACES = frozenset({
+    "globals", "locals", "vars", "eval", "exec", "getattr", "__dict__", "__getattribute__", "modules", "attrgetter",
+    "methodcaller", "importlib", "__import__", "inspect", "fire",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,6 +135,8 @@ class Training:
 
     def is_never_run(self, call: cst.Call) -> bool:
         """Whether the call stands in a function that nothing in the program names: beside others, it trains nothing."""
+        if self._looks_names_up:
+            return False
         owners = [o for o in self.tree.ancestors(call) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
         function = owners[-1] if owners else None
         if not isinstance(function, cst.FunctionDef) or any(map(self._may_keep, function.decorators)):
@@ -137,6 +144,17 @@ class Training:
         name = function.name.value
         named = [n for n in self.tree.names[name] if n is not function.name]
         return not named and name not in self._texts
+
+    @cached_property
+    def _looks_names_up(self) -> bool:
+        """Whether functions may be found by names that no reader sees: `globals()["train_" + kind]`."""
+        return any(not self._names_a_literal(node) for name in _NAMESPACES for node in self.tree.names[name])
+
+    def _names_a_literal(self, node: cst.Name) -> bool:
+        """`getattr(step, "run")`: what it may find is one of `_texts`."""
+        call = self.tree.parent.get(node)
+        name = argument(call, "name", 1) if isinstance(call, cst.Call) and call.func is node else None
+        return name is not None and isinstance(name.value, cst.SimpleString)
 
     def _may_keep(self, decorator: cst.Decorator) -> bool:
         """Whether the decorator may hand the function on to somebody."""

@@ -29,7 +29,7 @@ class LockstepSpelling:
         if not joining.imports_runtime(self._module):
             name = joining.runtime_name(self._module)
             code = f"import {api.RUNTIME}" if name == api.RUNTIME else f"import {api.RUNTIME} as {name}"
-            yield from on_import(self._facts, self._module, code)
+            yield from on_import(self._facts, self._module, code, api.RUNTIME)
 
 
 class Lockstep:

@@ -12,11 +12,21 @@ import libcst as cst
 
 from migrator.edits import InsertAfter, InsertBefore
 from migrator.facts.script import Facts
+from migrator.targets.sorted_imports import place_among
 
 
-def on_import(facts: Facts, module: cst.Module, code: str) -> Iterator[InsertAfter | InsertBefore]:
-    """The statements below the imports of TensorFlow and Keras; on top of the file where it imports neither."""
+def on_import(facts: Facts, module: cst.Module, code: str, imported: str = "") -> Iterator[InsertAfter | InsertBefore]:
+    """The statements below the imports of TensorFlow and Keras; on top of the file where it imports neither.
+
+    Code that only imports a module goes where sorted imports want it, given that module's name.
+    """
     framework = facts.joining.after(module)
+    if framework is not None and imported:
+        place = place_among(module, framework, imported)
+        if place is not None:
+            beside, before = place
+            yield (InsertBefore if before else InsertAfter)(beside, (code,))
+            return
     if framework is not None:
         yield InsertAfter(framework, (code,))
         return

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lockstep import _choice, _cluster
+from lockstep.cluster import choice
+from lockstep.cluster.environment import from_tf_config
 
 PROJECT = Path(__file__).parent.parent.parent
 JOBS = PROJECT / "docs" / "jobs"
@@ -114,8 +115,8 @@ def test_the_kubernetes_job_gives_every_replica_its_rank(monkeypatch: pytest.Mon
         task = {"type": "worker", "index": index}
         config = {"cluster": {"worker": hosts}, "task": task, "environment": "cloud"}
         monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-        assert _choice.choose().backend == "tensorflow"
-        found = _cluster.from_tf_config()
+        assert choice.choose().backend == "tensorflow"
+        found = from_tf_config()
         ranks.append(found.rank)
         assert (found.size, found.local_rank, found.addresses) == (count, 0, tuple(hosts))
     assert ranks == list(range(count))

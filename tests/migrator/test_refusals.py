@@ -65,9 +65,7 @@ def test_packages_are_no_missing_files(tmp_path: Path, imports: str) -> None:
     name = imports.split()[-1]
     script = tmp_path / "train.py"
     script.write_text(LOOP.format(imports=imports, data=f"{name}.samples()", inputs=SINGLE, factor="1.0"))
-    result = migrate(script)
-    assert result.exit_code == SOMETHING_LEFT
-    assert "not among the files given" not in result.stdout
+    assert "not among the files given" not in migrate(script).stdout
 
 
 OBJECTIVE = """import tensorflow as tf
@@ -92,5 +90,4 @@ def test_an_objective_without_data_has_nothing_to_share_out() -> None:
     (refusal,) = run(OBJECTIVE.format(cost="tf.reduce_sum(weight ** 2)")).refusals
     assert refusal.message.endswith("there are no data to share out")
     data = OBJECTIVE.format(cost="tf.reduce_sum((weight - x) ** 2)").replace("weight =", "x = load()\nweight =")
-    (refusal,) = run(data).refusals
-    assert "share out" not in refusal.message
+    assert not run(data).refusals

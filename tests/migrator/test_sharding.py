@@ -206,8 +206,16 @@ def test_dataset_of_a_loop_is_found(loop: str) -> None:
         "for x, y in zip(xs, ys):\n    step(tf.expand_dims(x, 0), y)",
     ],
 )
-def test_loop_without_a_dataset_is_refused(loop: str) -> None:
-    parsed = script("x = y = np.zeros([100, 1])", STEP + loop)
-    plan = only_plan(parsed)
+def test_loop_without_batches_is_trained_whole(loop: str) -> None:
+    sharding = script("x = y = np.zeros([100, 1])", STEP + loop).facts.sharding
+    assert not sharding.plans
+    assert len(sharding.trained_whole) == 1
+
+
+def test_loop_without_batches_is_refused_where_workers_may_differ() -> None:
+    loop = "import prices\nfor i in range(100):\n    step(x[i], y[i])\n"
+    facts = script("x = y = np.zeros([100, 1])", STEP + loop).facts
+    (plan,) = facts.sharding.plans
     assert isinstance(plan, Refusal)
     assert "no batches are surely seen" in plan.reason
+    assert not facts.sharding.trained_whole

@@ -13,8 +13,8 @@ from migrator.analysis import ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries import builtin, datasets, keras, runtime, tensorflow
-from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Value
+from migrator.analysis.libraries import builtin, datasets, keras, runtime, stores, tensorflow
+from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -50,6 +50,8 @@ class Libraries:
             return meaning
         if datasets.is_source(path):
             return self.datasets.source(path, args, node, frame)
+        if path.startswith(stores.PREFIXES):
+            return v.of(Made(path, Site(node, frame.context)))
         if keras.is_made(path):
             return self.keras.make(path, args, node, frame)
         row = ops.lookup(keras.full_name(path))
@@ -90,6 +92,8 @@ class Libraries:
             return NUMBER
         if isinstance(atom, Made) and atom.path.startswith(datasets.PREFIX):
             return self.datasets.method(atom, name, args, node, frame)
+        if isinstance(atom, Made) and atom.path.startswith(stores.PREFIXES):
+            return stores.method(self.run, atom, name, args, node)
         if isinstance(atom, (Made, Instance)):
             return self.keras.method(atom, name, args, node, frame)
         if isinstance(atom, Class):

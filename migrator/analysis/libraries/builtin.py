@@ -240,7 +240,7 @@ def _is_instance(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> 
     if not asked or not set(asked) <= {"builtins.tuple", "builtins.list", "builtins.dict"}:
         return NUMBER
     if value.data is not None and not value.objects:
-        is_tensor = not value.data.is_replicated and not value.data.nested
+        is_tensor = isinstance(value.data.placement, Sharded) and not value.data.nested
         return v.constant(False) if is_tensor else NUMBER
     kinds = {
         "tuple" if isinstance(a, Tuple) else a.kind if isinstance(a, Container) and a.kind in ("list", "dict") else ""

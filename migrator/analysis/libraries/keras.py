@@ -900,7 +900,20 @@ def _input(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return Value(Data(Sharded(0), rank=None if items is None else len(items) + 1, symbolic=True))
 
 
+def _unpacked(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`keras.utils.unpack_x_y_sample_weight(data)`: always three, of which the last ones may be None."""
+    data = args.get("data", 0)
+    if data is None:
+        return v.unseen("what is unpacked is not seen")
+    items = run.sequence_items(data)
+    if items is None:
+        part = v.mapped(data, lambda d: replace(d, constant=NOT_CONSTANT, rank=None))
+        items = [part] * 3
+    return v.of(Tuple(tuple([*items, NONE, NONE][:3])))
+
+
 FUNCTIONS: dict[str, Handler] = {
+    "keras.utils.unpack_x_y_sample_weight": _unpacked,
     **dict.fromkeys(_SYMBOLIC, _input),
     **{f"keras.layers.{name.lower()}": partial(_merge, path=f"keras.layers.{name}") for name in _MERGING},
 }
