@@ -85,6 +85,72 @@ def test_junit_is_valid_by_its_schema(arguments: list[str]) -> None:
     xmlschema.XMLSchema(str(SCHEMAS / "junit.xsd")).validate(report("junit", *arguments, "."))
 
 
+def closed(value: Any) -> Any:
+    """The schema that knows no keys but its own, so that none is missing in it."""
+    if isinstance(value, list):
+        return [closed(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: closed(one) for key, one in value.items()}
+    return {**found, "additionalProperties": False} if value.get("type") == "object" else found
+
+
+def published(definition: str = "") -> jsonschema.protocols.Validator:
+    """The checker of docs/report.schema.json, or of one of its definitions."""
+    described = json.loads((PROJECT / "docs" / "report.schema.json").read_text())
+    if definition != "line":  # a line has the keys of something else, and its own
+        described = closed(described)
+    part = {"$ref": f"#/$defs/{definition}", "$defs": described["$defs"]} if definition else described
+    jsonschema.Draft202012Validator.check_schema(part)
+    return jsonschema.Draft202012Validator(part)
+
+
+def problems(checker: jsonschema.protocols.Validator, told: Any) -> list[str]:
+    return [f"{error.json_path}: {error.message}" for error in checker.iter_errors(told)]
+
+
+@pytest.fixture
+def every_kind(folder: Path) -> Path:
+    """The folder with a notebook, a unit test, words that are needed and words that are not, too."""
+    cell = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None, "source": TRAINING}
+    (folder / "book.ipynb").write_text(
+        json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 2})
+    )
+    (folder / "test_it.py").write_text("import unittest\n" + TRAINING)
+    (folder / "told.py").write_text(
+        TRAINING.replace("([keras.layers.Dense(1)])", "([hub.KerasLayer('m')])").replace(
+            "tensorflow import keras", "tensorflow import keras\nimport tensorflow_hub as hub  # migrate: rows=0"
+        )
+    )
+    (folder / "empty.ipynb").write_text("")
+    return folder
+
+
+@pytest.mark.parametrize("arguments", [["--check"], []])
+@pytest.mark.usefixtures("every_kind")
+def test_json_is_valid_by_the_published_schema(arguments: list[str]) -> None:
+    told = data("json", *arguments, ".")
+    assert problems(published(), told) == []
+    assert all(told.values()), [key for key, value in told.items() if not value]  # each list has something to check
+    assert problems(published(), {**told, "exit_code": 7})
+    assert problems(published(), {key: value for key, value in told.items() if key != "unused"})
+
+
+@pytest.mark.usefixtures("every_kind")
+def test_json_lines_are_valid_by_the_published_schema() -> None:
+    lines = [json.loads(line) for line in report("json-lines", "--check", ".").splitlines()]
+    assert {line["type"] for line in lines} == {"finding", "trusted", "unused", "error"}
+    assert [problem for line in lines for problem in problems(published("line"), line)] == []
+    assert problems(published("line"), {**lines[0], "type": "error"})
+
+
+@pytest.mark.usefixtures("folder")
+def test_other_json_is_valid_by_the_published_schema() -> None:
+    assert problems(published("statistics"), data("json", "--statistics", "--check", ".")) == []
+    for rule in ("shard-dataset", "unread-shard"):
+        assert problems(published("explanation"), data("json", "--explain", rule, code=0)) == []
+
+
 # -- all tell the same -----------------------------------------------------------------------------------------------
 
 
