@@ -1,25 +1,19 @@
-"""The site of the documentation is built without a warning, and its commands have options that are there."""
+"""The site of the documentation is built without a warning."""
 
 from __future__ import annotations
 
 import os
 import re
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 
-import click
 import pytest
 
 import lockstep
-from migrator.cli import main
-from migrator.verify.command import verify
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGES = sorted((PROJECT / "docs").rglob("*.md"))
-_COMMAND = re.compile(r"^\s*(?:\$ )?(migrate\s[^#\n|]*)", re.MULTILINE)
-_FENCED = re.compile(r"^( *)```(?:bash|console|sh)?\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -53,19 +47,3 @@ def test_site_needs_no_network(site: Path) -> None:
             r'<(?:script|link|img)[^>]*(?:src|href)="https?://(?!localhost)[^"]*\.(?:js|css|woff2?|png)"',
             page.read_text(),
         )
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_have_options_that_are_there(page: Path) -> None:
-    for _, block in _FENCED.findall(page.read_text()):
-        for line in _COMMAND.findall(block):
-            words = shlex.split(line)[1:]
-            command: click.Command = verify if words[:1] == ["verify"] else main
-            if command is verify:  # what follows the script is the script's own
-                words = words[: next((i for i, word in enumerate(words) if word.endswith(".py")), len(words))]
-            known = {option for parameter in command.params for option in parameter.opts + parameter.secondary_opts}
-            known |= {"--help"}
-            unknown = [
-                word for word in words if word.startswith("-") and word != "-" and word.split("=")[0] not in known
-            ]
-            assert unknown == [], line
