@@ -67,6 +67,14 @@ class _Migrate(Command):
             return verify.main(given[1:], f"{prog_name or 'migrate'} verify", **kwargs)
         return super().main(given, prog_name, **kwargs)
 
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **kwargs: Any) -> click.Context:
+        # A shell that completes a command asks this one for its options, whatever stands behind its name.
+        if kwargs.get("resilient_parsing") and args[:1] == ["verify"]:
+            from migrator.verify.command import verify
+
+            return verify.make_context("verify", args[1:], *rest, **kwargs)
+        return super().make_context(info_name, args, *rest, **kwargs)
+
 
 def _ask() -> Ask:
     from migrator.asking import Questions

@@ -69,7 +69,7 @@ def show(run: Done, wanted: Wanted) -> int:
     if wanted.page is not None:
         reports.append((wanted.page, lambda: _page(run)))
     # Each is written, whatever became of the others.
-    are_written = [_is_written(Path(name), report()) for name, report in reports]
+    are_written = [is_written(Path(name), report()) for name, report in reports]
     return code if all(are_written) else ERROR
 
 
@@ -201,7 +201,7 @@ def _show(run: Done, wanted: Wanted, code: int) -> None:
             click.echo(line, err=run.stdin is not None)
 
 
-def _is_written(path: Path, report: str) -> bool:
+def is_written(path: Path, report: str) -> bool:
     """Whether the report could be written there."""
     try:
         write_all([Write(path, report.encode("utf-8", "surrogateescape"), like=path)])

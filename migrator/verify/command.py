@@ -122,6 +122,14 @@ def verify(
                 1  DIFFERENT, INCONCLUSIVE, NOT TRAINING, or not migrated
                 2  an error, such as a script that fails by itself
               130  interrupted
+
+    \b
+    Examples:
+      migrate verify train.py                        on two workers
+      migrate verify train.py -n 2,4 --epochs 3      on two and four; --epochs is the script's
+      migrate verify port.py --original train.py     a port that is there already
+      migrate verify src --main src/train.py         a program in a folder
+      migrate verify train.py --report proof.html    with plots, samples and the diff
     """
     files, arguments = _files(command, main_file, module)
     from migrator.verify.proof import NotMigrated, Settings, Unverifiable, prove
@@ -154,15 +162,17 @@ def verify(
         click.echo(f"{click.style('error:', fg='red', bold=True)} {error}", err=True)
         sys.exit(SOMETHING_LEFT if isinstance(error, NotMigrated) else ERROR)
     progress.clear()
-    if report is not None:
-        from migrator.verify.page import page
-
-        report.write_text(page(proof), encoding="utf-8")
     if output_format == "json":
         click.echo(as_json(proof))
     else:
         for line in as_text(proof):
             click.echo(line)
+    if report is not None:
+        from migrator.printing import is_written
+        from migrator.verify.page import page
+
+        if not is_written(report, page(proof)):
+            sys.exit(ERROR)
     sys.exit(NOTHING_LEFT if proof.verdict.kind == "SAME" else SOMETHING_LEFT)
 
 

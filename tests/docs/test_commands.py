@@ -60,7 +60,7 @@ model.save("model.keras")  # migrate: rows=0
     },
 }
 # The answers to the questions of a command.
-ANSWERS = {"migrate -i experiments": "n\nn\nn\n"}
+ANSWERS = {"migrate -i experiments": "n\nn\nn\n", "migrate -i src": "n\n"}
 # What is not run, though its words are checked.
 NOT_RUN = {
     "lockstep run": "starts workers: tests/runtime does",
@@ -113,19 +113,57 @@ def test_commands_of_a_block_work(block: Block) -> None:
         try_out(command)
 
 
+def examples(command: click.Command) -> list[str]:
+    """The commands under `Examples:` of its help, without what stands behind them."""
+    help_text = click.Context(command, info_name="migrate").get_help()
+    _, _, rest = help_text.partition("Examples:\n")
+    lines = re.findall(r"^ +(migrate .*)$", rest.partition("\n\n")[0], re.MULTILINE)
+    return [re.split("  +", line)[0] for line in lines]
+
+
+@pytest.mark.parametrize(("command", "fewest"), [(main, 5), (verify, 4)], ids=["migrate", "verify"])
+def test_examples_of_the_help_work(
+    command: click.Command, fewest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "src").mkdir()
+    for name in ("train.py", "model.py", "port.py", "src/train.py"):
+        (tmp_path / name).write_text(TRAINING)
+    (tmp_path / "train.ipynb").write_text(json.dumps(NOTEBOOK))
+    monkeypatch.chdir(tmp_path)
+    lines = examples(command)
+    assert len(lines) >= fewest
+    for line in lines:
+        try_out(Command(shlex.split(line), line))
+
+
 def try_out(command: Command) -> None:
     """Runs the command, or checks its words where it is among those that are not run."""
     reason = next((key for key in NOT_RUN if command.line.startswith(f"{key} ")), None)
     if reason is not None:
         check(reason, command.words)
+    elif command.words[0] == "eval":
+        complete(command)
     elif command.words[0] == "migrate":
-        done = CliRunner().invoke(main, command.words[1:], input=ANSWERS.get(command.line))
+        words, _, stdin = command.line.partition(" < ")
+        answers = Path(stdin).read_text() if stdin else ANSWERS.get(command.line)
+        done = CliRunner().invoke(main, shlex.split(words, comments=True)[1:], input=answers)
         assert done.exit_code in (0, 1), done.output
         assert_printed(command, done.output)
     elif command.words[0] == "git":
         subprocess.run(command.words, check=True)
     else:
         raise AssertionError(f"{command.line}: nothing is known of this command")
+
+
+def complete(command: Command) -> None:
+    """Has a shell read what completes a command, as `eval` does."""
+    name = command.line.split()[-1].rstrip(')"')
+    tool = {"migrate": main, "lockstep": lockstep.cli.main}[name]
+    printed = CliRunner().invoke(tool, prog_name=name, env={f"_{name.upper()}_COMPLETE": "bash_source"})
+    assert f"_{name.upper()}_COMPLETE=bash_source" in command.line
+    program = f"{printed.output}\ncomplete -p {name}"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True)
+    assert done.stdout.rstrip().endswith(f" {name}"), done.stderr
 
 
 def assert_printed(command: Command, output: str) -> None:
@@ -181,7 +219,7 @@ def test_each_reason_is_needed() -> None:
     shells = [block for page in PAGES for block in blocks(page) if block.language in (SHELL, CONSOLE)]
     lines = [command.line for block in shells if block.included is None for command in block.commands()]
     assert [key for key in NOT_RUN if not any(line.startswith(f"{key} ") for line in lines)] == []
-    assert set(ANSWERS) <= set(lines)
+    assert set(ANSWERS) <= {*lines, *examples(main)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -7,6 +7,7 @@ import os
 import platform
 import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -52,6 +53,35 @@ def test_shell_completes_options_rules_and_forms() -> None:
     assert completed("--ignore", "write-once,broadcast-w") == ["write-once,broadcast-weights"]
     assert set(completed("--explain", "")) == set(all_rules())
     assert completed("--output-format", "s") == ["sarif"]
+
+
+def test_shell_completes_the_options_of_verify() -> None:
+    assert completed("verify", "--s") == ["--steps"]
+    assert completed("verify", "train.py", "--backend", "m") == ["mpi"]
+    assert "--timeout" in completed("verify", "-n", "4", "--")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash is installed")
+def test_bash_completes_by_what_the_command_prints(tmp_path: Path) -> None:
+    command = tmp_path / "migrate"
+    program = f"import sys\nsys.path.insert(0, {str(PROJECT)!r})\nfrom migrator.cli import main\nmain()\n"
+    command.write_text(f"#!{sys.executable}\n{program}")
+    command.chmod(0o755)
+    program = """eval "$(_MIGRATE_COMPLETE=bash_source migrate)"
+        COMP_WORDS=(migrate --explain scale); COMP_CWORD=2; _migrate_completion migrate; echo "${COMPREPLY[@]}"
+        complete -p migrate"""
+    path = os.pathsep.join([str(tmp_path), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path}
+    done = subprocess.run(["bash", "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines() == ["scale-loss", "complete -o nosort -F _migrate_completion migrate"], done.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_are_told_how_to_complete(shell: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "_MIGRATE_COMPLETE": f"{shell}_source"}
+    program = "from migrator.cli import main\nmain(prog_name='migrate')"
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
+    assert f"_MIGRATE_COMPLETE={shell}_complete" in done.stdout
 
 
 # -- standard input with a name --------------------------------------------------------------------------------------

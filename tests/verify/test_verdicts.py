@@ -54,7 +54,7 @@ def check_page(page: Path) -> None:
 
 def test_a_migrated_script_trains_the_same(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(ORIGINAL)
-    page = tmp_path / "page.html"
+    page = tmp_path / "out" / "page.html"
     found = proof_of(tmp_path, "train.py", "-n", "2", "--report", str(page), code=SAME)
     assert found["verdict"]["kind"] == "SAME"
     assert [run["processes"] for run in found["runs"]] == [1, 2]
@@ -62,7 +62,7 @@ def test_a_migrated_script_trains_the_same(tmp_path: Path) -> None:
     on_two = found["runs"][1]["figures"]
     assert len(on_two["weights"]) == 12
     assert 0 < max(size for _, size, _ in on_two["weights"]) < 1e-5
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "train.py"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.py"]
     check_page(page)
 
 
