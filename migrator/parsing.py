@@ -50,6 +50,10 @@ def parse(text: str) -> cst.Module:
         raise ScriptSyntaxError(_TOO_DEEP, statement.lineno, statement.col_offset + 1)
     for node in _python_2(tree, text):
         raise ScriptSyntaxError(_PYTHON_2_ADVICE, node.lineno, node.col_offset + 1)
+    for line in _fed_indents(tree, text):
+        raise ScriptSyntaxError(
+            "a form feed in the indentation, which parsers read in different ways: take it out", line, 1
+        )
     try:
         return cst.parse_module(text)
     except cst.ParserSyntaxError as error:
@@ -157,6 +161,20 @@ def _python_2(tree: ast.Module, text: str) -> Iterator[ast.expr]:
             and _PYTHON_2.search(_lines(text)[node.lineno - 1])
         ):
             yield node.type
+
+
+# -- form feeds ------------------------------------------------------------------------------------------------------
+
+
+def _fed_indents(tree: ast.Module, text: str) -> Iterator[int]:
+    """The lines of statements with a form feed in their indentation: libcst reads some of them, as long as no other
+    line of the block differs. One that stands alone, or before what is not indented, is harmless."""
+    lines = _lines(text) if "\f" in text else []
+    for node in ast.walk(tree) if lines else ():
+        if isinstance(node, ast.stmt):
+            before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+            if "\f" in before and before.isspace() and before.rpartition("\f")[2]:
+                yield node.lineno
 
 
 _HAS_MATCH = sys.version_info >= (3, 10)

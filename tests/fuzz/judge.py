@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ast
+import sys
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 from migrator.engine import migrate_program
 from migrator.limits import TookTooLong, at_most
+from migrator.lines import line_and_column, line_starts
 from migrator.programs import Program
 from migrator.registry import choose
 from migrator.results import Defect, Failure, Outcome
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "migrator"))
+
+from second_run import check_accepted, check_changes
 
 SECONDS = 20.0
 _PATH = Path("script.py")
@@ -32,20 +38,24 @@ def judged(data: bytes, seconds: float = SECONDS) -> Verdict:
             first = _outcome(data)
             if isinstance(first, Defect):
                 return Verdict(f"defect: {type(first).__name__}: {first}")
-            if isinstance(first, Failure) or not first.is_changed:
-                return Verdict(_python_left(data, first))
+            if isinstance(first, Failure):
+                return Verdict()
+            check_changes(_PATH, first)
+            if not first.is_changed:
+                return Verdict("it is changed, and not said to be" if first.data != data else "")
             if not _is_python(first.data):
                 return Verdict("it gives what is not Python")
-            second = _outcome(first.data)
-            if isinstance(second, Failure):
-                return Verdict(f"its own output fails: {second}")
-            if second.is_changed:
-                return Verdict("its own output is changed again")
+            lost = lost_lines(first)
+            if lost:
+                return Verdict(f"line {min(lost)} is changed, of which no finding tells")
+            check_accepted({_PATH: first}, {_PATH: _outcome(first.data)})
             return Verdict(is_changed=True)
     except TookTooLong:
         return Verdict("it takes too long")
     except MemoryError:
         return Verdict("it takes too much memory")
+    except AssertionError as error:
+        return Verdict(str(error))
     except Exception as error:
         at = error.__traceback__
         while at is not None and at.tb_next is not None:
@@ -54,14 +64,28 @@ def judged(data: bytes, seconds: float = SECONDS) -> Verdict:
         return Verdict(f"{type(error).__name__} at {place}: {error}")
 
 
+def lost_lines(outcome: Outcome) -> set[int]:
+    """The lines of the old text that do not stay as they are, but for their indentation, though they belong to no
+    statement that a finding is about."""
+    statements = [node for node in ast.walk(ast.parse(outcome.old_text)) if isinstance(node, ast.stmt)]
+    told: set[int] = set()
+    for finding in outcome.findings:
+        around = [s for s in statements if s.lineno <= finding.line <= (s.end_lineno or s.lineno)]
+        innermost = max(around, key=lambda s: s.lineno, default=None)
+        told.update(range(finding.line, finding.end_line + 1))
+        if innermost is not None:
+            told.update(range(innermost.lineno, (innermost.end_lineno or innermost.lineno) + 1))
+    starts = line_starts(outcome.old_text)
+    changed: set[int] = set()
+    for change in outcome.changes:
+        if outcome.old_text[change.start : change.end].strip():
+            first, last = (line_and_column(starts, at)[0] for at in (change.start, change.end - 1))
+            changed.update(range(first, last + 1))
+    return changed - told
+
+
 def _outcome(data: bytes) -> Outcome | Failure:
     return migrate_program(Program({_PATH: data}), choose())[_PATH]
-
-
-def _python_left(data: bytes, outcome: Outcome | Failure) -> str:
-    if isinstance(outcome, Outcome) and outcome.data != data:
-        return "it is changed, and not said to be"
-    return ""
 
 
 def _is_python(data: bytes) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import re
 import resource
 import sys
 import time
@@ -42,8 +43,9 @@ def main() -> int:
         inputs += 1
         migrated += verdict.is_changed
         if verdict.problem:
-            problems[verdict.problem] += 1
-            if problems[verdict.problem] == 1:
+            kind = re.sub(r"\d+", "N", verdict.problem)
+            problems[kind] += 1
+            if problems[kind] == 1:
                 name = arguments.keep / f"{hashlib.sha256(data).hexdigest()[:12]}.py"
                 name.write_bytes(data)
                 print(f"{name}: {verdict.problem}", flush=True)

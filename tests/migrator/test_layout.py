@@ -176,10 +176,9 @@ def test_what_no_formatter_may_touch_stays_on_its_line(skip: str) -> None:
 
 
 def test_form_feeds_are_no_indentation() -> None:
-    script = Script(f"if a:\n\f    f({'x' * 40}, {'y' * 40})\n")
+    script = Script(f"\ff({'x' * 40}, {'y' * 40})\n")
     result = script.after(Wrap(script.node("x" * 40), "lockstep.all_reduce(", ")"))
-    inner = f"        lockstep.all_reduce({'x' * 40}),\n        {'y' * 40},\n"
-    assert result == f"if a:\n\f    f(\n{inner}    )\n"
+    assert result == f"\ff(\n    lockstep.all_reduce({'x' * 40}),\n    {'y' * 40},\n)\n"
 
 
 def test_lines_that_were_too_long_before_stay() -> None:

@@ -24,7 +24,7 @@ ODD = {
     "no line end": FIT.rstrip(),
     "form feed first": "\f" + FIT,
     "form feed before a statement": FIT.replace("model.compile", "\fmodel.compile"),
-    "form feed in an indent": FIT + "if True:\n  \f    model.save('m')\n",
+    "form feeds between blocks": FIT + "\f\nif True:\n    model.save('m')\n\f\n    z = 1\n",
     "backslash on a line of its own": "\\\n" + FIT,
     "backslash before a blank line": FIT + "y = 1 \\\n\nz = 2\n",
     "carriage returns": FIT.replace("\n", "\r"),
@@ -49,6 +49,11 @@ def test_odd_white_space_is_taken(name: str) -> None:
     rest = iter(outcome.text)
     assert all(character in rest for character in text if character not in "' \f")
     assert not migrate_bytes(outcome.data, choose()).is_changed
+
+
+def test_form_feed_in_an_indentation_is_told() -> None:
+    with pytest.raises(ScriptSyntaxError, match=r"^7:1: a form feed in the indentation"):
+        migrate_bytes((FIT + "if True:\n  \f    model.save('m')\n").encode(), choose())
 
 
 @pytest.mark.parametrize(
