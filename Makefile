@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-long test-matrix test-horovod lint docs site fuzz mutations benchmarks clean
+.PHONY: demo test test-long test-matrix test-horovod lint docs pictures site fuzz mutations benchmarks clean
 
 demo: $(VENV)/ready
 	$(BIN)/python benchmarks/demo.py
@@ -32,6 +32,10 @@ lint: $(VENV)/ready
 # The pages that are printed from the code; a test fails when they are stale.
 docs: $(VENV)/ready
 	$(BIN)/python docs/generate.py
+
+# The pictures of the pages; needs Chromium.
+pictures: $(VENV)/ready
+	$(BIN)/python docs/pictures/draw.py
 
 # Mutated scripts for SECONDS; those that something is wrong with are kept in build/fuzz.
 SECONDS ?= 600
