@@ -21,7 +21,7 @@ from migrator.facts.packages import FRAMEWORKS, STANDARD_LIBRARY, WITHOUT_TENSOR
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import dotted, imported_modules
 from migrator.facts.tree import Binding, Statement, Tree
-from migrator.facts.values import External
+from migrator.facts.values import Class, External, Function, Object
 from migrator.imports import reachable
 
 Import = Union[cst.Import, cst.ImportFrom]
@@ -43,7 +43,12 @@ class Joining:
         return own.name if own is not None else self._tree.fresh_name(api.RUNTIME, module)
 
     def imports_runtime(self, module: cst.Module) -> bool:
-        return self._runtime_import(module) is not None
+        """Whether the file imports the runtime, and not below what may make tensors or use the runtime already."""
+        own = self._runtime_import(module)
+        return own is not None and not any(
+            self._tree.order[call] < self._tree.order[own.node] and self._tree.module_of(call) is module
+            for call in (*self._first_tensors, *self._own_calls)
+        )
 
     def _runtime_import(self, module: cst.Module) -> Binding | None:
         for bindings in self._tree.scopes[module].bindings.values():
@@ -164,6 +169,16 @@ class Joining:
             if self._is_top_level(call)
             and self._calls(call, api.FRAMEWORK)
             and not self._calls(call, api.MAKES_NO_TENSOR)
+        ]
+
+    @cached_property
+    def _own_calls(self) -> list[cst.Call]:
+        """Calls at the top level of what the program defines itself."""
+        return [
+            call
+            for call in self._tree.calls
+            if self._is_top_level(call)
+            and any(isinstance(value, (Function, Class, Object)) for value in self._resolver.values(call.func))
         ]
 
     # -- places --------------------------------------------------------------------------------------------------
