@@ -78,7 +78,8 @@ def lost_lines(outcome: Outcome) -> set[int]:
     starts = line_starts(outcome.old_text)
     changed: set[int] = set()
     for change in outcome.changes:
-        if outcome.old_text[change.start : change.end].strip():
+        # A semicolon goes where a statement gets a line of its own.
+        if outcome.old_text[change.start : change.end].strip("; \t\r\n\f"):
             first, last = (line_and_column(starts, at)[0] for at in (change.start, change.end - 1))
             changed.update(range(first, last + 1))
     return changed - told
