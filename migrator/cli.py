@@ -11,9 +11,10 @@ import click
 
 if TYPE_CHECKING:
     from migrator.run import Ask
+    from migrator.settings import Settings
 
 from migrator.arguments import baseline_of, mapping, names, options_of, reason, settings_of
-from migrator.command import Command, Path, colour
+from migrator.command import BACKENDS, Command, Path, colour
 from migrator.report import FORMATS
 
 
@@ -82,10 +83,13 @@ def _ask() -> Ask:
     return Questions().ask
 
 
-def _launch(target: str) -> str:
+def _launch(settings: Settings) -> str:
+    """The command that starts a migrated script on several workers."""
     from migrator.targets import target_named
 
-    return target_named(target).launch
+    command = target_named(settings.target).launch
+    is_default = settings.backend == BACKENDS[0]
+    return command if is_default else command.replace(" -n ", f" --backend {settings.backend} -n ")
 
 
 @click.command(cls=_Migrate, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -416,6 +420,6 @@ def main(
         shows_diff=dry_run,
         lists_edits=check,
         is_quiet=quiet,
-        launch=_launch(settings.target) if writes else "",
+        launch=_launch(settings) if writes else "",
     )
     sys.exit(show(done, wanted))

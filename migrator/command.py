@@ -11,6 +11,8 @@ from typing import Any
 import click
 
 ERROR, INTERRUPTED = 2, 130
+# What may connect workers; the first by default.
+BACKENDS = ("tensorflow", "mpi", "horovod")
 
 
 class Path(click.Path):

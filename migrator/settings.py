@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable
 
+from migrator.command import BACKENDS
 from migrator.per_file import PerFile
 from migrator.project import EXCLUDED, Filter
 
@@ -47,6 +48,8 @@ class Settings:
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # The accepted findings; empty where there are none.
     baseline: str = ""
+    # What connects the workers that `migrate verify` starts, and that the next step names.
+    backend: str = BACKENDS[0]
 
     @property
     def baseline_file(self) -> Path | None:
@@ -107,6 +110,12 @@ def _width(value: Any) -> int:
     return value
 
 
+def _backend(value: Any) -> str:
+    if value not in BACKENDS:
+        raise ValueError
+    return str(value)
+
+
 _KEYS = {
     "target": _Key("a string", _string),
     "select": _Key("a list of rules", _strings),
@@ -119,6 +128,7 @@ _KEYS = {
     "respect-gitignore": _Key("true or false", _truth),
     "baseline": _Key("the name of a file", _string),
     "line-length": _Key("a number from 20 to 320", _width),
+    "backend": _Key(" or ".join(BACKENDS), _backend),
 }
 
 

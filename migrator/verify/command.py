@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from migrator.command import ERROR, Command, colour
+from migrator.command import BACKENDS, ERROR, Command, colour
 from migrator.results import NOTHING_LEFT, SOMETHING_LEFT
 
 
@@ -62,10 +62,8 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: str) -> tu
 )
 @click.option(
     "--backend",
-    type=click.Choice(["tensorflow", "mpi", "horovod"]),
-    default="tensorflow",
-    show_default=True,
-    help="What connects the workers.",
+    type=click.Choice(BACKENDS),
+    help="What connects the workers.  [default: that of the settings, or tensorflow]",
 )
 @click.option(
     "--timeout",
@@ -102,7 +100,7 @@ def verify(
     module: str | None,
     original: Path | None,
     steps: int,
-    backend: str,
+    backend: str | None,
     timeout: float,
     as_is: bool,
     local_batch_norm: bool,
@@ -143,7 +141,7 @@ def verify(
         original=original,
         sizes=sizes,
         steps=steps,
-        backend=backend,
+        backend=backend or _backend_of_settings(files),
         timeout=timeout,
         as_is=as_is,
         local_batch_norm=local_batch_norm,
@@ -174,6 +172,15 @@ def verify(
         if not is_written(report, page(proof)):
             sys.exit(ERROR)
     sys.exit(NOTHING_LEFT if proof.verdict.kind == "SAME" else SOMETHING_LEFT)
+
+
+def _backend_of_settings(files: Sequence[Path]) -> str:
+    from migrator.settings import BadSetting, settings_for
+
+    try:
+        return settings_for(files).backend
+    except BadSetting as error:
+        raise click.UsageError(str(error)) from None
 
 
 def _files(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import ERROR, MIGRATED, NOTHING_LEFT, SOMETHING_LEFT, TRAINING, migrate
 
 from migrator.settings import BadSetting, settings_for
+from migrator.verify.proof import Unverifiable
 
 
 @pytest.fixture
@@ -92,6 +94,22 @@ def test_target_is_a_setting(project: Path) -> None:
     configure(project, 'target = "npu"')
     assert "npu_device" in migrate("--dry-run", "src").stdout
     assert "npu_device" not in migrate("--dry-run", "--target", "lockstep", "src").stdout
+
+
+def test_backend_is_a_setting(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configure(project, 'backend = "mpi"')
+    assert "next: lockstep run --backend mpi -n 2 src/" in migrate("src").stderr
+    wanted = []
+
+    def prove(settings: Any, progress: object) -> None:
+        wanted.append(settings.backend)
+        raise Unverifiable("no more is needed here")
+
+    monkeypatch.setattr("migrator.verify.proof.prove", prove)
+    script = next((project / "src").rglob("*.py"))
+    for arguments in ([], ["--backend", "horovod"]):
+        assert migrate("verify", *arguments, script).exit_code == ERROR
+    assert wanted == ["mpi", "horovod"]
 
 
 def test_line_length_is_a_setting(project: Path) -> None:
@@ -181,6 +199,7 @@ def test_show_settings_can_be_read_back(project: Path) -> None:
         ('select = ["broadcast"]', "there is no rule 'broadcast'"),
         ('target = "gpu"', "there is no target 'gpu'"),
         ('respect-gitignore = "no"', "'respect-gitignore' takes true or false"),
+        ('backend = "nccl"', "'backend' takes tensorflow or mpi or horovod"),
         ("select = [", "this is not TOML"),
     ],
 )
