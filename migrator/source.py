@@ -18,6 +18,9 @@ _MENTIONS_TRAINING = re.compile(
     rb"|\bcompile\b|Optimizer|optimizers?\b|\.assign\b|\.assign_(?:add|sub)\b|\.scatter_|set_weights"
 )
 
+# Nor is such a file asked about, unless the user has something ignored in it: who needs that no more is told so.
+_IGNORES = re.compile(rb"#[ \t]*migrate:[ \t]*(?:file-)?ignore\[")
+
 
 class UnreadableSource(Failure):
     """The bytes cannot be read as Python source; the message says why and what to do."""
@@ -72,5 +75,5 @@ class Source:
 
 
 def is_about_training(data: bytes) -> bool:
-    """Whether the file may train a TensorFlow model at all; False needs no parse."""
-    return bool(_MENTIONS_FRAMEWORK.search(data) and _MENTIONS_TRAINING.search(data))
+    """Whether the file may train a TensorFlow model at all, or speaks of it to this tool; False needs no parse."""
+    return bool((_MENTIONS_FRAMEWORK.search(data) and _MENTIONS_TRAINING.search(data)) or _IGNORES.search(data))

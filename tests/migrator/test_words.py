@@ -283,6 +283,14 @@ def test_words_are_told_with_their_places_in_the_new_file(tmp_path: Path) -> Non
     assert migrate("-q", script).stderr == ""
 
 
+def test_a_comment_is_told_of_where_the_training_is_gone(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import os  # migrate: ignore[write-once] kept\n")
+    result = migrate("--check", tmp_path)
+    assert result.exit_code == NOTHING_LEFT
+    assert f"{script}:1:12: unused: nothing here needs `# migrate: ignore[write-once]`" in result.stderr
+
+
 def test_json_has_what_is_trusted_and_unused(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(LOOP.replace(LOSS, f"{LOSS}  # migrate: loss=mean").replace(SAVE, f"{SAVE}  # migrate: rows=0"))
