@@ -13,6 +13,9 @@ from migrator.verify.comparison import ORDER
 from migrator.verify.proof import Compared, Proof
 from migrator.verify.verdict import Verdict
 
+# Of the JSON: new keys may come, none changes its meaning while this is the same. docs/proof.schema.json has them.
+FORMAT_VERSION = 1
+
 _COLOURS = {"SAME": "green", "DIFFERENT": "red", "INCONCLUSIVE": "yellow", "NOT TRAINING": "yellow"}
 
 
@@ -77,6 +80,7 @@ def as_json(proof: Proof) -> str:
         for one in proof.compared
     ]
     found = {
+        "format_version": FORMAT_VERSION,
         "script": proof.script,
         "verdict": _plain(proof.verdict),
         "steps": len(proof.original.steps),

@@ -205,9 +205,9 @@ PRINTED = ("rules.md", "refusals.md")
 def test_every_block_is_looked_at(page: Path) -> None:
     for block in blocks(page):
         if block.included is not None:
-            # The tests of what lies there: of the job files, and of the schema.
-            tests = Path(__file__).parent / "test_job_files.py", PROJECT / "tests" / "migrator" / "test_formats.py"
-            assert any(block.included.stem in test.read_text() for test in tests)
+            # The tests of what lies there: of the job files, and of the schemas.
+            tests = ("docs/test_job_files.py", "migrator/test_formats.py", "verify/verification.py")
+            assert any(block.included.stem in (PROJECT / "tests" / test).read_text() for test in tests)
         elif block.language in READERS and page.name not in PRINTED:
             READERS[block.language](block.text)
         elif block.language not in (SHELL, CONSOLE):

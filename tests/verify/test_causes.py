@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Callable
 
 import numpy as np
 import pytest
 from runs_made_up import NAMES, STEPS, moved, original, two_ranks
+from verification import PROJECT
 
-from migrator.verify.comparison import Rounding, compare
+from migrator.verify.comparison import FAILURE, ORDER, Rounding, compare
 from migrator.verify.record import BEFORE, GRADIENTS, LOCAL, WEIGHTS, Optimizer, Record, Step
 from migrator.verify.verdict import (
     DIFFERENT,
@@ -35,6 +37,17 @@ def test_what_differs_by_rounding_is_the_same() -> None:
     verdict = verdict_on([moved(rank, 1e-6) for rank in two_ranks()])
     assert verdict.kind == SAME
     assert "1.0e-06" in verdict.reason
+
+
+def test_schema_knows_all_that_may_differ() -> None:
+    schema = json.loads((PROJECT / "docs" / "proof.schema.json").read_text())
+    assert set(schema["$defs"]["what"]["enum"]) == {*ORDER, FAILURE}
+    assert set(schema["$defs"]["verdict"]["properties"]["kind"]["enum"]) == {
+        SAME,
+        DIFFERENT,
+        INCONCLUSIVE,
+        NOT_TRAINING,
+    }
 
 
 def test_equal_to_the_last_bit_is_said_so() -> None:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jsonschema
+
 from migrator.engine import migrate
 from migrator.registry import choose
 
@@ -34,7 +36,23 @@ def proof_of(folder: Path, *arguments: str, code: int) -> dict[str, Any]:
     ran = verify(folder, *arguments, "--output-format", "json")
     assert ran.returncode == code, ran.stdout[-3000:] + ran.stderr
     found: dict[str, Any] = json.loads(ran.stdout)
+    problems = [f"{error.json_path}: {error.message}" for error in _SCHEMA.iter_errors(found)]
+    assert problems == []
     return found
+
+
+def _closed(value: Any) -> Any:
+    """The schema that knows no keys but its own, so that none is missing in it."""
+    if isinstance(value, list):
+        return [_closed(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _closed(one) for key, one in value.items()}
+    is_open = value.get("type") == "object" and "additionalProperties" not in value
+    return {**found, "additionalProperties": False} if is_open else found
+
+
+_SCHEMA = jsonschema.Draft202012Validator(_closed(json.loads((PROJECT / "docs" / "proof.schema.json").read_text())))
 
 
 def ported(script: str, *without: str) -> str:
