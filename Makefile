@@ -37,10 +37,10 @@ docs: $(VENV)/ready
 pictures: $(VENV)/ready
 	$(BIN)/python docs/pictures/draw.py
 
-# Mutated scripts for SECONDS; those that something is wrong with are kept in build/fuzz.
+# Mutated scripts for SECONDS, of the fixtures and of FOLDERS; those that something is wrong with are kept in build/fuzz.
 SECONDS ?= 600
 fuzz: $(VENV)/ready
-	nice -n 15 $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS)
+	nice -n 15 $(BIN)/python tests/fuzz/run.py --seconds $(SECONDS) $(FOLDERS)
 
 # How good `migrate verify` is: 20 mistakes made on purpose in migrated scripts. Hours; SCRIPT=name for one of them.
 mutations: $(VENV)/ready

@@ -218,6 +218,8 @@ def _found(
     edited = {s.module for s in scripts if any(f.edit is not None for f in kept[s.path])}
     for module, refused in _settings(facts, edited):
         kept[facts.scripts[module].path].append(refused)
+    for path, refused in _needed_early(facts, kept, target):
+        kept[path].append(refused)
     kept = {path: [_pointed_out(facts, one) for one in several] for path, several in kept.items()}
     heeded = heed(facts, kept, all_rules(), heeding)
     kept = heeded.found
@@ -230,7 +232,7 @@ def _found(
     edits = {
         facts.scripts[module].path: [
             *(f.edit for f in kept[facts.scripts[module].path] if f.edit is not None),
-            *spellings[module].imports(),
+            *spellings[module].imports([site(f.edit) for f in kept[facts.scripts[module].path] if f.edit is not None]),
         ]
         for module in target.joining(facts, edited)
     }
@@ -321,6 +323,28 @@ def _settings(facts: Facts, edited: Collection[cst.Module]) -> Iterator[tuple[cs
         reason = f"this setting comes after the import of line {line}, in which the workers join"
         advice = "move it above that import, right below the one of TensorFlow"
         yield facts.tree.module_of(call), Found("join-early", Refusal(call, reason, advice, breaks_training=True))
+
+
+def _needed_early(facts: Facts, found: Mapping[Path, list[Found]], target: Target) -> Iterator[tuple[Path, Found]]:
+    """Refuses what would be needed above the import of TensorFlow, where the workers cannot join as early."""
+    for path, several in found.items():
+        module = facts.scripts_at[path].module
+        own, place = facts.joining.runtime_import(module), facts.joining.after(module)
+        nodes = [site(f.edit) for f in several if f.edit is not None]
+        if place is None or (own is not None and facts.joining.used_before(module, nodes, own) is None):
+            continue
+        first = facts.joining.used_before(module, nodes, place)
+        if first is None:
+            continue
+        setting = facts.joining.settings_between(module, first, place)
+        line = facts.position(first)[0]
+        if not target.joins_anywhere:
+            reason, advice = "this needs the other workers before TensorFlow is imported", "move it below that import"
+            yield path, Found("join-early", Refusal(first, reason, advice, breaks_training=True))
+        elif setting is not None:
+            reason = f"this setting would come after the workers have joined, whom line {line} needs"
+            advice = f"move it above line {line}, or line {line} below the import of TensorFlow"
+            yield path, Found("join-early", Refusal(setting, reason, advice, breaks_training=True))
 
 
 def _ask_each_part(

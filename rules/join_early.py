@@ -12,8 +12,11 @@ after:
     tf.config.threading.set_intra_op_parallelism_threads(2)
     import lockstep
 
+What is needed above the import of TensorFlow, such as `lockstep.is_chief()` for a file that is written there, takes the
+import of `lockstep` with it.
+
 Leaves alone: settings at the top level; scripts that do not train.
-Refuses: settings inside of a function.
+Refuses: settings inside of a function; settings below what needs the workers already.
 """
 
 from __future__ import annotations

@@ -21,8 +21,11 @@ from migrator.facts.packages import FRAMEWORKS, STANDARD_LIBRARY, WITHOUT_TENSOR
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import dotted, imported_modules
 from migrator.facts.tree import Binding, Statement, Tree
-from migrator.facts.values import Class, External, Function, Object
+from migrator.facts.values import External, Function
 from migrator.imports import reachable
+
+# What TensorFlow, or what it stands on, may read once it is imported.
+_ENVIRONMENT = re.compile(r"\benviron\b|\bputenv\b")
 
 Import = Union[cst.Import, cst.ImportFrom]
 
@@ -43,12 +46,7 @@ class Joining:
         return own.name if own is not None else self._tree.fresh_name(api.RUNTIME, module)
 
     def imports_runtime(self, module: cst.Module) -> bool:
-        """Whether the file imports the runtime, and not below what may make tensors or use the runtime already."""
-        own = self._runtime_import(module)
-        return own is not None and not any(
-            self._tree.order[call] < self._tree.order[own.node] and self._tree.module_of(call) is module
-            for call in (*self._first_tensors, *self._own_calls)
-        )
+        return self._runtime_import(module) is not None
 
     def _runtime_import(self, module: cst.Module) -> Binding | None:
         for bindings in self._tree.scopes[module].bindings.values():
@@ -74,6 +72,53 @@ class Joining:
                     inside = self._tree.statement_of(node)
                     return self._last_of_imports(inside) if _is_main(statement) else self._after_settings(statement)
         return None
+
+    def used_before(self, module: cst.Module, nodes: Collection[cst.CSTNode], place: Statement) -> Statement | None:
+        """The first top-level statement that runs one of the nodes, where it stands above the one that holds the place:
+        a file that is written before TensorFlow is imported, or a function that does so."""
+        top, order = self._tree.lift(place, module), self._tree.order
+        uses = [self._tree.lift(node, module) for node in self._run_at_top(module, nodes)]
+        first = min((use for use in uses if use is not None), key=order.__getitem__, default=None)
+        return first if first is not None and top is not None and order[first] < order[top] else None
+
+    def runtime_import(self, module: cst.Module) -> Statement | None:
+        """The file's own import of the runtime."""
+        own = self._runtime_import(module)
+        return self._tree.statement_of(own.node) if own is not None else None
+
+    def settings_between(self, module: cst.Module, first: Statement, last: Statement) -> Statement | None:
+        """The first statement from below the one to the other that sets devices or the environment."""
+        body, end = list(module.body), self._tree.lift(last, module)
+        assert end is not None
+        settings = {self._tree.lift(call, module) for call in self.device_settings}
+        for statement in body[body.index(first) + 1 : body.index(end) + 1]:
+            if statement in settings or _ENVIRONMENT.search(module.code_for_node(statement)):
+                return statement
+        return None
+
+    def _run_at_top(self, module: cst.Module, nodes: Collection[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+        """The nodes outside of functions, and the calls there of functions that run one of the others."""
+        inside: set[cst.CSTNode] = set()
+        for node in nodes:
+            function = node if isinstance(node, cst.FunctionDef) else self._tree.function_of(node)
+            if function is None:
+                yield node
+            else:
+                inside.add(function)
+        calls = [
+            (
+                call,
+                self._tree.function_of(call),
+                {v.node for v in self._resolver.values(call.func) if isinstance(v, Function)},
+            )
+            for call in (self._tree.calls if inside else ())
+            if self._tree.module_of(call) is module
+        ]
+        count = 0
+        while count != len(inside):
+            count = len(inside)
+            inside |= {caller for _, caller, called in calls if caller is not None and called & inside}
+        yield from (call for call, caller, called in calls if caller is None and called & inside)
 
     def must_join(self, edited: Collection[cst.Module]) -> list[cst.Module]:
         """The files that have no edit of their own, but make tensors before they import one that has."""
@@ -169,16 +214,6 @@ class Joining:
             if self._is_top_level(call)
             and self._calls(call, api.FRAMEWORK)
             and not self._calls(call, api.MAKES_NO_TENSOR)
-        ]
-
-    @cached_property
-    def _own_calls(self) -> list[cst.Call]:
-        """Calls at the top level of what the program defines itself."""
-        return [
-            call
-            for call in self._tree.calls
-            if self._is_top_level(call)
-            and any(isinstance(value, (Function, Class, Object)) for value in self._resolver.values(call.func))
         ]
 
     # -- places --------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ an API, or says that the API has no way to. Nothing outside of this package asks
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import libcst as cst
@@ -24,8 +24,8 @@ class Spelling(Protocol):
     def refused(self, rule: str, refusal: Refusal) -> Refusal:
         """A rule's refusal, as it weighs in this API."""
 
-    def imports(self) -> Iterator[Edit]:
-        """What the file needs once for all that has been spelled."""
+    def imports(self, nodes: Sequence[cst.CSTNode]) -> Iterator[Edit]:
+        """What the file needs once for all that has been spelled, at these nodes."""
 
 
 class Target(Protocol):
@@ -36,6 +36,8 @@ class Target(Protocol):
     package: str
     # The command that starts a script on several workers, with {} for the script; empty where it depends on the site.
     launch: str
+    # Whether its import may stand above that of TensorFlow.
+    joins_anywhere: bool
 
     def spelling(self, facts: Facts, module: cst.Module) -> Spelling:
         """The spelling of one file of the program."""

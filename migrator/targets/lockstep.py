@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrator.edits import Edit, Refusal
+from migrator.edits import Edit, InsertBefore, Refusal
 from migrator.facts import api
 from migrator.facts.script import Facts
 from migrator.targets.placing import on_import
@@ -23,12 +23,18 @@ class LockstepSpelling:
     def refused(self, rule: str, refusal: Refusal) -> Refusal:
         return refusal
 
-    def imports(self) -> Iterator[Edit]:
-        """`import lockstep`, under another name where the script has taken that one."""
+    def imports(self, nodes: Sequence[cst.CSTNode]) -> Iterator[Edit]:
+        """`import lockstep`, under another name where the script has taken that one; above what first needs it."""
         joining = self._facts.joining
-        if not joining.imports_runtime(self._module):
-            name = joining.runtime_name(self._module)
-            code = f"import {api.RUNTIME}" if name == api.RUNTIME else f"import {api.RUNTIME} as {name}"
+        own, place = joining.runtime_import(self._module), joining.after(self._module)
+        if own is not None and joining.used_before(self._module, nodes, own) is None:
+            return
+        name = joining.runtime_name(self._module)
+        code = f"import {api.RUNTIME}" if name == api.RUNTIME else f"import {api.RUNTIME} as {name}"
+        first = joining.used_before(self._module, nodes, place) if place is not None else None
+        if first is not None:
+            yield InsertBefore(first, (f"{code}\n",))  # formatters want a blank line below imports
+        else:
             yield from on_import(self._facts, self._module, code, api.RUNTIME)
 
 
@@ -36,6 +42,7 @@ class Lockstep:
     name = "lockstep"
     package = api.RUNTIME
     launch = "lockstep run -n 2 {}"
+    joins_anywhere = True
 
     def spelling(self, facts: Facts, module: cst.Module) -> LockstepSpelling:
         return LockstepSpelling(facts, module)

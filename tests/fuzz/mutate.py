@@ -8,6 +8,9 @@ import tokenize
 from collections.abc import Sequence
 from pathlib import Path
 
+from migrator.source import Source, UnreadableSource, is_about_training
+
+_LONGEST = 20_000
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 _PIECES = (
     *(
@@ -59,6 +62,19 @@ def seeds() -> list[str]:
     """The scripts of the fixtures, before and after."""
     paths = [*FIXTURES.rglob("before.py"), *FIXTURES.rglob("after.py"), *FIXTURES.glob("scripts/*.py")]
     return sorted({path.read_text() for path in paths})
+
+
+def corpus(folder: Path) -> list[str]:
+    """The training code of a folder, but for what is so long that one input would cost as much as many others."""
+    found = []
+    for path in sorted(folder.rglob("*.py")):
+        data = path.read_bytes()
+        if len(data) <= _LONGEST and is_about_training(data):
+            try:
+                found.append(Source.decode(data).text)
+            except UnreadableSource:
+                continue
+    return found
 
 
 def pieces_of(text: str) -> list[str]:

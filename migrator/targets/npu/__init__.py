@@ -16,6 +16,7 @@ class Npu:
     name = "npu"
     package = PACKAGE
     launch = ""
+    joins_anywhere = False
 
     def spelling(self, facts: Facts, module: cst.Module) -> NpuSpelling:
         return NpuSpelling(facts, module)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Callable, Union
 
@@ -95,7 +95,7 @@ class NpuSpelling:
         worded = in_npu_words(refusal)
         return replace(worded, breaks_training=True) if rule in _CUTTING else worded
 
-    def imports(self) -> Iterator[Edit]:
+    def imports(self, nodes: Sequence[cst.CSTNode]) -> Iterator[Edit]:
         yield from self._setup.imports()
 
     def _barrier(self, found: Site) -> Spelled:
