@@ -230,7 +230,7 @@ def _defects(outcome: Outcome) -> Iterator[tuple[str, str]]:
     problem = _compile_error(outcome.data)
     if problem and not _compile_error(outcome.old):
         yield "broken", problem
-    elif early := _uses_before_import(outcome.data):
+    elif early := uses_before_import(outcome.data):
         yield "unbound", f"lines {', '.join(map(str, early))}"
     lines = stray_lines(outcome.old, outcome.data, outcome.findings)
     if lines:
@@ -267,7 +267,7 @@ def _compile_error(data: bytes) -> str:
     return ""
 
 
-def _uses_before_import(data: bytes) -> list[int]:
+def uses_before_import(data: bytes) -> list[int]:
     """Lines that name the runtime before its import has run; bodies of functions, which run later, do not count."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

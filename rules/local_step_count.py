@@ -20,6 +20,8 @@ in `take` on batches and in Keras's learning-rate schedules.
 
 from __future__ import annotations
 
+import libcst as cst
+
 from migrator.edits import Refusal
 from migrator.facts.script import Facts
 from migrator.rule import Findings, audit
@@ -30,6 +32,8 @@ def local_step_count(facts: Facts) -> Findings:
     if facts.ports.toolkit is None or not facts.trains:
         return
     for steps in facts.step_counts.found:
+        if isinstance(steps, (cst.Integer, cst.Float)):
+            continue  # as large as a batch by chance
         power = facts.scale.power(steps)
         if power in (1, -1) and facts.scale.mentions_batch(steps) and not facts.ranks.is_alone(steps):
             yield Refusal(

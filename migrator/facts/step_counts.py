@@ -14,7 +14,7 @@ from migrator.facts.ports import Ports
 from migrator.facts.reading import Reading
 from migrator.facts.resolve import Resolver
 from migrator.facts.shares import Shares
-from migrator.facts.syntax import argument
+from migrator.facts.syntax import argument, dotted
 from migrator.facts.training import Training
 from migrator.facts.tree import Tree
 from migrator.facts.values import External
@@ -108,10 +108,16 @@ class StepCounts:
 
     def _batched_by(self, dataset: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         for part in self.origins.behind(dataset):
-            if isinstance(part, cst.Call) and self._batches(part):
+            if isinstance(part, cst.Call) and self._batches(part) and not self._are_cut(part, dataset):
                 size = argument(part, "batch_size", 0)
                 if size is not None:
                     yield size.value
+
+    def _are_cut(self, batch: cst.Call, dataset: cst.BaseExpression) -> bool:
+        """Whether each worker gets its part of every batch, so that the batch size is that of all."""
+        upstream, behind = set(self.origins.behind(batch)), set(self.origins.behind(dataset))
+        shares = [share.node for share in self.shares.found if share.node in behind]
+        return bool(shares) and not any(node in upstream or not _cuts_batches(node) for node in shares)
 
     def _batches(self, call: cst.Call) -> bool:
         is_named = isinstance(call.func, cst.Attribute) and call.func.attr.value in api.BATCHING
@@ -124,3 +130,7 @@ class StepCounts:
             return True
         shares = {share.node for share in self.shares.found}
         return any(part in shares for part in self.origins.behind(data))
+
+
+def _cuts_batches(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and dotted(node.func).rpartition(".")[2] == "shard_batches"

@@ -15,9 +15,11 @@ from migrator.programs import Program
 from migrator.registry import choose
 from migrator.results import Defect, Failure, Outcome
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "migrator"))
+_PROJECT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(_PROJECT / "tests" / "migrator"), str(_PROJECT / "benchmarks")]
 
-from second_run import check_accepted, check_changes
+from corpus import uses_before_import  # noqa: E402
+from second_run import check_accepted, check_changes  # noqa: E402
 
 SECONDS = 20.0
 _PATH = Path("script.py")
@@ -45,6 +47,8 @@ def judged(data: bytes, seconds: float = SECONDS) -> Verdict:
                 return Verdict("it is changed, and not said to be" if first.data != data else "")
             if not _is_python(first.data):
                 return Verdict("it gives what is not Python")
+            if uses_before_import(first.data) and not uses_before_import(data):
+                return Verdict("it uses the runtime before it imports it")
             lost = lost_lines(first)
             if lost:
                 return Verdict(f"line {min(lost)} is changed, of which no finding tells")
