@@ -91,7 +91,7 @@ def _newer(text: str, error: SyntaxError) -> cst.Module:
         raise ScriptSyntaxError(_TOO_DEEP, line, column)
     try:
         module = cst.parse_module(text) if max(map(len, lines), default=0) < 10_000 else None
-    except cst.ParserSyntaxError:
+    except (cst.ParserSyntaxError, cst.CSTValidationError):
         module = None
     if module is None or version_needed(module) <= sys.version_info[:2]:
         kind = "" if type(error) is SyntaxError else f"{type(error).__name__}: "

@@ -13,7 +13,7 @@ from typing import Union, cast
 
 import libcst as cst
 
-from migrator.facts import vocabulary
+from migrator.facts import api, vocabulary
 from migrator.facts.batch_forms import BatchForms
 from migrator.facts.kinds import Kinds, calls
 from migrator.facts.numbers import Numbers
@@ -27,7 +27,7 @@ from migrator.facts.values import Class, External, Function, Literal, Object, Re
 from migrator.facts.vocabulary import Role
 
 _MANY_NAMES = 50
-_FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.")
+_FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RUNTIME}.", "horovod.", "npu_device.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,6 +64,7 @@ def test_form_feed_in_an_indentation_is_told() -> None:
         "x = 'abc\n",
         "x = (1,\n",
         "f() = 1\n",
+        "f('a' b'b')\n",
         "if x:\n\ty\n        z\n",
     ],
 )
