@@ -6,12 +6,15 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from migrator.command import BACKENDS, ERROR, Command, colour
 from migrator.results import NOTHING_LEFT, SOMETHING_LEFT
+
+if TYPE_CHECKING:
+    from migrator.verify.revision import Revision
 
 
 def _sizes(context: click.Context, parameter: click.Parameter, value: str) -> tuple[int, ...]:
@@ -48,9 +51,9 @@ def _sizes(context: click.Context, parameter: click.Parameter, value: str) -> tu
 @click.option("-m", "--module", metavar="MODULE", help="Start a module, as python -m does, in place of SCRIPT.")
 @click.option(
     "--original",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="What SCRIPT is the port of, made by this tool or by hand: it is run as it is.",
+    metavar="FILE|git:REV",
+    help="What SCRIPT is the port of, made by this tool or by hand: SCRIPT is run as it is. With git: as a revision of "
+    "the repository has SCRIPT, or REV:PATH.",
 )
 @click.option(
     "--steps",
@@ -98,7 +101,7 @@ def verify(
     sizes: tuple[int, ...],
     main_file: str | None,
     module: str | None,
-    original: Path | None,
+    original: str | None,
     steps: int,
     backend: str | None,
     timeout: float,
@@ -138,7 +141,7 @@ def verify(
         files=files,
         arguments=arguments,
         module=module,
-        original=original,
+        original=_original(original, files[0]),
         sizes=sizes,
         steps=steps,
         backend=backend or _backend_of_settings(files),
@@ -210,6 +213,21 @@ def _files(
     if main is None:
         raise click.UsageError(f"there is no script {main_file}")
     return (main, *(file for file in files if not file.samefile(main))), arguments
+
+
+def _original(text: str | None, script: Path) -> Path | Revision | None:
+    if text is None:
+        return None
+    if text.startswith("git:"):
+        from migrator.verify.revision import NoSuchRevision, find
+
+        try:
+            return find(text[len("git:") :], script)
+        except NoSuchRevision as error:
+            raise click.UsageError(f"--original {text}: {error}") from None
+    if not Path(text).is_file():
+        raise click.UsageError(f"--original {text}: there is no such file")
+    return Path(text)
 
 
 def _is_script(name: str) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 
 from migrator.verify.chart import Line, line_chart
 from migrator.verify.comparison import LOSS, ORDER, SAMPLES, Comparison, each_apart
+from migrator.verify.pace import paces, seconds_per_step
 from migrator.verify.programs import Change
 from migrator.verify.proof import Compared, Proof
 from migrator.verify.record import GRADIENTS, SLOTS, STATISTICS, WEIGHTS, Numbers, Record
@@ -160,21 +161,19 @@ def _worst_of_ranks(one: Compared, index: int, expected: Sequence[Numbers | None
 
 
 def _time(proof: Proof) -> Iterator[str]:
-    alone = _seconds_per_step([proof.original])
-    yield "<table><thead><tr><th>run</th><th>seconds for one step</th><th>S = T1/Tp</th></tr></thead>"
-    yield f"<tr><td>original, 1 process</td><td>{alone:.3g}</td><td>1</td></tr>"
+    alone = seconds_per_step([proof.original])
+    yield "<table><thead><tr><th>run</th><th>seconds for one step</th><th>S = T1/Tp</th><th>computing</th>"
+    yield "<th>exchanging and waiting</th></tr></thead>"
+    yield f"<tr><td>original, 1 process</td><td>{alone:.3g}</td><td>1</td><td></td><td></td></tr>"
     for one in proof.compared:
-        together = _seconds_per_step(one.records)
+        together = seconds_per_step(one.records)
         ratio = f"{alone / together:.2f}" if together else ""
-        yield f"<tr><td>{escape(one.title)}</td><td>{together:.3g}</td><td>{ratio}</td></tr>"
-    yield "</table><p>Steps are run eagerly, on one thread each, and with all that is recorded: these are not the "
-    yield "times of a training.</p>"
-
-
-def _seconds_per_step(records: Sequence[Record]) -> float:
-    """The median over the steps, of the slowest rank."""
-    found = [np.median(np.diff([step.seconds for step in record.steps])) for record in records if len(record.steps) > 1]
-    return float(max(found, default=0.0))
+        yield f"<tr><td>{escape(one.title)}</td><td>{together:.3g}</td><td>{ratio}</td><td></td><td></td></tr>"
+        for pace in paces(one.records) if one.size > 1 else ():
+            yield f"<tr><td>rank {pace.rank} of {one.size}</td><td>{pace.seconds:.3g}</td><td></td>"
+            yield f"<td>{1 - pace.exchanging:.0%}</td><td>{pace.exchanging:.0%}</td></tr>"
+    yield "</table><p>Steps are run eagerly, on one thread each, and with all that is recorded, which counts as "
+    yield "computing: these are not the times of a training.</p>"
 
 
 def _made_equal(proof: Proof) -> Iterator[str]:

@@ -14,6 +14,7 @@ from migrator.verify.comparison import Comparison, Rounding, compare
 from migrator.verify.plan import Plan
 from migrator.verify.programs import Migration, migrate_in_place, with_imported
 from migrator.verify.record import ENDED, FAILED, Record
+from migrator.verify.revision import Revision
 from migrator.verify.runs import Job, Runner, runner
 from migrator.verify.scratch import Mirror, mirror
 from migrator.verify.verdict import SAME, Verdict, beyond_rounding, is_unclear, judge, not_training, unwidened, widened
@@ -40,7 +41,7 @@ class Settings:
     files: tuple[Path, ...]  # the first is the one that is started
     arguments: tuple[str, ...] = ()
     module: str | None = None  # started by this name, as python -m does
-    original: Path | None = None  # what `files` are the port of; None: they are migrated
+    original: Path | Revision | None = None  # what `files` are the port of; None: they are migrated
     sizes: tuple[int, ...] = (2,)
     steps: int = 20
     backend: str = "tensorflow"
@@ -128,7 +129,8 @@ class _Verification:
         self._here = Path.cwd()
         self._files = with_imported(settings.files)
         self._script = settings.files[0].absolute()
-        self._original = (settings.original or self._script).absolute()
+        of = settings.original or self._script
+        self._original = of.script if isinstance(of, Revision) else of.absolute()
         self._trains_whole = False
         self._root = _root(self._here, [*self._files, self._original])
 
@@ -245,11 +247,16 @@ class _Verification:
         """A run in a scratch copy of its own; of the migrated script where the title says so."""
         settings, is_migrated = self._settings, title.startswith("migrated")
         copy = self._mirror(folder)
+        module = settings.module
         if is_migrated:
             self._migrate(copy)
+        elif isinstance(settings.original, Revision):
+            settings.original.check_out(copy)
+        elif settings.original is not None:
+            module = None
         plan = Plan(
-            is_module=settings.module is not None,
-            script=settings.module or str(copy.of(self._script if is_migrated else self._original)),
+            is_module=module is not None,
+            script=module or str(copy.of(self._script if is_migrated else self._original)),
             arguments=list(settings.arguments),
             folder=str(copy.copy.parent / "record"),
             root=str(copy.copy),

@@ -59,6 +59,7 @@ class Step:
     """One update. `rows` float64[m, 2] tells the m samples that the model saw since the last one.
 
     line: where the script makes it, "train.py:31". seconds: since the run began. losses: what was differentiated.
+    exchanging: seconds since the last step in calls that send something to the other workers or wait for them.
     source: what the samples come out of, ARRAYS, DATASET, BATCHES or MINIBATCHES. is_loop: the script's own lines take
     the gradients from the tape, and no method of Keras's.
     arrays: for each kind, for each variable its digest, or None where there is none; empty where the step was only
@@ -70,6 +71,7 @@ class Step:
     line: str
     losses: list[float]
     seconds: float
+    exchanging: float = 0.0
     learning_rate: float | None = None
     source: str = ""
     is_loop: bool = False

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from migrator.verify.comparison import ORDER
+from migrator.verify.pace import paces, seconds_per_step
 from migrator.verify.proof import Compared, Proof
 from migrator.verify.verdict import Verdict
 
@@ -32,6 +33,7 @@ def as_text(proof: Proof) -> Iterator[str]:
     for one in proof.compared:
         yield ""
         yield from _table(one)
+        yield from _pace(one, proof)
     made_equal = dict.fromkeys(text for c in proof.compared for r in c.records for text in r.made_equal)
     if made_equal:
         yield ""
@@ -56,6 +58,14 @@ def _table(one: Compared) -> Iterator[str]:
             yield f"  {what:<16}{apart:>15}{at:>9}{allowed:>15.0e}" + (f"{wide[1]:>13.1e}" if wide else "")
 
 
+def _pace(one: Compared, proof: Proof) -> Iterator[str]:
+    """How long the steps of several workers take, and what each does in that time."""
+    alone, together = seconds_per_step([proof.original]), seconds_per_step(one.records)
+    if one.size > 1 and alone and together:
+        shares = ", ".join(f"rank {pace.rank} {pace.exchanging:.0%}" for pace in paces(one.records))
+        yield f"  a step takes {together:.3g} s, in one process {alone:.3g} s; exchanging and waiting: {shares}"
+
+
 def _verdict(verdict: Verdict, proof: Proof) -> Iterator[str]:
     if verdict.difference is not None and verdict.difference.line:
         cause = str(verdict.cause) if verdict.cause else "the cause is not clear"
@@ -73,6 +83,8 @@ def as_json(proof: Proof) -> str:
             "processes": one.size,
             "seconds": round(one.seconds, 2),
             "verdict": _plain(one.verdict),
+            "seconds_per_step": round(seconds_per_step(one.records), 6),
+            "ranks": [{"rank": p.rank, "exchanging": round(p.exchanging, 4)} for p in paces(one.records)],
             "figures": one.comparison.figures,
             "differences": [vars(d) for d in one.comparison.differences[:20]],
             "float64": {"figures": one.wide.figures} if one.wide is not None else None,
@@ -85,6 +97,7 @@ def as_json(proof: Proof) -> str:
         "verdict": _plain(proof.verdict),
         "steps": len(proof.original.steps),
         "compared_steps": sum(1 for step in proof.original.steps if step.arrays),
+        "seconds_per_step": round(seconds_per_step([proof.original]), 6),
         "spread": proof.rounding.spread,
         "seconds": {title: round(seconds, 2) for title, seconds in proof.seconds.items()},
         "not_in_float64": proof.not_wide or None,

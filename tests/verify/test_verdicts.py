@@ -7,10 +7,11 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
-from verification import ERROR, SAME, SOMETHING_LEFT, ported, proof_of, start, verify
+from verification import ERROR, SAME, SOMETHING_LEFT, committed, ported, proof_of, start, verify
 
 ORIGINAL = """import numpy as np
 import tensorflow as tf
@@ -62,27 +63,38 @@ def test_a_migrated_script_trains_the_same(tmp_path: Path) -> None:
     on_two = found["runs"][1]["figures"]
     assert len(on_two["weights"]) == 12
     assert 0 < max(size for _, size, _ in on_two["weights"]) < 1e-5
+    alone, together = (found["runs"][i]["ranks"] for i in range(2))
+    assert [rank["exchanging"] for rank in alone] == [0]
+    assert [0 < rank["exchanging"] < 1 for rank in together] == [True, True]
+    assert found["runs"][1]["seconds_per_step"] > 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.py"]
     check_page(page)
 
 
-@pytest.mark.parametrize(
-    ("without", "what", "rule"),
-    [
-        ("lockstep.broadcast", "first weights", "broadcast-weights"),
-        pytest.param("lockstep.all_reduce", "gradients", "all-reduce-gradients", marks=pytest.mark.long),
-    ],
-    ids=["no-broadcast", "no-all-reduce"],
-)
-def test_a_wrong_port_is_different(tmp_path: Path, without: str, what: str, rule: str) -> None:
-    (tmp_path / "train.py").write_text(ORIGINAL)
-    port = ported(ORIGINAL, without)
-    (tmp_path / "port.py").write_text(port)
-    verdict = proof_of(tmp_path, "port.py", "--original", "train.py", code=SOMETHING_LEFT)["verdict"]
+def check_named(verdict: dict[str, Any], port: str, name: str, what: str, rule: str) -> None:
+    """The first step differs, in this, at the port's line that applies gradients."""
     line = next(number for number, text in enumerate(port.splitlines(), 1) if text.startswith(APPLIES))
     assert (verdict["kind"], verdict["rule"]) == ("DIFFERENT", rule)
     assert (verdict["difference"]["what"], verdict["difference"]["step"]) == (what, 1)
-    assert verdict["difference"]["line"] == f"port.py:{line}"
+    assert verdict["difference"]["line"] == f"{name}:{line}"
+
+
+@pytest.mark.long
+def test_a_wrong_port_is_different(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ORIGINAL)
+    port = ported(ORIGINAL, "lockstep.all_reduce")
+    (tmp_path / "port.py").write_text(port)
+    verdict = proof_of(tmp_path, "port.py", "--original", "train.py", code=SOMETHING_LEFT)["verdict"]
+    check_named(verdict, port, "port.py", "gradients", "all-reduce-gradients")
+
+
+def test_a_wrong_port_is_different_from_what_git_has(tmp_path: Path) -> None:
+    committed(tmp_path, {"train.py": ORIGINAL})
+    port = ported(ORIGINAL, "lockstep.broadcast")
+    (tmp_path / "train.py").write_text(port)
+    verdict = proof_of(tmp_path, "train.py", "--original", "git:HEAD", code=SOMETHING_LEFT)["verdict"]
+    check_named(verdict, port, "train.py", "first weights", "broadcast-weights")
+    assert (tmp_path / "train.py").read_text() == port
 
 
 @pytest.mark.long

@@ -55,6 +55,16 @@ def _closed(value: Any) -> Any:
 _SCHEMA = jsonschema.Draft202012Validator(_closed(json.loads((PROJECT / "docs" / "proof.schema.json").read_text())))
 
 
+def committed(folder: Path, files: dict[str, str]) -> None:
+    """Make a repository of the folder, with these files in its first commit."""
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"]
+    for command in (["init", "-q"], ["add", "-A"], [*identity, "commit", "-q", "-m", "first"]):
+        subprocess.run(["git", "-C", str(folder), *command], check=True)
+
+
 def ported(script: str, *without: str) -> str:
     """The script as it is migrated, without the lines that hold these."""
     text = migrate(script.encode(), choose()).text

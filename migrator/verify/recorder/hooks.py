@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import ModuleType
 
 from migrator.verify.plan import Plan
-from migrator.verify.recorder import equal, files, optimizers, samples, tapes, variables, wide
+from migrator.verify.recorder import equal, exchanges, files, optimizers, samples, tapes, variables, wide
 from migrator.verify.recorder.import_hooks import after_import
 from migrator.verify.recorder.journal import Journal
 
@@ -57,6 +57,7 @@ def install(plan: Plan, journal: Journal) -> None:
     for name in ("keras", "tf_keras"):
         after_import(name, keras_is_there)
     after_import("h5py", written.watch_h5py)
+    after_import("lockstep", lambda lockstep: exchanges.watch(lockstep, journal))
     if not plan.as_is:
         after_import("lockstep", lambda lockstep: equal.cuts(lockstep, journal))
     if not plan.as_is and not plan.local_batch_norm:

@@ -81,6 +81,7 @@ class Journal:
         self._pending: list[_Differentiated] = []
         self._rows: list[Numbers] = []
         self._source = ""
+        self._exchanging = 0.0
         # The tapes that record now, the innermost last, and what was read under tapes that gave no gradients yet.
         self.tapes: list[Any] = []
         self._seen: list[_Seen] = []
@@ -206,6 +207,7 @@ class Journal:
                 line=line,
                 losses=[one.loss for one in used],
                 seconds=time.monotonic() - self._start,
+                exchanging=self._exchanging,
                 learning_rate=learning_rate,
                 source=self._source,
                 is_loop=any(one.is_loop for one in used),
@@ -213,8 +215,12 @@ class Journal:
                 arrays=arrays,
             )
         )
-        self._rows, self._source = [], ""
+        self._rows, self._source, self._exchanging = [], "", 0.0
         self._end_if_enough()
+
+    def exchanged(self, seconds: float) -> None:
+        """A call that exchanges something with the other workers took so long."""
+        self._exchanging += seconds
 
     def sets(self, variable: Any, assign: Callable[[], Any]) -> Any:
         """A line of the script's sets a variable: an update by hand, where a tape gave gradients for it."""
