@@ -44,6 +44,13 @@ def all_reduce_gradients(facts: Facts) -> Findings:
             "let every worker see all data, or put together by hand what is made of a worker's part of them, with "
             "lockstep.all_reduce; send the variables that start at random to all with lockstep.broadcast",
         )
+    for call in facts.plain_tensors.trained:
+        yield _refuse(
+            call,
+            "weights in plain tensors are replaced by these gradients in each step: what holds them cannot be followed",
+            "keep them in tf.Variables, which are sent to all workers and updated in place; or send the tensors with "
+            "lockstep.broadcast, cut the batches with lockstep.shard_batch and average with lockstep.all_reduce",
+        )
     yield from _added_losses(facts)
     done: set[Place] = set()
     for update in facts.training.updates:

@@ -27,6 +27,7 @@ from migrator.facts.modules import Modules, Script
 from migrator.facts.optimizers import Optimizers
 from migrator.facts.origins import Origins
 from migrator.facts.pipelines import Pipelines
+from migrator.facts.plain_tensors import PlainTensors
 from migrator.facts.ports import Ports
 from migrator.facts.ranks import Ranks
 from migrator.facts.reading import Reading
@@ -160,6 +161,10 @@ class Facts:
     @cached_property
     def by_hand(self) -> ByHand:
         return ByHand(self.tree, self.resolver, self.kinds, self.training)
+
+    @cached_property
+    def plain_tensors(self) -> PlainTensors:
+        return PlainTensors(self.tree, self.resolver, self.training, self.training.flow)
 
     @cached_property
     def unbuilt(self) -> Unbuilt:
