@@ -13,8 +13,8 @@ from migrator.facts.tree import Statement
 from migrator.facts.values import Class, External, Member, Object, Result, is_strategy
 from migrator.facts.vocabulary import Role
 
-# Sequential models are often built up in steps; what is inserted follows the last.
-_BUILDING = frozenset({"add", "build", "pop"})
+# Sequential models, and collections of variables, are often built up in steps; what is inserted follows the last.
+_BUILDING = frozenset({"add", "build", "pop", "append", "extend", "insert", "update", "setdefault"})
 
 
 def is_given(facts: Facts, holder: Holder, block: cst.CSTNode, role: Role) -> bool:
@@ -79,19 +79,54 @@ def calls_in(facts: Facts, cls: Class) -> Iterator[cst.Call]:
 
 
 def complete(facts: Facts, holder: Holder) -> Statement:
-    """The statement after which the model is complete: the last `model.add(…)` or `model.build(…)` in its block."""
+    """The statement after which the model, or the list or dictionary of variables, is complete: the last `model.add(…)`
+    or `weights["w"] = …` in its block."""
     statement = holder.statement
     block = facts.tree.block_of(statement)
-    for call in facts.tree.calls:
-        func = call.func
-        if not isinstance(func, cst.Attribute) or func.attr.value not in _BUILDING:
-            continue
-        later = facts.tree.lift(call, block) if func.value.deep_equals(holder.target) else None
-        if later is None or facts.tree.function_of(call) is not facts.tree.function_of(holder.target):
+    for change in _changes(facts, holder):
+        later = facts.tree.lift(change, block)
+        if later is None or facts.tree.function_of(change) is not facts.tree.function_of(holder.target):
             continue
         if facts.tree.order[later] > facts.tree.order[statement] and not _is_rebound(facts, holder, later):
             statement = later
     return statement
+
+
+def _changes(facts: Facts, holder: Holder) -> Iterator[cst.CSTNode]:
+    """What adds to the model or collection under the holder's name, and the calls of functions that do so."""
+    owners = [(call, call.func.value) for call in facts.tree.calls
+              if isinstance(call.func, cst.Attribute) and call.func.attr.value in _BUILDING]  # fmt: skip
+    items = [(item, item.value) for item, _ in facts.tree.item_assignments]
+    extended = [(node, node.target) for node in facts.tree.augmented]
+    for change, owner in [*owners, *items, *extended]:
+        if owner.deep_equals(holder.target):
+            yield change
+            if _is_same_name(facts, owner, holder.target):
+                yield from _calls_around(facts, change, facts.tree.function_of(holder.target))
+
+
+def _is_same_name(facts: Facts, name: cst.CSTNode, other: cst.CSTNode) -> bool:
+    """Whether two functions mean the same by a name; `self.weights` is another object's in another class."""
+    scopes = [facts.tree.scope_of(node) for node in (name, other)]
+    if isinstance(name, cst.Name):
+        return scopes[0].lookup(name.value) is scopes[1].lookup(name.value)
+    functions = [facts.tree.function_of(node) for node in (name, other)]
+    classes = [facts.tree.class_of(function) for function in functions if function is not None]
+    return len(classes) == len(functions) and classes[0] is classes[1] is not None
+
+
+def _calls_around(facts: Facts, node: cst.CSTNode, home: cst.FunctionDef | None) -> Iterator[cst.Call]:
+    """The calls in the function `home` through which the node runs, which stands in another."""
+    queue, passed = [node], set()
+    while queue:
+        function = facts.tree.function_of(queue.pop())
+        if function is None or function is home or function in passed:
+            continue
+        passed.add(function)
+        for call in facts.resolver.callers(function):
+            if facts.tree.function_of(call) is home:
+                yield call
+            queue.append(call)
 
 
 def _is_rebound(facts: Facts, holder: Holder, later: Statement) -> bool:

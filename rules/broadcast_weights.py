@@ -85,7 +85,8 @@ def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAf
             whole.setdefault(InsertAfter(complete(facts, holder), (_call(facts, [holder]),)))
     yield from whole
     for group in variables.values():
-        yield InsertAfter(group[-1].statement, (_call(facts, group),))
+        last = max((complete(facts, holder) for holder in group), key=facts.tree.order.__getitem__)
+        yield InsertAfter(last, (_call(facts, group),))
 
 
 def _made_late(facts: Facts, holder: Holder) -> Refusal | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis import values as v
-from migrator.analysis.frames import Frame
+from migrator.analysis.frames import Frame, join_names
 from migrator.analysis.values import (
     NONE,
     NOTHING,
@@ -272,6 +272,7 @@ class Calls:
         self.run.statements.body(function.node.body, inner)
         if inner.names is not None:
             inner.returned = v.join(inner.returned, NONE)
+        inner.names = join_names([*inner.ended, inner.names])
         if self.run.is_generator(function.node):
             made = Container("iterator", Site(function.node, inner.context))
             self.run.heap.store(made, None, inner.yielded)

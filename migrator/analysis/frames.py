@@ -23,7 +23,8 @@ class Loop:
 
 @dataclass(eq=False)
 class Frame:
-    """A function, class body or module that runs. `names` is None behind a `return`, where nothing runs.
+    """A function, class body or module that runs. `names` is None behind a `return`, where nothing runs; when it has
+    ended, they are those where it `ended`, which functions made in it go on to read.
 
     `context` tells on which way of calls it runs, as far as objects made on different ways are kept apart.
     """
@@ -35,6 +36,7 @@ class Frame:
     receiver: Value = NOTHING
     owner: cst.ClassDef | None = None
     returned: Value = NOTHING
+    ended: list[Names] = field(default_factory=list)
     yielded: Value = NOTHING
     loops: list[Loop] = field(default_factory=list)
 

@@ -63,6 +63,8 @@ class Statements:
     def _return(self, node: cst.Return, frame: Frame) -> None:
         value = self.eval(node.value, frame) if node.value is not None else NONE
         frame.returned = v.join(frame.returned, value)
+        if frame.names is not None:
+            frame.ended.append(frame.names)
         frame.names = None
 
     def _raise(self, node: cst.Raise, frame: Frame) -> None:

@@ -166,6 +166,26 @@ class Contents:
 
     # -- what is put into a container later ----------------------------------------------------------------------
 
+    def held(self, collection: cst.CSTNode) -> list[Part]:
+        """What the list or dictionary that an expression makes holds: what is written out there, and what the script
+        adds to it under the name that it is given."""
+        written: list[cst.CSTNode] = []
+        if isinstance(collection, (*_DISPLAYS, cst.Dict)):
+            written = [element.value for element in collection.elements]
+        elif isinstance(collection, (cst.ListComp, cst.SetComp)):
+            written = [collection.elt]
+        elif isinstance(collection, cst.DictComp):
+            written = [collection.value]
+        elif not isinstance(collection, cst.Call):
+            return []
+        assigned = self.tree.parent.get(collection)
+        targets = [target.target for target in assigned.targets] if isinstance(assigned, cst.Assign) else []
+        named = [target for target in targets if isinstance(target, (cst.Name, cst.Attribute))]
+        containers = [self._container(name) for name in named]
+        stored = [pair for container in containers for pair in self._stored.get(container, ())]
+        extended = [Part(value, (None,)) for container in containers for value in self._extended.get(container, ())]
+        return [*map(Part, written), *(Part(value, () if steps else (None,)) for steps, value in stored), *extended]
+
     def _stored_in(self, node: cst.Name | cst.Attribute, part: Part) -> Iterator[Part]:
         for steps, value in self._stored.get(self._container(node), ()):
             if all(a is None or b is None or a == b for a, b in zip(steps, part.path)):
@@ -188,6 +208,15 @@ class Contents:
         for target, value in self.tree.item_assignments:
             container, steps = _container_of(target)
             found.setdefault(self._container(container), []).append((steps, value))
+        return found
+
+    @cached_property
+    def _extended(self) -> dict[object, list[cst.BaseExpression]]:
+        """`found += xs`, by what the list is called."""
+        found: dict[object, list[cst.BaseExpression]] = {}
+        for node in self.tree.augmented:
+            if isinstance(node.operator, cst.AddAssign):
+                found.setdefault(self._container(node.target), []).append(node.value)
         return found
 
     def _container(self, node: cst.CSTNode) -> object:

@@ -100,6 +100,8 @@ class Holders:
         elif binding.kind == "for" and binding.value is not None:
             for turn in self._iteration.turns(binding.value, binding.path):
                 yield from self._trace_turn(turn, seen, use)
+        elif binding.kind == "augmented":
+            return  # it adds to what another statement gives the name
         else:
             yield Unheld(use, f"`{binding.name}` gets its value in a way that cannot be followed")
 

@@ -15,6 +15,7 @@ import libcst as cst
 
 from migrator.facts import api, vocabulary
 from migrator.facts.batch_forms import BatchForms
+from migrator.facts.contents import Contents, Part
 from migrator.facts.kinds import Kinds, calls
 from migrator.facts.numbers import Numbers
 from migrator.facts.ranks import Ranks
@@ -83,6 +84,7 @@ class MinibatchFinder:
         self.reading = reading
         self.rows = RowFinder(tree, resolver)
         self.numbers = Numbers(resolver)
+        self._contents = Contents(tree, resolver)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
 
     def of(self, update: Update) -> list[Cut] | None:
@@ -250,6 +252,9 @@ class MinibatchFinder:
         """Whether the node takes rows of an array that comes from outside of the tape."""
         if not isinstance(node, cst.Subscript) or self._is_made_inside(node, block):
             return False
+        owners = self.resolver.values(node.value)
+        if owners and all(map(self._is_constant, owners)):
+            return False  # `weights[0]`
         return self.rows.of(node) is not None
 
     def _is_made_inside(self, node: cst.Subscript, block: cst.With) -> bool:
@@ -276,10 +281,21 @@ class MinibatchFinder:
         values = self.resolver.values(name)
         return not (values and all(map(self._is_constant, values))) and not self.numbers.is_number(name)
 
+    def _holds_variables(self, node: cst.CSTNode) -> bool:
+        """Whether it is a list or dictionary of variables, and of nothing else."""
+        held = self._contents.held(node)
+        return bool(held) and all(map(self._is_of_variables, held))
+
+    def _is_of_variables(self, part: Part) -> bool:
+        if part.path:
+            return self._holds_variables(part.node)
+        values = self.resolver.values(part.node)
+        return bool(values) and all(map(self.kinds.is_variable, values))
+
     def _is_constant(self, value: Value) -> bool:
         """Weights, numbers, functions, losses: what has no rows."""
         if isinstance(value, Literal):
-            return isinstance(value.node, (cst.BaseNumber, cst.BaseString))
+            return isinstance(value.node, (cst.BaseNumber, cst.BaseString)) or self._holds_variables(value.node)
         if isinstance(value, External):
             return f"{value.path}.".startswith(_FUNCTIONS)
         if isinstance(value, (Function, Class)):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import cast
 
 import libcst as cst
 
+from migrator.facts.contents import Contents, Part
 from migrator.facts.gradients import sources_of
 from migrator.facts.holders import Holder, Holders, Origin, Unheld
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import is_property
+from migrator.facts.syntax import is_property, part_at
 from migrator.facts.training import Minimization, Training
-from migrator.facts.tree import Tree
+from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import Function, Literal, Object
 
 WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
@@ -31,6 +32,7 @@ class Trained:
         self.kinds = kinds
         self.training = training
         self._holders = Holders(tree, resolver, kinds)
+        self._contents = Contents(tree, resolver)
 
     def holders(self) -> list[Origin]:
         """Where every trained object gets its name, in source order; what has no such place as `Unheld`."""
@@ -67,7 +69,8 @@ class Trained:
                 for call in gradients.tape_calls:
                     sources = sources_of(call)
                     if sources is not None:
-                        yield from self._behind(sources, set())
+                        found = list(self._behind(sources, set()))
+                        yield from found or [Unheld(sources, "what these weights belong to cannot be seen")]
 
     def _minimized(self, update: Minimization) -> Iterator[cst.BaseExpression | Unheld]:
         """The weights that `minimize` is given, as a list or as a function that returns one."""
@@ -161,23 +164,57 @@ class Trained:
                     yield from self._behind(given, seen)
             elif binding.kind == "assign" and binding.value is not None and not binding.path:
                 followed = True
-                if self._makes_all(binding.value):
-                    yield node
-                else:
+                yield from self._behind_value(node, binding.value, seen)
+            elif binding.kind == "augmented":
+                followed = True
+                if binding.value is not None and not self._makes_variables(Part(binding.value, (None,))):
                     yield from self._behind(binding.value, seen)
+                yield from self._behind_others(node, binding, seen)
+            elif binding.kind == "assign" and binding.value is not None:
+                for part in self._parts_at(binding.value, binding.path):
+                    followed = True
+                    yield from self._behind(part, seen)
         if not followed and not any(isinstance(v, Literal) for v in values):
             yield Unheld(node, "what these weights belong to cannot be seen")
 
-    def _makes_all(self, value: cst.CSTNode) -> bool:
-        """`[tf.Variable(0.0), tf.Variable(0.0)]`: what is listed has no other name."""
-        made: list[cst.BaseExpression] = []
-        if isinstance(value, (cst.List, cst.Tuple)):
-            made = [element.value for element in value.elements]
-        elif isinstance(value, cst.ListComp):
-            made = [value.elt]
-        return bool(made) and all(
-            isinstance(one, cst.Call) and any(map(self.kinds.is_variable, self.resolver.values(one))) for one in made
-        )
+    def _behind_others(
+        self, node: cst.Name | cst.Attribute, added: Binding, seen: set[cst.CSTNode]
+    ) -> Iterator[cst.BaseExpression | Unheld]:
+        """What a list held before more was added to it."""
+        if isinstance(node, cst.Name) and isinstance(added.target, cst.Name) and added.target not in seen:
+            seen.add(added.target)
+            for binding in self.resolver.reaching(added.target):
+                if binding.kind == "assign" and binding.value is not None and not binding.path:
+                    yield from self._behind_value(node, binding.value, seen)
+                elif binding is not added:
+                    yield from self._behind_others(node, binding, seen)
+
+    def _parts_at(self, value: cst.CSTNode, path: Sequence[int]) -> list[cst.CSTNode]:
+        """What `layer, weights = dense()` gives a name, out of what is written there or what the function returns."""
+        several = [value]
+        if isinstance(value, cst.Call):
+            functions = [f.node for f in self.resolver.values(value.func) if isinstance(f, Function)]
+            several = [r for f in functions if isinstance(f, cst.FunctionDef) for r in self.resolver.returned(f)]
+        parts = [part_at(one, path) for one in several]
+        return [part for part in parts if part is not None] if all(part is not None for part in parts) else []
+
+    def _behind_value(
+        self, node: cst.Name | cst.Attribute, value: cst.CSTNode, seen: set[cst.CSTNode]
+    ) -> Iterator[cst.BaseExpression | Unheld]:
+        """The value that the name is given; of a list or dictionary also what is put into it later."""
+        held = self._contents.held(value)
+        if held and all(map(self._makes_variables, held)):
+            yield node  # what is listed has no other name
+            return
+        yield from self._behind(value, seen)
+        for part in held:
+            yield from self._behind(part.node, seen)
+
+    def _makes_variables(self, part: Part) -> bool:
+        if part.path:
+            held = self._contents.held(part.node)
+            return bool(held) and all(map(self._makes_variables, held))
+        return isinstance(part.node, cst.Call) and any(map(self.kinds.is_variable, self.resolver.values(part.node)))
 
     def _own_lists(self, node: cst.Attribute) -> list[cst.BaseExpression]:
         """The lists of weights that classes of the script make by themselves which are no Keras model or tf.Module."""

@@ -153,6 +153,7 @@ class Tree:
         self.names: dict[str, list[cst.Name]] = defaultdict(list)
         self.attributes: dict[str, list[Binding]] = defaultdict(list)
         self.item_assignments: list[tuple[cst.Subscript, cst.BaseExpression]] = []
+        self.augmented: list[cst.AugAssign] = []
         self.functions: list[cst.FunctionDef] = []
         self.classes: list[cst.ClassDef] = []
         self.returns: dict[cst.CSTNode, list[cst.Return]] = defaultdict(list)
@@ -261,6 +262,7 @@ class Tree:
 
     def _bind_augmented(self, node: cst.CSTNode, scope: Scope) -> None:
         node = cast(cst.AugAssign, node)
+        self.augmented.append(node)
         self._bind(node.target, scope, "augmented", node, node.value)
 
     def _bind_for(self, node: cst.CSTNode, scope: Scope) -> None:
