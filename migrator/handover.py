@@ -15,6 +15,11 @@ from migrator.facts.vocabulary import Role
 
 # Sequential models, and collections of variables, are often built up in steps; what is inserted follows the last.
 _BUILDING = frozenset({"add", "build", "pop", "append", "extend", "insert", "update", "setdefault"})
+_DISPLAYS = (cst.List, cst.Tuple, cst.Set, cst.Dict, cst.ListComp, cst.DictComp)
+_COLLECTIONS = frozenset({
+    "builtins.list", "builtins.dict", "builtins.set", "collections.OrderedDict", "collections.defaultdict",
+    "collections.deque",
+})  # fmt: skip
 
 
 def is_given(facts: Facts, holder: Holder, block: cst.CSTNode, role: Role) -> bool:
@@ -83,13 +88,39 @@ def complete(facts: Facts, holder: Holder) -> Statement:
     or `weights["w"] = …` in its block."""
     statement = holder.statement
     block = facts.tree.block_of(statement)
-    for change in _changes(facts, holder):
-        later = facts.tree.lift(change, block)
-        if later is None or facts.tree.function_of(change) is not facts.tree.function_of(holder.target):
-            continue
-        if facts.tree.order[later] > facts.tree.order[statement] and not _is_rebound(facts, holder, later):
+    for later in _later_changes(facts, holder, block):
+        if facts.tree.order[later] > facts.tree.order[statement] and not _trains(facts, later):
             statement = later
     return statement
+
+
+def added_in_training(facts: Facts, holder: Holder) -> Statement | None:
+    """The statement that trains and puts variables into the list or dictionary as well; for a broadcast it is too late
+    then."""
+    function = holder.value.func if isinstance(holder.value, cst.Call) else None
+    made_by = {v.path for v in facts.resolver.values(function) if isinstance(v, External)}
+    if not isinstance(holder.value, _DISPLAYS) and not made_by & _COLLECTIONS:
+        return None
+    block = facts.tree.block_of(holder.statement)
+    return next((later for later in _later_changes(facts, holder, block) if _trains(facts, later)), None)
+
+
+def _later_changes(facts: Facts, holder: Holder, block: cst.CSTNode) -> Iterator[Statement]:
+    """The statements of the block in which something is added to what the holder names."""
+    for change in _changes(facts, holder):
+        later = facts.tree.lift(change, block)
+        if (
+            later is not None
+            and later is not holder.statement
+            and facts.tree.function_of(change) is facts.tree.function_of(holder.target)
+            and not _is_rebound(facts, holder, later)
+        ):
+            yield later
+
+
+def _trains(facts: Facts, statement: Statement) -> bool:
+    sites = facts.training.sites
+    return any(facts.tree.contains(body, s) for body in facts.training.reached_from(statement) for s in sites)
 
 
 def _changes(facts: Facts, holder: Holder) -> Iterator[cst.CSTNode]:

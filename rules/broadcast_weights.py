@@ -33,7 +33,16 @@ from migrator.facts.script import Facts
 from migrator.facts.tree import Statement
 from migrator.facts.values import Class, Object, Result
 from migrator.facts.vocabulary import Role
-from migrator.handover import calls_in, classes_of, complete, gives, is_given, scope_of_owner, written
+from migrator.handover import (
+    added_in_training,
+    calls_in,
+    classes_of,
+    complete,
+    gives,
+    is_given,
+    scope_of_owner,
+    written,
+)
 from migrator.rule import Findings, rule
 
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
@@ -70,7 +79,7 @@ def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAf
         if late is not None and called is not None:
             yield InsertAfter(called, (_call(facts, [holder]),))
             continue
-        refusal = late or _trained_at_once(facts, holder)
+        refusal = late or _added_late(facts, holder) or _trained_at_once(facts, holder)
         if refusal is not None:
             yield refusal
             continue
@@ -107,6 +116,19 @@ def _made_late(facts: Facts, holder: Holder) -> Refusal | None:
                     breaks_training=True,
                 )
     return None
+
+
+def _added_late(facts: Facts, holder: Holder) -> Refusal | None:
+    """A refusal for a list or dictionary that gets its variables while they are trained."""
+    statement = added_in_training(facts, holder)
+    if statement is None:
+        return None
+    return Refusal(
+        holder.target,
+        "variables are added to this while it is trained, so there is nothing to broadcast before",
+        "make all variables before the first step, in a function of their own or by one call of the model",
+        breaks_training=True,
+    )
 
 
 def _waits_for_input(facts: Facts, value: Result) -> bool:
