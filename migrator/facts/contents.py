@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Optional, Union, cast
@@ -176,6 +176,8 @@ class Contents:
             written = [collection.elt]
         elif isinstance(collection, cst.DictComp):
             written = [collection.value]
+        elif isinstance(collection, cst.Call) and self._is_record(collection):
+            return [Part(arg.value, (None,) if arg.star else ()) for arg in collection.args]
         elif not isinstance(collection, cst.Call):
             return []
         assigned = self.tree.parent.get(collection)
@@ -261,6 +263,24 @@ class Contents:
         if isinstance(call.func, cst.Attribute) and not paths:
             return _of_method(call, call.func, part)
         return None
+
+    def is_made_of(self, collection: cst.CSTNode, is_one: Callable[[cst.CSTNode], bool]) -> bool:
+        """Whether the list, dictionary or record that an expression makes holds something, and such ones only; also
+        in lists, dictionaries and records that it holds."""
+        return self.are_made_of(self.held(collection), is_one)
+
+    def are_made_of(self, parts: Sequence[Part], is_one: Callable[[cst.CSTNode], bool]) -> bool:
+        """The same of parts: at least one, and each is such a one, or a collection of them."""
+        return bool(parts) and all(
+            self.is_made_of(part.node, is_one)
+            if part.path or isinstance(part.node, (*_DISPLAYS, cst.Dict)) or self._is_record(part.node)
+            else is_one(part.node)
+            for part in parts
+        )
+
+    def _is_record(self, node: cst.CSTNode) -> bool:
+        values = self.resolver.values(node.func) if isinstance(node, cst.Call) else ()
+        return bool(values) and all(self._fields(value) is not None for value in values)
 
     def _fields(self, value: object) -> list[str] | None:
         """The names of what a record holds, in the order in which its constructor takes them; None for all else."""

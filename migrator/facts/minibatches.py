@@ -15,7 +15,7 @@ import libcst as cst
 
 from migrator.facts import api, vocabulary
 from migrator.facts.batch_forms import BatchForms
-from migrator.facts.contents import Contents, Part
+from migrator.facts.contents import Contents
 from migrator.facts.kinds import Kinds, calls
 from migrator.facts.numbers import Numbers
 from migrator.facts.ranks import Ranks
@@ -281,21 +281,15 @@ class MinibatchFinder:
         values = self.resolver.values(name)
         return not (values and all(map(self._is_constant, values))) and not self.numbers.is_number(name)
 
-    def _holds_variables(self, node: cst.CSTNode) -> bool:
-        """Whether it is a list or dictionary of variables, and of nothing else."""
-        held = self._contents.held(node)
-        return bool(held) and all(map(self._is_of_variables, held))
-
-    def _is_of_variables(self, part: Part) -> bool:
-        if part.path:
-            return self._holds_variables(part.node)
-        values = self.resolver.values(part.node)
+    def _is_variable(self, node: cst.CSTNode) -> bool:
+        values = self.resolver.values(node)
         return bool(values) and all(map(self.kinds.is_variable, values))
 
     def _is_constant(self, value: Value) -> bool:
         """Weights, numbers, functions, losses: what has no rows."""
         if isinstance(value, Literal):
-            return isinstance(value.node, (cst.BaseNumber, cst.BaseString)) or self._holds_variables(value.node)
+            is_text = isinstance(value.node, (cst.BaseNumber, cst.BaseString))
+            return is_text or self._contents.is_made_of(value.node, self._is_variable)
         if isinstance(value, External):
             return f"{value.path}.".startswith(_FUNCTIONS)
         if isinstance(value, (Function, Class)):
@@ -305,6 +299,8 @@ class MinibatchFinder:
                 value.of, lambda p: p.startswith("keras.")
             )
         path = calls(value)
+        if isinstance(value, Result) and self._contents.is_made_of(value.call, self._is_variable):
+            return True
         return (
             self.kinds.has_weights(value)
             or self.kinds.is_optimizer(value)

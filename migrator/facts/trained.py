@@ -7,20 +7,26 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts.contents import Contents, Part
+from migrator.facts.contents import Contents
 from migrator.facts.gradients import sources_of
 from migrator.facts.holders import Holder, Holders, Origin, Unheld
+from migrator.facts.iteration import Iteration
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import is_property, part_at
 from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Function, Literal, Object
+from migrator.facts.values import External, Function, Literal, Object
 
 WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 # The weights of Keras's layers that have names of their own.
 _WEIGHTS = frozenset({"kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"})
-_SEQUENCE_CALLS = frozenset({"list", "tuple", "sorted", "reversed", "set"})
+# Functions that give what is in their first argument, and those that put several together.
+_GIVING_FIRST = frozenset({
+    "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.set", "builtins.sum",
+    "tensorflow.nest.flatten", "itertools.chain.from_iterable",
+})  # fmt: skip
+_GIVING_ALL = frozenset({"itertools.chain"})
 
 
 class Trained:
@@ -33,6 +39,7 @@ class Trained:
         self.training = training
         self._holders = Holders(tree, resolver, kinds)
         self._contents = Contents(tree, resolver)
+        self._iteration = Iteration(tree, resolver)
 
     def holders(self) -> list[Origin]:
         """Where every trained object gets its name, in source order; what has no such place as `Unheld`."""
@@ -131,8 +138,10 @@ class Trained:
         return bool(values) and all(map(self.kinds.has_weights, values))
 
     def _behind_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression | Unheld]:
-        if isinstance(call.func, cst.Name) and call.func.value in _SEQUENCE_CALLS and call.args:
-            yield from self._behind(call.args[0].value, seen)
+        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        if call.args and paths & (_GIVING_FIRST | _GIVING_ALL):
+            for arg in call.args if paths & _GIVING_ALL else call.args[:1]:
+                yield from self._behind(arg.value, seen)
             return
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "values" and not call.args:
             yield call.func.value  # `weights.values()` of a dictionary of variables
@@ -167,9 +176,12 @@ class Trained:
                 yield from self._behind_value(node, binding.value, seen)
             elif binding.kind == "augmented":
                 followed = True
-                if binding.value is not None and not self._makes_variables(Part(binding.value, (None,))):
+                if binding.value is not None and not self._makes_variables(binding.value):
                     yield from self._behind(binding.value, seen)
                 yield from self._behind_others(node, binding, seen)
+            elif binding.kind == "for" and binding.value is not None:
+                followed = True
+                yield from self._behind(self._iteration.narrowed(binding.value, binding.path)[0], seen)
             elif binding.kind == "assign" and binding.value is not None:
                 for part in self._parts_at(binding.value, binding.path):
                     followed = True
@@ -202,19 +214,25 @@ class Trained:
         self, node: cst.Name | cst.Attribute, value: cst.CSTNode, seen: set[cst.CSTNode]
     ) -> Iterator[cst.BaseExpression | Unheld]:
         """The value that the name is given; of a list or dictionary also what is put into it later."""
-        held = self._contents.held(value)
-        if held and all(map(self._makes_variables, held)):
+        if self._makes_variables(value):
             yield node  # what is listed has no other name
             return
         yield from self._behind(value, seen)
-        for part in held:
-            yield from self._behind(part.node, seen)
+        for part in self._contents.held(value):
+            if not self.tree.contains(value, part.node):
+                yield from self._behind(part.node, seen)
 
-    def _makes_variables(self, part: Part) -> bool:
-        if part.path:
-            held = self._contents.held(part.node)
-            return bool(held) and all(map(self._makes_variables, held))
-        return isinstance(part.node, cst.Call) and any(map(self.kinds.is_variable, self.resolver.values(part.node)))
+    def _makes_variables(self, value: cst.CSTNode) -> bool:
+        """Whether the value is a list, dictionary or record of variables that are made for it, also where a function
+        returns it."""
+        returned: list[cst.CSTNode] = []
+        if isinstance(value, cst.Call):
+            functions = [f.node for f in self.resolver.values(value.func) if isinstance(f, Function)]
+            returned = [r for f in functions if isinstance(f, cst.FunctionDef) for r in self.resolver.returned(f)]
+        return all(self._contents.is_made_of(one, self._makes_variable) for one in returned or [value])
+
+    def _makes_variable(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Call) and any(map(self.kinds.is_variable, self.resolver.values(node)))
 
     def _own_lists(self, node: cst.Attribute) -> list[cst.BaseExpression]:
         """The lists of weights that classes of the script make by themselves which are no Keras model or tf.Module."""

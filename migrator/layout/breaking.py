@@ -19,6 +19,7 @@ _OPERATORS: tuple[frozenset[str], ...] = (
     frozenset(["<<", ">>"]),
     frozenset("+-"),
     frozenset(["*", "/", "//", "%", "@"]),
+    frozenset(["**"]),
 )
 _ASSIGNMENTS = frozenset(["=", "+=", "-=", "*=", "/=", "//=", "%=", "@=", "&=", "|=", "^=", ">>=", "<<=", "**="])
 # What a value follows that may be put in parentheses.

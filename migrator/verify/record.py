@@ -71,12 +71,12 @@ class Step:
     line: str
     losses: list[float]
     seconds: float
-    exchanging: float = 0.0
     learning_rate: float | None = None
     source: str = ""
     is_loop: bool = False
     rows: Numbers = field(default_factory=lambda: np.zeros((0, 2)))
     arrays: dict[str, list[Numbers | None]] = field(default_factory=dict)
+    exchanging: float = 0.0
 
 
 ENDED, STOPPED, FAILED = "ended", "stopped", "failed"
