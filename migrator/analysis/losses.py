@@ -51,7 +51,7 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
 
 
 class Losses:
-    """`readers`, `rows`, `sizes`, `said`: see Run. `entries`: functions of interest even if nobody calls them."""
+    """`readers`, `rows`, `sizes`, `reduced`, `said`: see Run. `entries`: functions of interest, called or not."""
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class Losses:
         readers: Collection[cst.CSTNode],
         rows: Collection[cst.CSTNode],
         sizes: Collection[cst.CSTNode],
+        reduced: Collection[cst.CSTNode],
         entries: Iterable[cst.FunctionDef],
         said: Mapping[cst.CSTNode, str] | None = None,
     ) -> None:
@@ -68,7 +69,8 @@ class Losses:
         self._plan = Plan()
         self.too_much = False
         for _ in range(_MOST_ROUNDS):
-            self._run = Run(tree, scripts, readers=readers, rows=rows, sizes=sizes, plan=self._plan, said=said)
+            known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced}
+            self._run = Run(tree, scripts, **known, plan=self._plan, said=said)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
             try:

@@ -63,7 +63,8 @@ class Plan:
 
 class Run:
     """`readers`: loops and calls whose data each worker has its part of; `rows`: expressions that are such parts;
-    `sizes`: numbers that become those of a worker's rows; `said`: what the user says of expressions, see Stated."""
+    `sizes`: numbers that become those of a worker's rows; `reduced`: calls that give gradients of which an update makes
+    those of all workers; `said`: what the user says of expressions, see Stated."""
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class Run:
         readers: Collection[cst.CSTNode] = (),
         rows: Collection[cst.CSTNode] = (),
         sizes: Collection[cst.CSTNode] = (),
+        reduced: Collection[cst.CSTNode] = (),
         plan: Plan | None = None,
         said: Mapping[cst.CSTNode, str] | None = None,
     ) -> None:
@@ -80,6 +82,7 @@ class Run:
         self.readers = readers
         self.rows = rows
         self.sizes = sizes
+        self.reduced = reduced
         self.plan = plan or Plan()
         self.said = said or {}
         self.heap = Heap()

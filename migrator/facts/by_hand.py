@@ -10,6 +10,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts import api
 from migrator.facts.kinds import Kinds
 from migrator.facts.numbers import Numbers
 from migrator.facts.resolve import Resolver
@@ -17,9 +18,7 @@ from migrator.facts.training import Training
 from migrator.facts.tree import Tree
 from migrator.facts.values import Class
 
-_CHANGING = frozenset(
-    {"assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_nd_update", "set_weights"}
-)
+_CHANGING = api.SETTING_VARIABLES | {"set_weights"}
 _OF_LAYERS = frozenset({"kernel", "bias", "gamma", "beta", "embeddings"})
 
 

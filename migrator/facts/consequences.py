@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts import api
 from migrator.facts.files import Files
 from migrator.facts.kinds import calls
 from migrator.facts.regions import Region, Regions
@@ -115,7 +116,7 @@ class Consequences:
 
     def _call_matters(self, call: cst.Call) -> bool:
         values = self.resolver.values(call.func)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value.startswith(("assign", "scatter_")):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.SETTING_VARIABLES:
             return self._may_be_trained(call.func.value)
         return not values or any(self._matters_to_call(v, call) for v in values)
 

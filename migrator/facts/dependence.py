@@ -213,10 +213,13 @@ class Dependence:
         self._link_object(node)
 
     def _link_items(self, node: cst.Name | cst.Attribute, holders: Iterable[Key]) -> None:
-        """`state["best"]` gets what was put under that key; the dictionary as a whole what was put under any."""
+        """`state["best"]` gets what was put under that key; the dictionary as a whole what was put under any. What was
+        put in elsewhere comes to all reads, also where what the name was given first is settled: averaged gradients."""
         parent = self.tree.parent.get(node)
         key = _constant_key(parent) if isinstance(parent, cst.Subscript) and parent.value is node else None
         for holder in holders:
+            for put_in in (("stored", holder), ("contents", holder)):
+                self.link(put_in, node, Way.INTO)
             if key is not None and parent is not None:
                 self.link(("item", holder, key), parent)
             else:
@@ -331,6 +334,8 @@ class Dependence:
         self.link(("handed to", function), binding)
         rest = param in (function.params.star_arg, function.params.star_kwarg)
         for call in self.resolver.callers(function):
+            if any(self.tree.contains(call, given) for given in self.resolver.arguments(param, function, [call])):
+                continue  # `step(params, *batch)`: the batch is for other parameters
             for arg in call.args:
                 if arg.star or rest:
                     self.link(arg, binding, Way.INTO if rest else Way.USED)
@@ -362,15 +367,15 @@ class Dependence:
                 self.link(value, ("item", holder, key))
                 self.link(("item", holder, key), ("items", holder))
             else:
-                self.link(value, holder, Way.INTO)
+                self.link(value, ("stored", holder), Way.INTO)
                 for part in target.slice:
-                    self.link(part, holder, Way.USED)
+                    self.link(part, ("stored", holder), Way.USED)
 
     def items(self, target: cst.Subscript) -> Iterator[Key]:
         """What an assignment to `target` changes: that item of a dictionary, or the container."""
         key = _constant_key(target)
         for holder in self.holders(target.value):
-            yield ("item", holder, key) if key is not None else holder
+            yield ("item", holder, key) if key is not None else ("stored", holder)
 
     def holders(self, node: cst.CSTNode) -> list[Key]:
         """All through which a value that is changed in place may be read again: names, attributes, what they are made

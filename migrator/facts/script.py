@@ -119,8 +119,16 @@ class Facts:
         made = self.sharding.made
         rows = {*self.sharding.cut_rows, *(m.node for m in made if isinstance(m, Made))}
         sizes = {m.node for m in made if isinstance(m, Size)}
+        reduced = {call for u in self.training.updates for gradients in u.gradients for call in gradients.tape_calls}
         return Losses(
-            self.tree, tuple(self.scripts.values()), self.sharding.cut_readers, rows, sizes, around, self.stated.values
+            self.tree,
+            tuple(self.scripts.values()),
+            self.sharding.cut_readers,
+            rows,
+            sizes,
+            reduced,
+            around,
+            self.stated.values,
         )
 
     @cached_property

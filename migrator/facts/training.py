@@ -20,7 +20,6 @@ from migrator.facts.syntax import argument
 from migrator.facts.tree import Tree, semantic_children
 from migrator.facts.values import Class, External, Function, Object, Result, Value
 
-_ASSIGNMENTS = frozenset({"assign", "assign_sub", "assign_add", "scatter_sub", "scatter_add"})
 # A function may be looked up through these by a name that the program makes while it runs.
 _NAMESPACES = frozenset({
     "globals", "locals", "vars", "eval", "exec", "getattr", "__dict__", "__getattribute__", "modules", "attrgetter",
@@ -168,7 +167,7 @@ class Training:
         return {str(node.evaluated_value) for node in self.tree.order if isinstance(node, cst.SimpleString)}
 
     def _assignments(self) -> Iterator[Update]:
-        for call, func in self.methods(*_ASSIGNMENTS):
+        for call, func in self.methods(*api.SETTING_VARIABLES):
             if self._accumulators.holds(func.value):
                 continue
             gradients = [g for arg in call.args for g in self.flow.sources(arg.value)]

@@ -34,8 +34,6 @@ TAPE = "tensorflow.GradientTape"
 VARIABLE = "tensorflow.Variable"
 STRATEGY = "tensorflow.distribute.Strategy"
 GRADIENT_METHODS = frozenset({"gradient", "get_gradients", "compute_gradients"})
-_ASSIGNMENTS = frozenset({"assign", "assign_add", "assign_sub", "scatter_update", "scatter_nd_update", "scatter_add",
-                          "scatter_sub"})  # fmt: skip
 
 
 def _function(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -199,7 +197,7 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
     if atom.path != VARIABLE:
         return None
     content = run.heap.load(atom, "content")
-    if name in _ASSIGNMENTS:
+    if name in api.SETTING_VARIABLES:
         run.heap.store(atom, "content", _written(run, args, node))
         return v.of(atom)
     if name in ("read_value", "value", "numpy"):
@@ -228,7 +226,7 @@ def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Val
         if loss is None or sources is None:
             return v.unseen("what is differentiated here is not seen")
         run.differentiate(node, loss)
-        return _gradients(run, loss, sources)
+        return _gradients(run, loss, sources, node in run.reduced)
     if name in ("jacobian", "batch_jacobian"):
         data = [d for x in args.positional for d in run.objects.leaves(x)]
         if name == "batch_jacobian" and data:
@@ -237,9 +235,9 @@ def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Val
     return NUMBER
 
 
-def _gradients(run: Run, loss: Value, sources: Value) -> Value:
-    """Gradients of weights are what all workers have, once they are reduced; those of a batch stand as it does, if the
-    samples' losses are summed."""
+def _gradients(run: Run, loss: Value, sources: Value, are_reduced: bool) -> Value:
+    """Gradients of weights add up as the loss does, and are what all workers have where an update gets them reduced;
+    those of a batch stand as it does, if the samples' losses are summed."""
     leaves = list(run.objects.leaves(loss))
     placement = _of_loss(leaves)
     needs = frozenset(r for d in leaves for r in d.needs)
@@ -253,12 +251,13 @@ def _gradients(run: Run, loss: Value, sources: Value) -> Value:
             return Data(lost, needs=needs)
         if data.whole and all(d.is_replicated for d in leaves):
             return replace(data, constant=NOT_CONSTANT, needs=data.needs | needs)
-        # Of weights, they are put together where they are computed.
-        return Data(placement if isinstance(placement, Unknown) else REPLICATED, nested=data.nested, needs=needs)
+        has_no_rows = all(d.is_replicated and not d.needs for d in leaves)
+        are_agreed = has_no_rows or (are_reduced and not isinstance(placement, Unknown))
+        return Data(REPLICATED if are_agreed else placement, nested=data.nested, needs=needs)
 
     items = run.sequence_items(sources)
     if items is not None:
-        return v.of(Tuple(tuple(_gradients(run, loss, item) for item in items)))
+        return v.of(Tuple(tuple(_gradients(run, loss, item, are_reduced) for item in items)))
     if sources.data is not None:
         return Value(gradient(sources.data))
     if any(isinstance(a, Container) for a in sources):
