@@ -6,10 +6,13 @@ import os
 import random
 import struct
 import zlib
+from functools import wraps
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.python.framework import ops, random_seed
 
 from lockstep._errors import JoinError
 from lockstep.collectives.agreement import agree, exchange
@@ -44,8 +47,29 @@ def seed_all_alike() -> None:
     if not alike[1]:
         np.random.seed(seed)
     if not alike[2] or context.context()._seed is None:
-        tf.random.set_seed(seed)
+        tf.random.set_seed(_CommonSeed(seed))
         _drawn_seed = None if is_wanted else seed
+        _keep_from_ops_with_seeds()
+
+
+class _CommonSeed(int):
+    """A seed that TensorFlow was given here: not one of the script's own, which may be the same number."""
+
+
+def _keep_from_ops_with_seeds() -> None:
+    """Let ops that the script gives a seed (`shuffle(1000, seed=3)`) draw what they draw in one process, where
+    TensorFlow has no seed beside theirs."""
+    original = random_seed.get_seed
+
+    @wraps(original)
+    def get_seed(op_seed: Any) -> tuple[Any, Any]:
+        first, second = original(op_seed)
+        beside = context.global_seed() if context.executing_eagerly() else ops.get_default_graph().seed
+        if op_seed is not None and isinstance(beside, _CommonSeed):
+            return random_seed.DEFAULT_GRAPH_SEED, second
+        return first, second
+
+    random_seed.get_seed = get_seed
 
 
 def _python_state() -> str:
@@ -85,7 +109,7 @@ def let_fit_shuffle_anew() -> None:
 def seed_again() -> None:
     """Give TensorFlow the drawn seed back that `let_fit_shuffle_anew` took."""
     if _drawn_seed is not None and context.context()._seed is None:
-        tf.random.set_seed(_drawn_seed)
+        tf.random.set_seed(_CommonSeed(_drawn_seed))
 
 
 def _own_seed() -> int:

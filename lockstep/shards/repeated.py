@@ -2,7 +2,8 @@
 
 Where a batch does not split evenly, groups of ranks next to each other compute one shard (see `sizes`). Their mean
 is the same as of one of them, but not what an optimizer makes of tf.IndexedSlices: Keras 3 squares each occurrence of
-a row by itself, and a gradient that comes as three thirds has a third of its square. So one rank speaks for its group.
+a row by itself, and a gradient that comes as three thirds has a third of its square. So one rank speaks for its group;
+for all where nothing was cut, and every rank trains on whole batches.
 
 A reduction is not told which batch its gradients come from: between the cut and the step may lie a pipeline that runs
 ahead, or a tf.function. What ranks with one shard have in common is known from the rows themselves: the same indices in
@@ -20,7 +21,9 @@ from lockstep.shards.sizes import number_of_shards
 
 # Of the largest value: machines of different kinds round differently.
 _ROUNDING = 1e-3
-_possible: set[int] = set()
+# Numbers of different shards; 1, since all ranks may train on the same batches until something is cut.
+_possible = {1}
+_is_cut = False
 
 
 def note_possible(rows: int | None, size: int) -> None:
@@ -28,6 +31,10 @@ def note_possible(rows: int | None, size: int) -> None:
 
     Before a step is traced, which would otherwise not look for what comes with a later batch.
     """
+    global _is_cut
+    if not _is_cut:
+        _is_cut = True
+        _possible.clear()
     sizes = range(1, size) if rows is None else [rows]
     _possible.update({number_of_shards(one, size) for one in sizes} - {size})
 

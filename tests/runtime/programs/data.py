@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 from checking import of_all_ranks, raised, run_checks
+from tensorflow.python.eager import context
 
 import lockstep
 
@@ -116,6 +117,22 @@ def check_batches_of_any_size() -> None:
                 assert max(map(len, ranks)) - min(map(len, ranks)) <= 1
                 assert times == {1}
     raised(ValueError, lockstep.shard_batches, tf.data.Dataset.range(3).batch(3), "max")
+
+
+def check_ops_with_seeds_draw_what_they_draw_in_one_process() -> None:
+    def draw() -> list[Any]:
+        order = list(tf.data.Dataset.range(20).shuffle(20, seed=3).as_numpy_iterator())
+        drawn = tf.random.uniform([3], seed=4), tf.function(lambda: tf.random.normal([3], seed=5))()
+        return [order, *(one.numpy().tolist() for one in drawn)]
+
+    common = context.context()._seed
+    assert common is not None
+    here = draw()
+    tf.random.set_seed(None)
+    in_one_process = draw()
+    tf.random.set_seed(int(common))  # by the script itself, it counts
+    assert here == in_one_process != draw()
+    tf.random.set_seed(common)
 
 
 def check_batches_of_shuffled_repeated_prefetched_datasets() -> None:

@@ -27,6 +27,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     "rmsprop": lambda: keras.optimizers.RMSprop(0.01),
     "adagrad": lambda: keras.optimizers.Adagrad(0.1),
     "sgd": lambda: keras.optimizers.SGD(0.1),
+    "clipped": lambda: keras.optimizers.SGD(0.1, clipnorm=0.01),
 }
 
 
@@ -99,6 +100,11 @@ def in_hand(size: int) -> Iterator[Any]:
 
 def eager(step: Step) -> Step:
     return step
+
+
+def check_whole_batches_on_all_ranks() -> None:
+    """Where nothing is cut, gradients that are clipped have the norm of one rank's. First: the others cut."""
+    compare_loops(slices, traced_once, "clipped")
 
 
 def check_batches_in_hand() -> None:
