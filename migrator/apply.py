@@ -224,6 +224,7 @@ class _Printer:
             # Of two around one node, the first is the outer one.
             yield _Patch(start, inner_start, (_OPENING, -width, number), (before,))
             yield _Patch(inner_end, end, (_CLOSING, width, -number), (after,))
+            yield from self._spaced_power(edit, number)
         elif isinstance(edit, Replace):
             start, end = self.spans.outer_span(edit.node)
             yield _Patch(start, end, (_REPLACEMENT, number), self._fitted(edit.code, edit.node))
@@ -233,6 +234,16 @@ class _Printer:
             yield self._first_patch(edit, number)
         elif isinstance(edit, (InsertBefore, InsertAfter)):
             yield self._statement_patch(edit, number)
+
+    def _spaced_power(self, edit: Wrap, number: int) -> Iterator[_Patch]:
+        """The spaces that formatters put around the `**` of a call: `x**2`, but `f(x) ** 2`."""
+        power = self.tree.parent.get(edit.node)
+        if not isinstance(power, cst.BinaryOperation) or not isinstance(power.operator, cst.Power):
+            return
+        start, end = self.spans.outer_span(power.left)[1], self.spans.outer_span(power.right)[0]
+        is_first = edit.node is power.left or power.left not in self._wrapped
+        if is_first and isinstance(edit.node, cst.Name) and self.spans.text[start:end] == "**":
+            yield _Patch(start, end, (_REPLACEMENT, number), (" ** ",))
 
     def _without_parentheses(self, edit: Wrap, start: int, end: int) -> tuple[int, int]:
         """What the wrap stands around: of `(a + b)` the sum alone, which the wrap's own parentheses hold together."""
