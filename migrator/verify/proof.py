@@ -132,7 +132,7 @@ class _Verification:
         of = settings.original or self._script
         self._original = of.script if isinstance(of, Revision) else of.absolute()
         self._trains_whole = False
-        self._root = _root(self._here, [*self._files, self._original])
+        self._root = _root(self._here, self._script.parent, [*self._files, self._original])
 
     def prove(self) -> Proof:
         settings = self._settings
@@ -274,9 +274,23 @@ def _title(size: int) -> str:
     return f"migrated, {size} workers"
 
 
-def _root(here: Path, files: Sequence[Path]) -> Path:
-    """The folder that holds the current one and all files."""
-    return Path(os.path.commonpath([here, *(path.parent for path in files)]))
+def _root(here: Path, home: Path, files: Sequence[Path]) -> Path:
+    """The folder that holds the current one and all files, of which copies are made.
+
+    Raises Unverifiable where that is one that the script has no part in: nobody wants copies of all that is in it.
+    """
+    root = Path(os.path.commonpath([here, *(path.parent for path in files)]))
+    if root not in (here, home) and (root.parent == root or root in here.parents and _is_of_users(root)):
+        raise Unverifiable(
+            f"the current folder and {home} have only {root} in common, all of which would be copied: run this in "
+            f"{home}, or in a folder above it"
+        )
+    return root
+
+
+def _is_of_users(folder: Path) -> bool:
+    """Whether it holds the homes of users, what is temporary, or what is mounted."""
+    return folder == Path.home() or folder.parent == Path(folder.anchor)
 
 
 def _refused(migration: Migration) -> str:
