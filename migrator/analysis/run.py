@@ -458,7 +458,9 @@ class Run:
         """What nobody knows, called: of Keras tensors, a layer of another package."""
         if self.is_symbolic(args):
             return self.libraries.keras.trusted(node, "", args)
-        return self.placing.unknown(args, node)
+        result = self.placing.unknown(args, node)
+        self.libraries.may_set(args, result)
+        return result
 
     def is_symbolic(self, args: Arguments) -> bool:
         """Whether Keras's tensors are among the arguments, which stand for those of a model."""

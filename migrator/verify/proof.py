@@ -280,7 +280,7 @@ def _root(here: Path, home: Path, files: Sequence[Path]) -> Path:
     Raises Unverifiable where that is one that the script has no part in: nobody wants copies of all that is in it.
     """
     root = Path(os.path.commonpath([here, *(path.parent for path in files)]))
-    if root not in (here, home) and (root.parent == root or root in here.parents and _is_of_users(root)):
+    if root not in (here, home) and _is_of_many(root):
         raise Unverifiable(
             f"the current folder and {home} have only {root} in common, all of which would be copied: run this in "
             f"{home}, or in a folder above it"
@@ -288,9 +288,9 @@ def _root(here: Path, home: Path, files: Sequence[Path]) -> Path:
     return root
 
 
-def _is_of_users(folder: Path) -> bool:
-    """Whether it holds the homes of users, what is temporary, or what is mounted."""
-    return folder == Path.home() or folder.parent == Path(folder.anchor)
+def _is_of_many(folder: Path) -> bool:
+    """Whether it holds all there is, the homes of users or what is temporary, or all that is one user's."""
+    return folder == Path.home() or folder.parent in (folder, Path(folder.anchor))
 
 
 def _refused(migration: Migration) -> str:

@@ -63,11 +63,16 @@ class Libraries:
         if not path.startswith(_WITH_TABLES) and self.run.is_symbolic(args):
             return self.keras.trusted(node, path, args)
         result = self.run.placing.unknown(args, node)
+        self.may_set(args, result)
         data = result.data
         if data is not None and data.is_replicated and not data.needs:
             # It may be an object, whose methods and items are asked for.
             return Value(data)
         return result
+
+    def may_set(self, args: Arguments, result: Value) -> None:
+        """What nobody knows may set the variables that it is given."""
+        tensorflow.may_set(self.run, args, result)
 
     def call_made(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what another library's class has made: a layer, a model, a loss."""

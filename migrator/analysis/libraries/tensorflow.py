@@ -22,7 +22,7 @@ from migrator.analysis.placement import (
     Sharded,
     Unknown,
 )
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Method, Site, Tuple, Value
 from migrator.facts import api
 
 if TYPE_CHECKING:
@@ -145,7 +145,39 @@ def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     return run.calls.call(args.positional[0], Arguments(parts), node, frame)
 
 
+def _set(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.compat.v1.assign(variable, value)`, `keras.backend.update_add(variable, value)`"""
+    if not args.positional:
+        return run.placing.unknown(args, node)
+    nodes: dict[int | str, cst.BaseExpression] = {
+        k - 1 if isinstance(k, int) else k: node for k, node in args.nodes.items() if k != 0
+    }
+    given = Arguments(args.positional[1:], args.keywords, args.rest, nodes)
+    for atom in args.positional[0]:
+        if isinstance(atom, Made) and atom.path == VARIABLE:
+            run.heap.store(atom, "content", _written(run, given, node))
+    return args.positional[0]
+
+
+def may_set(run: Run, args: Arguments, result: Value) -> None:
+    """A function that nobody knows may put into the variables that it is given what it makes of the rest."""
+    data = result.data
+    if data is None or (data.is_replicated and not data.needs):
+        return
+    owners = [atom.owner if isinstance(atom, Method) else v.of(atom) for _, value in args.all() for atom in value]
+    for owner in owners:
+        for atom in owner:
+            if isinstance(atom, Made) and atom.path == VARIABLE:
+                run.heap.store(atom, "content", Value(replace(data, constant=NOT_CONSTANT, whole=False)))
+
+
+_SETTING = (
+    *(f"tensorflow.{name}" for name in api.SETTING_VARIABLES),
+    *(f"tensorflow.Variable.{name}" for name in api.SETTING_VARIABLES),
+    *(f"keras.backend.{name}" for name in ("update", "update_add", "update_sub", "moving_average_update", "set_value")),
+)
 FUNCTIONS: dict[str, Handler] = {
+    **dict.fromkeys(_SETTING, _set),
     "tensorflow.function": _function,
     "tensorflow.custom_gradient": _function,
     "tensorflow.recompute_grad": _function,
