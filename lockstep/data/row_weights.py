@@ -188,14 +188,30 @@ def see_through(model: Any) -> RowCount | None:
             before = [tf.identity(value) for value in values_of(metrics)]
             with step_rows.step(step_rows.StepRows(rows, weight)):
                 result = step(data)
-            # A row that only fills the last batch counts in no metric either.
+            by_step = {id(v) for metric in metrics_of_steps(model) for v in metric.variables}
             for variable, value, told in zip(metrics, values_of(metrics), before):
-                assign(variable, tf.where(rows > 0, value, told))
+                if id(variable) in by_step:
+                    assign(variable, _told_of_step(variable, value, told, rows, weight))
+                else:  # a row that only fills the last batch counts in no metric either
+                    assign(variable, tf.where(rows > 0, value, told))
             return result
 
         # Past Keras, which would track it as a part of the model.
         vars(model)["train_step"] = train_step
     return count
+
+
+def metrics_of_steps(model: Any) -> list[Any]:
+    """The losses of single outputs: where Keras 3 traces its step, it counts each batch once in them, whatever its
+    rows (`CompileLoss.call`, which asks for a static shape)."""
+    return [] if model.run_eagerly else getattr(getattr(model, "_compile_loss", None), "metrics", [])
+
+
+def _told_of_step(variable: Any, value: Any, told: Any, rows: Any, weight: Any) -> Any:
+    """The batch's share in a mean over batches: of a rank that has none of its rows, nothing, as one batch."""
+    if "count" in variable.name:
+        return told + 1
+    return tf.where(rows > 0, told + (value - told) * tf.cast(weight, value.dtype), told)
 
 
 def look_away(model: Any) -> None:

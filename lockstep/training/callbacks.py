@@ -120,8 +120,10 @@ class _AverageLogs:
             return
         names = sorted(name for name, value in logs.items() if _is_number(value))
         agree("averaging epoch logs", " ".join(names), _ADVICE)
-        # Validation has no rows counted, its shards are even.
-        weights = [np.float64(1.0 if rows is None or name.startswith("val_") else rows) for name in names]
+        # Validation has no rows counted, its shards are even; what is a mean over batches is weighted in each.
+        by_step = {metric.name for metric in row_weights.metrics_of_steps(self.model)}  # type: ignore[attr-defined]
+        is_plain = [rows is None or name.startswith("val_") or name in by_step for name in names]
+        weights = [np.float64(1.0 if plain else rows) for plain in is_plain]
         weighted = [np.float64(logs[name]) * weight for name, weight in zip(names, weights)]
         totals, weights = all_reduce([weighted, weights], "sum")
         logs.update((name, float(total / weight)) for name, total, weight in zip(names, totals, weights))

@@ -106,9 +106,16 @@ def check_fit_on_batches() -> None:
 
 
 def fit_on_arrays(
-    count: int, new: Callable[[], Any] = new_model, x: Any = X, optimizer: Any = sgd, epochs: int = 2, **options: Any
+    count: int,
+    new: Callable[[], Any] = new_model,
+    x: Any = X,
+    optimizer: Any = sgd,
+    epochs: int = 2,
+    y: Any = Y,
+    **options: Any,
 ) -> tuple[Any, Any, Any]:
-    compile_options = {name: options.pop(name) for name in ("run_eagerly", "steps_per_execution") if name in options}
+    of_compile = ("run_eagerly", "steps_per_execution", "loss", "metrics")
+    compile_options = {name: options.pop(name) for name in of_compile if name in options}
     split = options.get("validation_split", 0.0)
     weights = options.pop("sample_weight", None)
     options = {"epochs": epochs, "shuffle": False, "verbose": 0, **options}
@@ -117,7 +124,11 @@ def fit_on_arrays(
         compile_options = {"loss": "mse", "metrics": ["mae"], **compile_options}
     alone.compile(optimizer(), **compile_options)
     together.compile(lockstep.distributed_optimizer(optimizer()), **compile_options)
-    given = (x[:count], Y[:count], None if weights is None else weights[:count])
+    given = (
+        x[:count],
+        tf.nest.map_structure(lambda array: array[:count], y),
+        None if weights is None else weights[:count],
+    )
     wanted = alone.fit(*given[:2], batch_size=BATCH, sample_weight=given[2], **options)
     *share, weight = lockstep.shard_arrays(*given, validation_split=split, batch_size=BATCH)
     local = lockstep.local_batch_size(BATCH)
@@ -135,6 +146,22 @@ def check_fit_on_arrays() -> None:
     fit_on_arrays(SIZE + 1, sample_weight=np.linspace(0.5, 2.0, SIZE + 1))
     fit_on_arrays(1)
     assert any(shard.counting is not None for shard in row_weights._shards)
+
+
+def check_losses_of_several_outputs() -> None:
+    """Keras 3 averages them over batches where it traces the step, and over rows where not."""
+
+    def new() -> Any:
+        seed_everything(3)
+        inputs = layers.Input((5,))
+        return keras.Model(inputs, [layers.Dense(1, name=name)(inputs) for name in ("a", "b")])
+
+    for options in ({}, {"run_eagerly": True}):
+        _, logs, wanted = fit_on_arrays(
+            BATCH + SIZE - 1, new, y=[Y, 2 * Y], loss=["mse", "mae"], metrics=None, **options
+        )
+        for name in [name for name in wanted if not LEGACY]:
+            np.testing.assert_allclose(logs[name], wanted[name], rtol=1e-5, err_msg=name)
 
 
 def check_fit_on_arrays_in_all_ways_to_run_a_step() -> None:
