@@ -9,7 +9,7 @@ import libcst as cst
 from migrator.facts import vocabulary
 from migrator.facts.holders import Holder
 from migrator.facts.script import Facts
-from migrator.facts.tree import Statement
+from migrator.facts.tree import Binding, Statement
 from migrator.facts.values import Class, External, Member, Object, Result, is_strategy
 from migrator.facts.vocabulary import Role
 
@@ -32,10 +32,23 @@ def is_given(facts: Facts, holder: Holder, block: cst.CSTNode, role: Role) -> bo
         names = list(facts.tree.names_in(part))
         if not isinstance(holder.target, cst.Name) or not names:
             return True
-        reaching = facts.resolver.reaching(names[0])
+        reaching = _reaching(facts, names[0])
         if any(b.target is holder.target or facts.tree.statement_of(b.node) is holder.statement for b in reaching):
             return True
     return False
+
+
+def _reaching(facts: Facts, name: cst.Name) -> list[Binding]:
+    """The bindings that the name has its value from; of a list that is extended (`weights += …`), the first, too."""
+    found: dict[Binding, None] = {}
+    queue = facts.resolver.reaching(name)
+    while queue:
+        binding = queue.pop()
+        if binding not in found:
+            found[binding] = None
+            if binding.kind == "augmented" and isinstance(binding.target, cst.Name):
+                queue += facts.resolver.reaching(binding.target)
+    return list(found)
 
 
 def scope_of_owner(facts: Facts, holder: Holder) -> tuple[cst.With, str] | None:
