@@ -18,14 +18,19 @@ that a NumPy generator without a seed permutes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from migrator.edits import Refusal
 from migrator.facts.script import Facts
+from migrator.facts.sharding import CutBatches
+from migrator.facts.shares import Share
+from migrator.facts.vocabulary import LOCKSTEP
 from migrator.rule import Findings, audit
 
 
 @audit
 def shard_after_shuffle(facts: Facts) -> Findings:
-    for share in facts.shares.found if facts.trains else ():
+    for share in (*facts.shares.found, *_to_come(facts)) if facts.trains else ():
         shuffle = facts.shuffles.before(share)
         if shuffle is not None:
             line = facts.position(shuffle)[0]
@@ -35,3 +40,10 @@ def shard_after_shuffle(facts: Facts) -> Findings:
                 "cut first and shuffle afterwards, or give the shuffle a seed that is the same on all workers",
                 breaks_training=True,
             )
+
+
+def _to_come(facts: Facts) -> Iterator[Share]:
+    """The shares that `shard-dataset` would have of what a half-ported script shuffles."""
+    for plan in facts.sharding.plans:
+        if isinstance(plan, CutBatches):
+            yield Share(plan.dataset, plan.dataset, LOCKSTEP)
