@@ -2,7 +2,7 @@
 
     python docs/generate.py
 
-tests/migrator/test_docs.py fails when a page is stale.
+tests/docs/test_generated_pages.py fails when a page is stale.
 """
 
 from __future__ import annotations

@@ -265,6 +265,8 @@ class _Printer:
             return _Patch(at, at, (_LINE_BEFORE, number), (indent, *code, self.newline))
         start, end = self.spans.span(statement)
         at = self.spans.line_end(max(end - 1, start))
+        while self.spans.text[end:at].strip() == "\\":  # the line goes on, with nothing
+            end, at = at, self.spans.line_end(at)
         return _Patch(at, at, (_LINE_AFTER, number), self._line_after(indent, code, at))
 
     def _indented(self, code: Code, statement: Statement) -> Code:

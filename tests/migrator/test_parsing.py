@@ -26,6 +26,8 @@ ODD = {
     "form feed before a statement": FIT.replace("model.compile", "\fmodel.compile"),
     "form feeds between blocks": FIT + "\f\nif True:\n    model.save('m')\n\f\n    z = 1\n",
     "backslash on a line of its own": "\\\n" + FIT,
+    "backslash behind an import": FIT.replace("as tf\n", "as tf\\\n\n", 1),
+    "backslash behind a model": FIT.replace("é\n", "é\\\n\n", 1),
     "backslash before a blank line": FIT + "y = 1 \\\n\nz = 2\n",
     "carriage returns": FIT.replace("\n", "\r"),
     "all ends of lines": FIT.replace(")\n", ")\r\n", 2) + "z = 1\r",
