@@ -20,6 +20,7 @@ from lockstep.data import row_weights
 from lockstep.data.random_state import let_fit_shuffle_anew, seed_again
 from lockstep.script import which_keras
 from lockstep.training import restoring
+from lockstep.training.metrics import results_of
 from lockstep.weights.sending import check_all_sent
 
 _WRITERS = {"ModelCheckpoint", "TensorBoard", "CSVLogger", "BackupAndRestore"}
@@ -97,10 +98,15 @@ def _classes(keras: Any) -> tuple[Any, Any]:
     return average, make_stop
 
 
+# What metrics tell of one rank and of all, by the prefix that their logs have.
+_Told = dict[str, tuple[dict[str, float], dict[str, float]]]
+
+
 class _AverageLogs:
     """Runs first: makes the epoch's logs the same on all ranks, in place, for whoever reads them later."""
 
     _lockstep = True
+    model: Any
 
     def set_model(self, model: Any) -> None:
         super().set_model(model)  # type: ignore[misc]
@@ -108,28 +114,56 @@ class _AverageLogs:
         if getattr(model, "jit_compile", False):
             model.jit_compile = False
         self._rows = row_weights.see_through(model)
+        self._told: _Told | None = None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
         if self._rows is not None:
             self._rows.taken()
+        # What the metrics have told in this epoch: that of its training until evaluation resets them.
+        self._told = {}
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        if self._told is not None:
+            self._told[""] = results_of(self.model)
+
+    def on_test_end(self, logs: Any = None) -> None:
+        if self._told is not None:
+            self._told["val_"] = results_of(self.model)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         check_all_sent()
         rows = self._rows.taken() if self._rows is not None else None
+        told: _Told = self._told or {}
+        self._told = None
         if not logs:
             return
         names = sorted(name for name, value in logs.items() if _is_number(value))
         agree("averaging epoch logs", " ".join(names), _ADVICE)
-        # Validation has no rows counted, its shards are even; what is a mean over batches is weighted in each.
-        by_step = {metric.name for metric in row_weights.metrics_of_steps(self.model)}  # type: ignore[attr-defined]
-        is_plain = [rows is None or name.startswith("val_") or name in by_step for name in names]
-        weights = [np.float64(1.0 if plain else rows) for plain in is_plain]
+        # Validation has no rows counted, its shards are even.
+        weights = [np.float64(1.0 if rows is None or name.startswith("val_") else rows) for name in names]
         weighted = [np.float64(logs[name]) * weight for name, weight in zip(names, weights)]
+        if "" not in told:
+            told[""] = results_of(self.model)
+        exact = self._exact(logs, told)
         totals, weights = all_reduce([weighted, weights], "sum")
         logs.update((name, float(total / weight)) for name, total, weight in zip(names, totals, weights))
+        logs.update(exact)
+
+    @staticmethod
+    def _exact(logs: dict[str, Any], told: _Told) -> dict[str, float]:
+        """The logs that are what a metric tells: of all ranks, what one metric tells that has seen everything."""
+        found = {
+            f"{part}{name}": (own[name], value)
+            for part, (own, together) in told.items()
+            for name, value in together.items()
+        }
+        names = sorted(name for name in found if name in logs)
+        are_told = [float(np.isclose(np.float64(logs[name]), found[name][0], rtol=1e-5)) for name in names]
+        are_told = all_reduce(are_told, "min") if names else []
+        return {name: found[name][1] for name, is_told in zip(names, are_told) if is_told}
 
     def on_train_end(self, logs: Any = None) -> None:
-        row_weights.look_away(self.model)  # type: ignore[attr-defined]
+        row_weights.look_away(self.model)
 
 
 class _StopTogether:

@@ -1,4 +1,4 @@
-"""metric_result: what a Keras metric makes of all that the workers have seen.
+"""What Keras metrics make of all that the workers have seen: of one by itself, and of those of a model in `fit`.
 
 Keras metrics keep sums and counts (of a confusion matrix, of squares), so the sums of the workers' states are the
 state of one metric that has seen everything.
@@ -6,22 +6,75 @@ state of one metric that has seen everything.
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from lockstep.collectives.reduction import all_reduce
+
+_KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.")
 
 
 def metric_result(metric: Any) -> Any:
     variables = list(getattr(metric, "variables", ()))
     if not variables or not callable(getattr(metric, "result", None)):
         raise TypeError(f"lockstep.metric_result takes a Keras metric, not {type(metric).__name__}")
+    with _summed(variables):
+        return tf.nest.map_structure(tf.identity, metric.result())
+
+
+def results_of(model: Any) -> tuple[dict[str, float], dict[str, float]]:
+    """What the metrics of the model tell of this rank's samples, and of those of all ranks, by the names of logs.
+
+    Of all ranks only where Keras's own metrics differ from rank to rank: what a metric of the script's keeps need not
+    be sums.
+    """
+    own = _told(model)
+    with _summed([v for metric in _each(model.metrics) if _is_of_keras(metric) for v in metric.variables]):
+        together = _told(model)
+    names = sorted(own)
+    differs = all_reduce([float(_are_apart(own[name], together[name])) for name in names], "max") if names else []
+    return own, {name: together[name] for name, apart in zip(names, differs) if apart}
+
+
+@contextlib.contextmanager
+def _summed(variables: Sequence[Any]) -> Iterator[None]:
+    """Inside, the variables hold their sums over the ranks."""
     own = [tf.identity(variable) for variable in variables]
-    for variable, total in zip(variables, all_reduce(own, "sum")):
+    for variable, total in zip(variables, all_reduce(own, "sum") if own else ()):
         variable.assign(total)
     try:
-        return tf.nest.map_structure(tf.identity, metric.result())
+        yield
     finally:
         for variable, value in zip(variables, own):
             variable.assign(value)
+
+
+def _told(model: Any) -> dict[str, float]:
+    found: dict[str, Any] = {}
+    for metric in model.metrics:
+        result = metric.result()
+        found.update(result if isinstance(result, dict) else {metric.name: result})
+    values = {name: np.asarray(value) for name, value in found.items()}
+    return {name: float(value) for name, value in values.items() if value.ndim == 0}
+
+
+def _each(metrics: Iterable[Any]) -> Iterator[Any]:
+    """The metrics, and those that a metric is made of, as Keras 3 keeps what is compiled."""
+    for metric in metrics:
+        inner = list(getattr(metric, "metrics", ()))
+        if inner:
+            yield from _each(inner)
+        else:
+            yield metric
+
+
+def _is_of_keras(metric: Any) -> bool:
+    return f"{type(metric).__module__}.".startswith(_KERAS)
+
+
+def _are_apart(one: float, other: float) -> bool:
+    return one != other and not (np.isnan(one) and np.isnan(other))

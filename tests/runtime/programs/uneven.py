@@ -36,6 +36,11 @@ def new_model() -> Any:
     )
 
 
+def new_probability() -> Any:
+    seed_everything(3)
+    return keras.Sequential([layers.Input((5,)), layers.Dense(1, activation="sigmoid")])
+
+
 def new_word_model() -> Any:
     seed_everything(3)
     return keras.Sequential(
@@ -122,8 +127,10 @@ def fit_on_arrays(
     alone, together = new(), new()
     if not isinstance(alone, OwnStep):
         compile_options = {"loss": "mse", "metrics": ["mae"], **compile_options}
-    alone.compile(optimizer(), **compile_options)
-    together.compile(lockstep.distributed_optimizer(optimizer()), **compile_options)
+    metrics = compile_options.pop("metrics", None)
+    new_metrics = metrics if callable(metrics) else lambda: metrics
+    alone.compile(optimizer(), metrics=new_metrics(), **compile_options)
+    together.compile(lockstep.distributed_optimizer(optimizer()), metrics=new_metrics(), **compile_options)
     given = (
         x[:count],
         tf.nest.map_structure(lambda array: array[:count], y),
@@ -146,6 +153,22 @@ def check_fit_on_arrays() -> None:
     fit_on_arrays(SIZE + 1, sample_weight=np.linspace(0.5, 2.0, SIZE + 1))
     fit_on_arrays(1)
     assert any(shard.counting is not None for shard in row_weights._shards)
+
+
+def named(kinds: tuple[str, ...]) -> list[Any]:
+    return [getattr(keras.metrics, kind)(name=kind) for kind in kinds]
+
+
+def check_metrics_that_are_no_means() -> None:
+    """Areas, ratios and counts of all samples, in training and in validation, which resets what training has seen."""
+    kinds = ("AUC", "Precision", "TruePositives", "RootMeanSquaredError", "MeanSquaredError")
+    for count in (4 * BATCH, BATCH + SIZE - 1):
+        for split in (0.0, 0.5) if count == 4 * BATCH else (0.0,):
+            given = {"y": (Y > 0).astype("float32"), "loss": "mse", "validation_split": split}
+            _, logs, wanted = fit_on_arrays(count, new_probability, metrics=lambda: named(kinds), **given)
+            assert {name for name in wanted if name.startswith("val_")} or not split
+            for mine, theirs in zip(logs.values(), wanted.values()):
+                np.testing.assert_allclose(mine, theirs, rtol=1e-4, err_msg=str((logs, wanted)))
 
 
 def check_losses_of_several_outputs() -> None:
