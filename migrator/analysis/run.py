@@ -381,7 +381,8 @@ class Run:
         if made.only in (External("builtins.staticmethod"), External("builtins.classmethod")):
             kind = "static" if made.only == External("builtins.staticmethod") else "class"
             return v.of(Tuple((v.constant(kind), value)))
-        if any(isinstance(a, (Function, Bound, v.Curried, Instance)) for a in made):
+        is_library = made.only == External("tensorflow.custom_gradient")
+        if is_library or any(isinstance(a, (Function, Bound, v.Curried, Instance)) for a in made):
             result = self.calls.call(made, Arguments([value]), decorator, frame)
             return result if result.objects else value
         return value

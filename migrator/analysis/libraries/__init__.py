@@ -76,6 +76,8 @@ class Libraries:
 
     def call_made(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what another library's class has made: a layer, a model, a loss."""
+        if atom.path == tensorflow.CUSTOM_GRADIENT:
+            return tensorflow.call_custom_gradient(self.run, atom, args, node, frame)
         return self.keras.call(atom, args, node, frame)
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

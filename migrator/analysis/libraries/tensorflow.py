@@ -32,6 +32,7 @@ Handler = Callable[["Run", Arguments, cst.CSTNode, Frame], Value]
 
 TAPE = "tensorflow.GradientTape"
 VARIABLE = "tensorflow.Variable"
+CUSTOM_GRADIENT = "tensorflow.custom_gradient"
 STRATEGY = "tensorflow.distribute.Strategy"
 GRADIENT_METHODS = frozenset({"gradient", "get_gradients", "compute_gradients"})
 
@@ -145,6 +146,33 @@ def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     return run.calls.call(args.positional[0], Arguments(parts), node, frame)
 
 
+def _custom_gradient(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """A function that gives a value and a function of the gradient of that. A method is taken for its value alone."""
+    function = args.positional[0] if args.positional else NUMBER
+    if any(isinstance(a, v.Function) and a.frame.owner is None for a in function):
+        made = Made(CUSTOM_GRADIENT, Site(node, frame.context))
+        run.heap.store(made, "function", function)
+        return v.of(made)
+    return function
+
+
+def call_custom_gradient(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """The value of such a function: not seen where its gradient looks at more than each row by itself."""
+    given = run.calls.call(run.heap.load(atom, "function"), args, node, frame)
+    items = run.sequence_items(given)
+    if items is None or len(items) != 2 or not items[1].objects:
+        return v.unseen("this function with a gradient of its own gives no pair of a value and a function")
+    leaves = [d for d in run.objects.leaves(items[0]) if isinstance(d.placement, Sharded)]
+    if not leaves:
+        return items[0]
+    upstream = Value(Data(leaves[0].placement, rank=leaves[0].rank))
+    with _Blocked(run, "it stands in a gradient"):
+        back = list(run.objects.leaves(run.calls.call(items[1], Arguments([upstream]), node, frame)))
+    if back and all(d.placement == leaves[0].placement and not d.needs for d in back):
+        return items[0]
+    return v.unseen("the gradient that this function defines is not seen to work on each row by itself")
+
+
 def _set(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`tf.compat.v1.assign(variable, value)`, `keras.backend.update_add(variable, value)`"""
     if not args.positional:
@@ -179,7 +207,7 @@ _SETTING = (
 FUNCTIONS: dict[str, Handler] = {
     **dict.fromkeys(_SETTING, _set),
     "tensorflow.function": _function,
-    "tensorflow.custom_gradient": _function,
+    CUSTOM_GRADIENT: _custom_gradient,
     "tensorflow.recompute_grad": _function,
     "tensorflow.autograph.experimental.do_not_convert": _function,
     "tensorflow.autograph.to_graph": _function,
@@ -257,6 +285,9 @@ def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Val
         loss, sources = args.get("target", 0), args.get("sources", 1)
         if loss is None or sources is None:
             return v.unseen("what is differentiated here is not seen")
+        weights = args.get("output_gradients", 2)
+        if weights is not None and any(d.constant is not None for d in run.objects.leaves(weights)):
+            loss = v.unseen("it is weighted by output_gradients")
         run.differentiate(node, loss)
         return _gradients(run, loss, sources, node in run.reduced)
     if name in ("jacobian", "batch_jacobian"):
