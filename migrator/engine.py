@@ -231,8 +231,9 @@ def _found(
     edited = {s.module for s in scripts if any(f.edit is not None for f in kept[s.path])}
     edits = {
         facts.scripts[module].path: [
-            *(f.edit for f in kept[facts.scripts[module].path] if f.edit is not None),
+            # First, so that they come first where several insert at one place.
             *spellings[module].imports([site(f.edit) for f in kept[facts.scripts[module].path] if f.edit is not None]),
+            *(f.edit for f in kept[facts.scripts[module].path] if f.edit is not None),
         ]
         for module in target.joining(facts, edited)
     }
