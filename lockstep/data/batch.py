@@ -3,6 +3,8 @@
 For a loss that is a mean, all shards must have one size, or averaging would weigh their rows unevenly. So a batch of m
 rows is dealt out into gcd(m, N) equal shards: N of them where N divides m; fewer otherwise, and then several ranks
 compute the same shard. For a loss that is a sum, every row must count once, and the shards may differ by a row.
+
+Several batches that come together, of two domains for instance, may have unequally many rows where N divides each.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     leaves = [leaf for value in values for leaf in leaves_of(value)]
     refuse_cut("shard_batch", leaves)
     lengths = {length for length in map(_length, leaves) if length is not None}
-    if len(lengths) > 1:
+    if len(lengths) > 1 and (loss != "mean" or any(length % backend().size for length in lengths)):
         raise ValueError(
-            f"lockstep.shard_batch: the values of one call must have equally many rows, not {sorted(lengths)}"
+            f"lockstep.shard_batch: the values of one call must have equally many rows, not {sorted(lengths)}, unless "
+            f"their losses are means and {backend().size} workers divide each"
         )
     if tf.executing_eagerly() and leaves:
         call = next(_calls)
@@ -41,8 +44,11 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     if loss == "mean":
         note_possible(None, backend().size)
     if leaves:
-        indices = _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
-        values = tuple(take(value, indices) for value in values)
+        if len(lengths) > 1:
+            values = tuple(take(value, _own_rows(_rows_of(value), loss)) for value in values)
+        else:
+            indices = _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
+            values = tuple(take(value, indices) for value in values)
         note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value)])
     return values[0] if len(values) == 1 else list(values)
 
@@ -59,6 +65,14 @@ def _own_rows(rows: Any, loss: str) -> Any:
     by_remainder = [number_of_shards(remainder, size) for remainder in range(size)]
     shards = tf.constant(size) if loss == "sum" else tf.gather(tf.constant(by_remainder), rows % size)
     return tf.range(rank * shards // size, rows, shards)
+
+
+def _rows_of(value: Any) -> int:
+    """How many rows a value has that was given beside others of unequally many."""
+    lengths = {length for length in map(_length, leaves_of(value)) if length is not None} or {0}
+    if len(lengths) > 1:
+        raise ValueError(f"lockstep.shard_batch: the parts of one value must have equally many rows, not {lengths}")
+    return lengths.pop()
 
 
 def _length(leaf: Any) -> int | None:

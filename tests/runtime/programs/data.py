@@ -345,6 +345,16 @@ def check_a_batch_in_a_graph_is_dealt_out() -> None:
         assert ragged.to_list() == [[row] for row in x["x"].numpy()]
 
 
+def check_batches_of_unequally_many_rows_that_come_together() -> None:
+    several = np.arange(4 * SIZE), np.arange(2 * SIZE)
+    mine = lockstep.shard_batch(*several)
+    assert [len(part) for part in mine] == [4, 2]
+    for part, whole in zip(mine, several):
+        assert sorted(row for rows in of_all_ranks(part.tolist()) for row in rows) == whole.tolist()
+    raised(ValueError, lockstep.shard_batch, several[0], np.zeros(2 * SIZE + 1))
+    raised(ValueError, lambda: lockstep.shard_batch(*several, loss="gather"))
+
+
 def check_what_is_no_batch_is_said() -> None:
     raised(ValueError, lockstep.shard_batch, np.zeros(4), np.zeros(5))
     raised(ValueError, lockstep.shard_batch, np.zeros(4), loss="max")
