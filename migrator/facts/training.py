@@ -93,13 +93,25 @@ class Training:
 
     @cached_property
     def compiles(self) -> list[Fit]:
-        """`compile` calls of models, with the model, as `fits` has them."""
-        found = []
+        """`compile` calls of models, with the model, as `fits` has them: of a model with a `compile` of its own, the call
+        of Keras's that stands in it."""
+        found: dict[cst.Call, Fit] = {}
         for call, func in self.methods("compile"):
             values = self.resolver.values(func.value)
             if any(self.kinds.is_model(v) for v in values):
-                found.append(Fit(call, func.value, values))
-        return found
+                inner = self._compile_of_keras(call)
+                known = found.get(inner)
+                found[inner] = Fit(inner, func.value, tuple(dict.fromkeys((*(known.values if known else ()), *values))))
+        return list(found.values())
+
+    def _compile_of_keras(self, call: cst.Call) -> cst.Call:
+        """The one `super().compile(…)` of the method that is called; the call itself where there is no such one."""
+        functions = [v.node for v in self.resolver.values(call.func) if isinstance(v, Function)]
+        inner = [c for c, func in self.methods("compile") for f in functions
+                 if is_super(func.value) and self.tree.contains(f, c)]  # fmt: skip
+        if len(functions) != 1 or len(inner) != 1 or not isinstance(functions[0].body, cst.BaseSuite):
+            return call
+        return inner[0] if self.tree.statement_of(inner[0]) in functions[0].body.body else call
 
     def compiles_of(self, values: Iterable[Value]) -> list[Fit]:
         """The `compile` calls of what may be the model that these values are; within its class a model is known by
