@@ -93,8 +93,8 @@ class Training:
 
     @cached_property
     def compiles(self) -> list[Fit]:
-        """`compile` calls of models, with the model, as `fits` has them: of a model with a `compile` of its own, the call
-        of Keras's that stands in it."""
+        """`compile` calls of models, with the model, as `fits` has them; of a model with a `compile` of its own, the
+        call of Keras's that stands in it."""
         found: dict[cst.Call, Fit] = {}
         for call, func in self.methods("compile"):
             values = self.resolver.values(func.value)

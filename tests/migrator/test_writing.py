@@ -79,7 +79,11 @@ def restore(folder: Path) -> None:
         (folder / name).write_bytes(data)
 
 
-@pytest.mark.parametrize("names", [["main.py"], ["main.py", "steps/one.py"]], ids=["one", "program"])
+@pytest.mark.parametrize(
+    "names",
+    [["main.py"], pytest.param(["main.py", "steps/one.py"], marks=pytest.mark.long)],
+    ids=["one", "program"],
+)
 def test_killed_at_any_line_it_leaves_all_or_none(
     program: Path, names: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

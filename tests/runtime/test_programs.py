@@ -48,7 +48,7 @@ JOBS = [
     Job("weights", 2),
     Job("weights", 2, legacy_keras=True, long=True),
     Job("optimizers", 2),
-    Job("optimizers", 2, legacy_keras=True),
+    Job("optimizers", 2, legacy_keras=True, long=True),  # Keras 2 is in `make test-matrix`, too
     Job("fit_callbacks", 2),
     Job("fit_callbacks", 2, legacy_keras=True),
 ]
