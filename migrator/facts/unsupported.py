@@ -178,12 +178,23 @@ class Unsupported:
             if call in followed or sources is None or not self.training.flow.is_tape_call(call):
                 continue
             left_out = bool(self.training.sites) and self.training.is_never_run(call)
-            if self._lists_weights(sources) and not self._only_measured(call) and not left_out:
+            is_measured = self._is_under_tape(call) or self._only_measured(call)
+            if self._lists_weights(sources) and not is_measured and not left_out:
                 yield UnsupportedTraining(
                     call,
                     "these gradients of weights reach no update that can be seen here",
                     "apply them in this file with optimizer.apply_gradients",
                 )
+
+    def _is_under_tape(self, call: cst.Call) -> bool:
+        """Whether another tape records, so that the gradients enter what that is asked for: the losses follow them."""
+        return any(
+            self.kinds.is_tape(value)
+            for owner in self.tree.ancestors(call)
+            if isinstance(owner, cst.With)
+            for item in owner.items
+            for value in self.resolver.values(item.item)
+        )
 
     def _lists_weights(self, sources: cst.BaseExpression) -> bool:
         if isinstance(sources, (cst.List, cst.Tuple)):
