@@ -314,7 +314,9 @@ def test_a_worker_of_another_cluster_is_refused() -> None:
 def test_one_rank_twice_is_refused() -> None:
     workers = cluster_of(3)
     results = all_meet([workers[0], workers[1], workers[1]], 2.0)
-    assert sum("two workers were started with one and the same task" in str(result) for result in results) == 1
+    # Rank 0 tells the second of the two, unless that finds the port of its rank taken by the first before.
+    reasons = ("two workers were started with one and the same task", "is taken on this machine by another process")
+    assert sum(any(reason in str(result) for reason in reasons) for result in results) == 1
 
 
 def test_another_version_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
