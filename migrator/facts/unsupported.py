@@ -188,8 +188,9 @@ class Unsupported:
 
     def _is_under_tape(self, call: cst.Call) -> bool:
         """Whether another tape records, so that the gradients enter what that is asked for: the losses follow them."""
+        own = self.resolver.values(cst.ensure_type(call.func, cst.Attribute).value)
         return any(
-            self.kinds.is_tape(value)
+            self.kinds.is_tape(value) and value not in own
             for owner in self.tree.ancestors(call)
             if isinstance(owner, cst.With)
             for item in owner.items

@@ -162,9 +162,11 @@ def call_custom_gradient(run: Run, atom: Made, args: Arguments, node: cst.CSTNod
     items = run.sequence_items(given)
     if items is None or len(items) != 2 or not items[1].objects:
         return v.unseen("this function with a gradient of its own gives no pair of a value and a function")
-    leaves = [d for d in run.objects.leaves(items[0]) if isinstance(d.placement, Sharded)]
+    leaves = [d for d in run.objects.leaves(items[0]) if not d.is_replicated]
     if not leaves:
         return items[0]
+    if not all(isinstance(d.placement, Sharded) for d in leaves):
+        return v.unseen("this function with a gradient of its own gives no value for each row")
     upstream = Value(Data(leaves[0].placement, rank=leaves[0].rank))
     with _Blocked(run, "it stands in a gradient"):
         back = list(run.objects.leaves(run.calls.call(items[1], Arguments([upstream]), node, frame)))
