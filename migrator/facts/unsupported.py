@@ -42,6 +42,8 @@ _DRIVERS = (
 )
 # Simulations with random states of their own.
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_env", "pybullet_envs"})
+# What takes gradients only to look at them.
+_MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "lockstep.", "logging.", "absl.")
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
 
@@ -214,7 +216,7 @@ class Unsupported:
         """Whether the gradients are only looked at: given to nothing but functions of TensorFlow, numpy and Python."""
         for other in self.tree.calls:
             if any(
-                isinstance(v, External) for v in self.resolver.values(other.func)
+                isinstance(v, External) and v.path.startswith(_MEASURING) for v in self.resolver.values(other.func)
             ) or self.training.flow.is_tape_call(other):
                 continue
             if any(call in g.tape_calls for a in other.args for g in self.training.flow.sources(a.value)):
