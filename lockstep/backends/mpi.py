@@ -30,7 +30,7 @@ from lockstep.peers import news
 
 # Between what a rank has to say and the end of the job, which ends the others in the middle of what they say. The rank
 # that failed first has the shorter time: the job's exit code is that of the rank that ends it.
-_CAUSE_SECONDS = 0.5
+_CAUSE_SECONDS = 1.0
 _SURVIVOR_SECONDS = 3.0
 _ABORT_SECONDS = 2.0
 # MPI has all numpy dtypes but these.
@@ -109,7 +109,7 @@ class MPICollectives:
     def abandon(self) -> None:
         # The other ranks would wait for this one forever.
         self._watchdog.stop()
-        self._abort(_CAUSE_SECONDS + 1.0 if self._wire.disagreed else 0.0, 1)
+        self._abort(_CAUSE_SECONDS + (1.0 if self._wire.disagreed else 0.0), 1)
 
     def _give_up(self, text: str) -> None:
         """Let every call of this rank end, which MPI can only together with the process."""
