@@ -21,12 +21,17 @@ once the loss does, which is averaged where it is made. So are validation metric
 whose moving statistics are each worker's own. No two workers read the same clock, or draw the same from the system's
 randomness: where that steers, all take what the chief has, by `lockstep.broadcast(...)`.
 
+Means are the same over parts of one size, sums and counts (hits, samples seen, the accuracy of a Keras metric) over
+parts in which each row is once. A batch that the workers do not divide has only one of both. A script that decides by
+sums therefore gets every row once (`loss="gather"`), and its means, the loss among them, are taken over all rows.
+
 Leaves alone: numbers that are printed for single batches, and losses that are only printed or stored; other validation
 metrics, which every worker computes on the whole data; what a file that the chief writes is told; conditions on steps
 and epochs; `fit`, whose callbacks are synchronised.
-Refuses: a decision by the number of samples seen (`x.shape[0]`), which on N workers is another one; one by something
-that is neither a mean nor a sum over the batch, as its largest value; a metric of a class of the script's own, of which
-it cannot be seen what its state adds up to, also in `compile` where callbacks may decide by it.
+Refuses, where a batch is handed to `train_on_batch` and so may not have each row once: a decision by the number of
+samples seen (`x.shape[0]`), by a sum, by the largest value. Always: what cannot be put together, and a metric of a
+class of the script's own, of which it cannot be seen what its state adds up to, also in `compile` where callbacks may
+decide by it.
 """
 
 from __future__ import annotations
@@ -149,7 +154,7 @@ def _values(returned: cst.BaseExpression) -> list[cst.BaseExpression]:
 def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:
     if number.metric is None:
         own = facts.losses.of_number(number.expression)
-        if own.is_agreed and own.repairs:
+        if own.is_agreed and own.repairs and own.repairs <= set(facts.repairs):
             return None  # what it is made of is put together already
     kinds = [facts.losses.of_number(node).reduction for node in _made_of(facts, number)]
     sums = SUM in (*kinds, number.reduction)

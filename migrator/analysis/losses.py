@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -51,7 +51,9 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
 
 
 class Losses:
-    """`readers`, `rows`, `sizes`, `reduced`, `said`: see Run. `entries`: functions of interest, called or not."""
+    """`readers`, `rows`, `sizes`, `reduced`, `said`: see Run. `entries`: functions of interest, called or not.
+    `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so that means are
+    taken over all rows."""
 
     def __init__(
         self,
@@ -63,10 +65,12 @@ class Losses:
         reduced: Collection[cst.CSTNode],
         entries: Iterable[cst.FunctionDef],
         said: Mapping[cst.CSTNode, str] | None = None,
+        numbers: Collection[cst.CSTNode] = (),
     ) -> None:
         self.tree = tree
         self._entries = list(dict.fromkeys(entries))
-        self._plan = Plan()
+        self._numbers = numbers
+        self._plan = Plan(reductions={MEAN} if numbers else set())
         self.too_much = False
         for _ in range(_MOST_ROUNDS):
             known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced}
@@ -131,9 +135,21 @@ class Losses:
         value = self._run.seen.get(node) if not self.too_much else None
         if value is None:
             return NOT_RUN
-        if all(isinstance(d.placement, Sharded) for d in self._run.objects.leaves(value)):
+        leaves = list(self._run.objects.leaves(value))
+        if all(isinstance(d.placement, Sharded) for d in leaves):
             return Verdict(NONE, why="it is a number for each sample", node=node)
+        if leaves and all(d.placement == ROWS for d in leaves):
+            return self._repairable(SUM, frozenset(r for d in leaves for r in d.needs))
         return self._verdict(value, node)
+
+    @property
+    def put_together(self) -> Iterator[tuple[cst.BaseExpression, frozenset[Repair]]]:
+        """What is the same on all workers once it is repaired, with the repairs."""
+        for node in self._run.seen if not self.too_much else ():
+            if isinstance(node, cst.BaseExpression):
+                verdict = self.of_number(node)
+                if verdict.is_agreed and verdict.repairs:
+                    yield node, verdict.repairs
 
     @cached_property
     def standalone_models(self) -> set[cst.CSTNode]:
@@ -271,6 +287,7 @@ class Losses:
         values += [
             value for fits in self._run.fits.values() for _, predicted, loss in fits for value in (predicted, loss)
         ]
+        values += [self._run.seen[node] for node in self._numbers if node in self._run.seen]
         return {r for value in values for d in self._run.objects.leaves(value) for r in d.needs}
 
     def _function_of(self, node: cst.CSTNode) -> cst.CSTNode | None:

@@ -10,20 +10,22 @@ What was picked or counted by them on the way then agrees by itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 import libcst as cst
 
-from migrator.analysis.losses import Losses
+from migrator.analysis.losses import MEAN, SUM, Losses
+from migrator.analysis.values import Repair
 from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Key, Way
 from migrator.facts.files import Files
 from migrator.facts.kinds import calls
 from migrator.facts.locality import Locality, Mark
-from migrator.facts.means import Means
+from migrator.facts.means import Means, Rows
 from migrator.facts.metrics import MetricResult, Metrics
 from migrator.facts.regions import Regions
 from migrator.facts.resolve import Resolver
@@ -79,9 +81,12 @@ class Decisions:
         sharding: Sharding,
         files: Files,
         losses: Losses,
+        repaired: Collection[Repair] = (),
         agreed: Iterable[cst.BaseExpression] = (),
+        rows: Rows = Rows.ANY,
     ) -> None:
-        """`agreed`: what is the same on all workers, by the user's word."""
+        """`repaired`: what is put together for the losses. `agreed`: what is the same on all workers, by the user's
+        word."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
@@ -89,28 +94,38 @@ class Decisions:
         self.files = files
         self.consequences = Consequences(tree, resolver, training, sharding, files, Regions(tree, resolver, training))
         self.locality = Locality(tree, resolver, training, sharding, self.consequences)
-        self.metrics = Metrics(tree, resolver, training, sharding, files, self.locality)
-        self.means = Means(tree, resolver, self.locality, losses)
+        self.metrics = Metrics(tree, resolver, training, sharding, files, self.locality, parts_differ=rows is Rows.ONCE)
+        self.losses = losses
+        self.means = Means(tree, resolver, self.locality, losses, rows)
         self.agreed_by_word = self._settled_by_word(agreed)
+        self.repairs = self._settled_by_repair(frozenset(repaired), rows)
 
     @cached_property
     def local_numbers(self) -> list[LocalNumber]:
         """The local numbers that steer training, in source order."""
         if not self.training.sites or not self.locality.origins:
             return []
+        # Metrics first: what is asked of them is settled then.
         found: dict[cst.CSTNode, LocalNumber] = {
             r.call: LocalNumber(r.call, metric=r, reduction="mean") for r in self._results if not r.is_own
         }
-        for place in self._places:
-            if self._is_steering(place):
-                for number in self._agree_on(place):
-                    found.setdefault(number.expression, number)
-        for place in self._fed_back():
-            for number in self._agree_on(place):
+        for numbers in self.steering.values():
+            for number in numbers:
                 found.setdefault(number.expression, number)
         for result in self._results:
             found.setdefault(result.call, LocalNumber(result.call, metric=result))
         return sorted(found.values(), key=lambda number: self.tree.order[number.expression])
+
+    @cached_property
+    def steering(self) -> dict[cst.BaseExpression, list[LocalNumber]]:
+        """The places where local numbers steer training, with these numbers."""
+        found = {}
+        for place in self._places:
+            if self._is_steering(place):
+                found[place] = self._agree_on(place)
+        for place in self._fed_back():
+            found.setdefault(place, self._agree_on(place))
+        return found
 
     def steers_by(self, place: cst.CSTNode) -> bool:
         """Whether training is steered by a number that is combined there, and is no metric's result."""
@@ -123,6 +138,36 @@ class Decisions:
             self.locality.settle(node)
         return apart
 
+    def _settled_by_repair(self, repaired: frozenset[Repair], rows: Rows) -> set[Repair]:
+        """Takes what is put together for the losses for the same on all workers, and where rows are not repeated, what
+        can be put together besides; gives the repairs that what steers needs besides."""
+        found: dict[frozenset[Repair], list[cst.BaseExpression]] = defaultdict(list)
+        for node, repairs in self.losses.put_together:
+            missing = repairs - repaired
+            # Means and sums are put together further on, most often of several batches at once.
+            can_be = rows is Rows.ONCE and all(operand.how == "gather" for r in missing for operand in r.operands)
+            if (can_be or not missing) and self.locality.of(node) in (Mark.NONE, Mark.VALUE):
+                found[missing].append(node)
+        needed = {r for repairs, nodes in found.items() if any(map(self.first_steered_by, nodes)) for r in repairs}
+        for nodes in found.values():
+            for node in nodes:
+                self.locality.settle(node)
+        return needed
+
+    @cached_property
+    def kinds(self) -> set[str]:
+        """How the numbers that training is steered by are combined; empty where that is not known."""
+        kinds = set()
+        for number in self.local_numbers:
+            if number.is_count:
+                kinds.add(SUM)
+            elif number.metric is None:
+                kinds.add(number.reduction)
+            elif self.first_steered_by(number.metric.call) is not None:
+                fed = {self.losses.of_number(node).reduction for node in self.locality.fed_to(number.metric.metric)}
+                kinds |= fed if fed in ({MEAN}, {SUM}) and number.metric.is_mean else {SUM}
+        return kinds - {"chief"}
+
     @cached_property
     def _results(self) -> list[MetricResult]:
         """The results of metrics that are combined where they are asked for, and settled by that."""
@@ -132,9 +177,9 @@ class Decisions:
                 self.locality.settle(result.call)
         return found
 
-    def first_steered_by(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The first place that steers training by what the call returned."""
-        reached = self.locality.reached_from(call)
+    def first_steered_by(self, number: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The first place that steers training by the number, such as what a call returned."""
+        reached = self.locality.reached_from(number)
         for place in self._places:
             if reached.get(place, Mark.NONE) & ~Mark.INSIDE and (
                 place in self._inputs or self.consequences.follow(place)
@@ -394,7 +439,7 @@ class Decisions:
         """Whether the expression is a name, an attribute or a result, and not arithmetic or a function around one."""
         if isinstance(node, cst.Call):
             if any(isinstance(v, External) for v in self.resolver.values(node.func)):
-                return self.means.condenses(node)
+                return self.means.condenses(node) or not self.locality.of(node) & (Mark.VALUE | Mark.INSIDE)
             return not (isinstance(node.func, cst.Attribute) and self.locality.of(node.func.value)) or (
                 node.func.attr.value == "result"
             )

@@ -117,9 +117,9 @@ class Locality:
             self._marks = self._spread(self.origins)
         return self._marks.get(key, Mark.NONE) if key is not None else Mark.NONE
 
-    def reached_from(self, call: cst.Call) -> dict[Key, Mark]:
-        """What would be local if the result of this call were."""
-        return self._spread({call: Mark.VALUE})
+    def reached_from(self, node: cst.BaseExpression) -> dict[Key, Mark]:
+        """What would be local if this were."""
+        return self._spread({node: Mark.VALUE})
 
     def inputs(self, key: Key) -> list[Key]:
         """What makes the value local."""

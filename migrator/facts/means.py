@@ -7,6 +7,7 @@ far, not a counter of bad epochs, not a number that a worker has picked by anoth
 from __future__ import annotations
 
 from collections.abc import Iterable
+from enum import Enum
 from typing import cast
 
 import libcst as cst
@@ -41,13 +42,25 @@ _LINEAR_METHODS = frozenset(
 )
 
 
+class Rows(Enum):
+    """How often the rows of a batch count on all workers together, where these do not divide it: then either several
+    workers have the same rows, so that means are right, or they have unequally many, so that sums are."""
+
+    ANY = "not settled yet"
+    ONCE = "once"
+    REPEATED = "repeated"
+
+
 class Means:
-    def __init__(self, tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, locality: Locality, losses: Losses, rows: Rows) -> None:
         self.tree = tree
         self.resolver = resolver
         self.locality = locality
         self.losses = losses
         self._busy: set[object] = set()
+        self._mean = _NEITHER if rows is Rows.ONCE else MEAN
+        self._sum = _NEITHER if rows is Rows.REPEATED else SUM
+        self._beyond = Mark.CHOSEN | Mark.OWN if rows is Rows.ONCE else Mark.CHOSEN | Mark.OWN | Mark.COUNT
 
     def of(self, node: cst.CSTNode) -> str:
         """MEAN or SUM where the local number is one over the batches; empty where that is not proven."""
@@ -64,7 +77,7 @@ class Means:
         marks = self.locality.of(node)
         if not marks:
             return _ALIKE
-        if marks & (Mark.CHOSEN | Mark.COUNT | Mark.OWN):
+        if marks & self._beyond:
             return _NEITHER
         if node in self._busy:
             return _ALIKE  # `total = total + loss`: the other term tells
@@ -83,7 +96,9 @@ class Means:
             return _NEITHER
         verdict = self.losses.of_number(node)
         is_proven = not verdict.repairs and not verdict.is_agreed  # it is local, whatever made it agree elsewhere
-        return verdict.reduction if is_proven else _NEITHER
+        if not is_proven:
+            return _NEITHER
+        return self._mean if verdict.reduction == MEAN else self._sum if verdict.reduction == SUM else _NEITHER
 
     def _rounds(self, node: cst.CSTNode) -> bool:
         values = self.resolver.values(node.func) if isinstance(node, cst.Call) else ()
@@ -141,7 +156,7 @@ class Means:
         marks = self.locality.of(binding)
         if not marks:
             return _ALIKE if _is_zero(binding.value) else "constant"
-        if marks & (Mark.CHOSEN | Mark.COUNT | Mark.OWN) or binding in self._busy:
+        if marks & self._beyond or binding in self._busy:
             return _ALIKE if binding in self._busy else _NEITHER
         self._busy.add(binding)
         try:
@@ -201,14 +216,15 @@ class Means:
     def _call(self, call: cst.Call) -> str:
         values = self.resolver.values(call.func)
         if any(call is fit.call for fit in self.locality.training.batch_fits):
-            return MEAN
+            return self._mean
         returned = self._returned(call)
         if returned and all(isinstance(v, Function) for v in values):
             return _joined(self._of(r) for r in returned)
         func = call.func
         if isinstance(func, cst.Attribute) and func.attr.value == "result" and not call.args:
             kinds = [self._of(given) for given in self.locality.fed_to(func.value)[:1]]
-            return _joined(kinds) or MEAN if any(map(self.locality.is_metric, self.resolver.values(func.value))) else ""
+            is_metric = any(map(self.locality.is_metric, self.resolver.values(func.value)))
+            return _joined(kinds) or self._mean if is_metric else _NEITHER
         if any(isinstance(v, External) and v.path in _LINEAR for v in values) or any(
             calls(v) in _LINEAR for v in values
         ):

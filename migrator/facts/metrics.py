@@ -49,13 +49,17 @@ class Metrics:
         sharding: Sharding,
         files: Files,
         locality: Locality,
+        *,
+        parts_differ: bool,
     ) -> None:
+        """`parts_differ`: the workers have unequally many rows."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
         self.sharding = sharding
         self.files = files
         self.locality = locality
+        self.parts_differ = parts_differ
 
     def results(self) -> Iterator[MetricResult]:
         """The results to combine over the workers: once an epoch, as it were, and not for each batch, where only what
@@ -70,7 +74,7 @@ class Metrics:
             if any(self.tree.contains(step, call) for step in self._fit_steps()):
                 continue  # `fit` averages what its steps give
             metrics = self.resolver.values(func.value)
-            is_mean = all(_MEANS.match(calls(v)) for v in metrics)
+            is_mean = not self.parts_differ and all(_MEANS.match(calls(v)) for v in metrics)
             if not is_mean or not any(self.tree.contains(step, call) for step in steps):
                 yield MetricResult(call, func.value, is_mean, any(isinstance(v, Object) for v in metrics))
 

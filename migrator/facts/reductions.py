@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import libcst as cst
 
 from migrator.analysis.losses import MEAN, SUM, Losses, Verdict, puts_together
@@ -45,6 +47,11 @@ class Reductions:
             return GATHER
         kinds = {verdict.reduction for verdict in verdicts} & {MEAN, SUM}
         return kinds.pop() if len(kinds) == 1 else GATHER if kinds else MEAN
+
+    @cached_property
+    def repairs_of_updates(self) -> set[Repair]:
+        """What has to be put together in the losses of all updates."""
+        return {repair for update in self.training.updates for repair in self.repairs(update)}
 
     def are_agreed(self, update: Update) -> bool:
         """Whether the losses of the update are the same on all workers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -22,6 +22,7 @@ from migrator.facts.holders import Origin
 from migrator.facts.joining import Joining
 from migrator.facts.keywords import Keywords
 from migrator.facts.kinds import Kinds
+from migrator.facts.means import Rows
 from migrator.facts.minibatches import MinibatchFinder
 from migrator.facts.modules import Modules, Script
 from migrator.facts.optimizers import Optimizers
@@ -32,7 +33,7 @@ from migrator.facts.ports import Ports
 from migrator.facts.ranks import Ranks
 from migrator.facts.reading import Reading
 from migrator.facts.reduced import Reduced
-from migrator.facts.reductions import Reductions
+from migrator.facts.reductions import GATHER, Reductions
 from migrator.facts.resolve import Resolver
 from migrator.facts.rows import RowFinder
 from migrator.facts.scale import Scale
@@ -114,6 +115,9 @@ class Facts:
 
     @cached_property
     def losses(self) -> Losses:
+        return self.decisions.losses
+
+    def _losses(self, numbers: Collection[cst.CSTNode] = ()) -> Losses:
         calls = [*(c for c in self.tree.calls if self.training.flow.is_tape_call(c)), *self.training.sites]
         around = [f for f in map(self.tree.function_of, calls) if f is not None]
         made = self.sharding.made
@@ -129,12 +133,13 @@ class Facts:
             reduced,
             around,
             self.stated.values,
+            numbers,
         )
 
     @cached_property
     def repairs(self) -> list[Repair]:
         """What has to be put together in the losses that are trained on, in source order."""
-        found = {repair for update in self.training.updates for repair in self.reductions.repairs(update)}
+        found = self.reductions.repairs_of_updates | self.decisions.repairs
         for fit in (*self.training.fits, *self.training.batch_fits):
             found |= self.losses.of_forward(fit.call).repairs | self.losses.of_fit(fit.call).repairs
         for call in self.tree.calls:
@@ -155,9 +160,24 @@ class Facts:
 
     @cached_property
     def decisions(self) -> Decisions:
+        losses = self._losses()
+        reductions = Reductions(self.training, losses, self.sharding)
+        decisions = self._decisions(losses, reductions)
+        cuts = {reductions.cut_for(update) for update in self.training.updates}
+        if not decisions.kinds or (len(cuts | decisions.kinds) == 1 and cuts != {GATHER}):
+            return decisions
+        if self.training.batch_fits:  # of which nothing can be put together that a batch has to be
+            return self._decisions(losses, reductions, Rows.REPEATED)
+        # No row may be computed twice where some numbers are sums, and then means of parts are none of the batch.
+        numbers = {*decisions.steering, *(number.expression for number in decisions.local_numbers)}
+        losses = self._losses(numbers)
+        return self._decisions(losses, Reductions(self.training, losses, self.sharding), Rows.ONCE)
+
+    def _decisions(self, losses: Losses, reductions: Reductions, rows: Rows = Rows.ANY) -> Decisions:
         return Decisions(
-            self.tree, self.resolver, self.training, self.sharding, self.files, self.losses, self.stated.agreed
-        )
+            self.tree, self.resolver, self.training, self.sharding, self.files, losses, reductions.repairs_of_updates,
+            self.stated.agreed, rows,
+        )  # fmt: skip
 
     @cached_property
     def broadcasts(self) -> Broadcasts:
