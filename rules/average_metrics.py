@@ -28,10 +28,9 @@ sums therefore gets every row once (`loss="gather"`), and its means, the loss am
 Leaves alone: numbers that are printed for single batches, and losses that are only printed or stored; other validation
 metrics, which every worker computes on the whole data; what a file that the chief writes is told; conditions on steps
 and epochs; `fit`, whose callbacks are synchronised.
-Refuses, where a batch is handed to `train_on_batch` and so may not have each row once: a decision by the number of
-samples seen (`x.shape[0]`), by a sum, by the largest value. Always: what cannot be put together, and a metric of a
-class of the script's own, of which it cannot be seen what its state adds up to, also in `compile` where callbacks may
-decide by it.
+Refuses: what cannot be put together; where a batch is handed to `train_on_batch`, which may not get each row once, also
+a decision by the number of samples seen (`x.shape[0]`), by a sum, by the largest value; a metric of a class of the
+script's own, of which it cannot be seen what its state adds up to, also in `compile` where callbacks may decide by it.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from lockstep.collectives.agreement import compare_calls
 from lockstep.collectives.differentiable import is_differentiable, of_gathered, with_gradient
 from lockstep.collectives.leaves import Leaf, to_leaf
 from lockstep.collectives.world import backend, check_root
+from lockstep.shards import step_rows
 
 _ADVICE = (
     "Every worker must gather the same structure at the same point; only the number of rows (the first axis) "
@@ -35,9 +36,15 @@ def _gathered(values: Any, function: str, call: str) -> Any:
     leaves = [to_leaf(part, function) for value in given for part in _dense(value)]
     compare_calls(call, " ".join(_describe(leaf) for leaf in leaves), _ADVICE)
     parts = [part for leaf in leaves for part in _parts(leaf)]
-    rows = iter(gather_rows([part if part.shape.rank else part[None] for part in parts]))
+    rows = iter(gather_rows([_counting(part if part.shape.rank else part[None]) for part in parts]))
     joined = iter([_joined(leaf, rows) for leaf in leaves])
     return tf.nest.pack_sequence_as(values, [_like(value, joined) for value in given])
+
+
+def _counting(rows: Any) -> Any:
+    """The rows that are to be sent: none of a rank whose rows another one has too, or which do not count at all."""
+    step = step_rows.current()
+    return rows if step is None else rows[: tf.where(step.counting > 0, tf.shape(rows)[0], 0)]
 
 
 def _dense(value: Any) -> list[Any]:

@@ -120,6 +120,15 @@ def weigh(values: Any) -> Any:
     return values if rows is None else tf.nest.map_structure(lambda value: _times(value, rows.weight), values)
 
 
+def count_once(values: Any) -> Any:
+    """values, or zeros on a rank whose rows another one has too: the sum over the ranks is then that over all rows."""
+    rows = step_rows.current()
+    if rows is None:
+        return values
+    counts = tf.cast(rows.counting > 0, tf.float32)
+    return tf.nest.map_structure(lambda value: _times(value, counts), values)
+
+
 def _times(value: Any, weight: Any) -> Any:
     if value is None:
         return None

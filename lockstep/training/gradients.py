@@ -28,8 +28,7 @@ def reduce_in_step(values: Any, reduction: str, updated: Sequence[Any] = ()) -> 
     consistency.compare_weights(updated)
     if reduction not in ("mean", "sum"):
         return all_reduce(values, reduction)
-    if reduction == "mean":
-        values = row_weights.weigh(values)
+    values = row_weights.weigh(values) if reduction == "mean" else row_weights.count_once(values)
     variables = moving_statistics()
     if not variables:
         return all_reduce(values, reduction)

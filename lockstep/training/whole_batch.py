@@ -13,7 +13,6 @@ from lockstep.collectives.gathering import all_gather
 from lockstep.script import which_keras
 from lockstep.script.disguise import become, disguised
 from lockstep.script.wrapping import wraps
-from lockstep.shards import step_rows
 
 _MARK = "_lockstep_whole_batch"
 _classes: dict[type, type] = {}
@@ -109,7 +108,7 @@ def gathered(values: Any) -> Any:
     chosen = [i for i, value in enumerate(flat) if _has_rows(value)]
     masks = [getattr(flat[i], "_keras_mask", None) for i in chosen]
     sent = [_parts(flat[i]) for i in chosen]
-    rows = all_gather([[_counting(part) for part in parts] for parts in sent] + [_counting(mask) for mask in masks])
+    rows = all_gather([*sent, *masks])
     for i, parts, mask in zip(chosen, rows, rows[len(sent) :]):
         flat[i] = parts[0] if len(parts) == 1 else tf.RaggedTensor.from_row_lengths(*parts)
         if mask is not None:
@@ -130,11 +129,3 @@ def _parts(value: Any) -> list[Any]:
             raise TypeError("lockstep.whole_batch gathers ragged tensors of one ragged dimension")
         return [value.values, value.row_lengths()]
     return [tf.convert_to_tensor(value)]
-
-
-def _counting(rows: Any) -> Any:
-    """The rows that are to be sent: none of a rank whose rows do not count in this step."""
-    step = step_rows.current()
-    if step is None or rows is None:
-        return rows
-    return rows[: tf.where(step.counting > 0, tf.shape(rows)[0], 0)]

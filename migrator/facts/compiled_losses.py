@@ -29,7 +29,9 @@ def compiled_loss(facts: Facts, compile_: Fit) -> Refusal | None:
 def cut_for_fit(facts: Facts, fit: Fit) -> str:
     """How the rows of a batch are put together in the loss of the fit: see Reductions.cut_for."""
     compiles = [compile_.call for compile_ in facts.training.compiles_of(fit.values)]
-    repairs = facts.losses.of_forward(fit.call).repairs | facts.losses.of_fit(fit.call).repairs
+    verdicts = [facts.losses.of_forward(fit.call), facts.losses.of_fit(fit.call)]
+    verdicts += map(facts.losses.of_added, facts.tree.calls)
+    repairs = {repair for verdict in verdicts for repair in verdict.repairs}
     is_whole = any(call in facts.losses.whole_compiles for call in compiles)
     return GATHER if is_whole or puts_together(repairs) else MEAN
 
