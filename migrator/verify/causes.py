@@ -13,6 +13,7 @@ import numpy as np
 from migrator.verify.comparison import (
     EPOCHS,
     FILES,
+    PRINTED,
     RATE,
     SAMPLES,
     SHUFFLES,
@@ -63,6 +64,8 @@ class Cause:
 def likely_cause(original: Record, ranks: Sequence[Record], first: Difference) -> Cause | None:
     """The cause of the first difference between the original and the ranks; None where the numbers do not tell."""
     index = first.step - 1
+    if first.what == PRINTED:
+        return _of_printing(ranks, first)
     if first.what == SHUFFLES:
         return Cause("shard-after-shuffle", "each worker cuts its share out of an order of its own")
     ends = {record.end for record in ranks}
@@ -114,6 +117,14 @@ def _of_decisions(original: Record, what: str) -> Cause:
     in_loop = any(step.is_loop for step in original.steps) and not original.epochs
     rule = "average-metrics" if in_loop else "synchronise-callbacks"
     return Cause(rule, f"each worker decides how to {what} by what it sees of the data: average that first")
+
+
+def _of_printing(ranks: Sequence[Record], first: Difference) -> Cause | None:
+    if not np.isfinite(first.size):
+        return None
+    in_fit = first.line in {step.line for record in ranks for step in record.steps if not step.is_loop}
+    rule = "synchronise-callbacks" if in_fit else "average-metrics"
+    return Cause(rule, "what is printed is not that of all samples: reduce it over the workers first")
 
 
 def _of_samples(step: Step, found: Sequence[Step]) -> Cause | None:

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from migrator.verify.printed import Apart, Expected, compare_printed
 from migrator.verify.record import BEFORE, ENDED, GRADIENTS, SLOTS, STATISTICS, WEIGHTS, Numbers, Record, Step
 from migrator.verify.rows import RowsApart, rows_apart
 
 SAMPLES, STEPS, START, LOSS, RATE = "samples", "steps", "first weights", "loss", "learning rate"
-EPOCHS, FILES, SHUFFLES, FAILURE = "epochs", "files", "shuffles", "failure"
+EPOCHS, FILES, SHUFFLES, FAILURE, PRINTED = "epochs", "files", "shuffles", "failure", "printed"
 # In the order in which a step makes them: of what is compared, the first that differs is named.
-ORDER = (SHUFFLES, SAMPLES, STEPS, START, LOSS, GRADIENTS, WEIGHTS, SLOTS, STATISTICS, RATE, EPOCHS, FILES)
+ORDER = (SHUFFLES, SAMPLES, STEPS, START, LOSS, GRADIENTS, WEIGHTS, SLOTS, STATISTICS, RATE, EPOCHS, FILES, PRINTED)
 KINDS = {BEFORE: START, GRADIENTS: GRADIENTS, WEIGHTS: WEIGHTS, SLOTS: SLOTS, STATISTICS: STATISTICS}
 
 # What the perturbed run shows is one way of rounding of many.
@@ -49,9 +50,11 @@ class Difference:
 @dataclass
 class Comparison:
     """differences: in the order in which the runs make them. figures: for each kind, the largest difference of each
-    step, and what was allowed there: (step, difference, allowed)."""
+    step, and what was allowed there: (step, difference, allowed). remarks: numbers that are
+    printed otherwise for a known reason that is none in what is trained, the first of each line."""
 
     differences: list[Difference] = field(default_factory=list)
+    remarks: list[Difference] = field(default_factory=list)
     figures: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
 
     @property
@@ -69,6 +72,7 @@ class Rounding:
 
     def __init__(self, original: Record, again: Record, moved: Record, epsilon: float) -> None:
         self.epsilon = epsilon
+        self.printed = Expected(original, again, moved)
         # How far two runs of the original are apart: 0 for a deterministic script.
         self.spread = 0.0
         for one, other in zip(original.steps, again.steps):
@@ -103,10 +107,33 @@ def compare(original: Record, ranks: Sequence[Record], rounding: Rounding, train
         if any((other.optimizer, other.number) != (step.optimizer, step.number) for other in found):
             break
         result.differences += _of_step(result, original, index, found, rounding, trains_whole)
+    if not trains_whole:
+        result.differences += _of_whole_shuffles(original, ranks)
     result.differences += _of_counts(original, ranks)
     result.differences += _of_epochs(original, ranks)
     result.differences += _of_files(original, ranks)
+    _add_printed(result, ranks, rounding)
     return result
+
+
+def _add_printed(result: Comparison, ranks: Sequence[Record], rounding: Rounding) -> None:
+    drifts = [(step, size) for kind in (LOSS, WEIGHTS) for step, size, _ in result.figures.get(kind, ())]
+    found = compare_printed(rounding.printed, ranks, drifts)
+    if found.figures:
+        result.figures[PRINTED] = found.figures
+    for apart in found.differences:
+        one = _of_line(apart)
+        if not apart.because:
+            result.differences.append(one)
+        elif one.line not in (other.line for other in result.remarks):
+            result.remarks.append(one)
+
+
+def _of_line(apart: Apart) -> Difference:
+    line = apart.line or apart.expected
+    assert line is not None
+    detail = f"{apart.told}: {apart.because}" if apart.because else apart.told
+    return Difference(PRINTED, max(line.step, 1), apart.size, apart.allowed, line.place, detail=detail)
 
 
 def _of_shuffles(ranks: Sequence[Record]) -> Iterator[Difference]:
@@ -115,6 +142,18 @@ def _of_shuffles(ranks: Sequence[Record]) -> Iterator[Difference]:
         for (seed, _), (other, line) in zip(ranks[0].orders, record.orders):
             if seed != other:
                 detail = f"rank 0 shuffles with {seed}, rank {rank} with {other}, before each takes its share"
+                yield Difference(SHUFFLES, 1, 1.0, 0.0, line, rank=rank, detail=detail)
+                return
+
+
+def _of_whole_shuffles(original: Record, ranks: Sequence[Record]) -> Iterator[Difference]:
+    """Where each rank shuffles all data in an order of its own, whoever cuts them after that, and however: the ranks
+    have as many elements to shuffle as the original has. Its largest shuffle is the one of what it trains on."""
+    largest = max((size for _, _, size in original.shuffles), default=0)
+    for rank, record in enumerate(ranks[1:], 1):
+        for (seed, _, size), (other, line, of_other) in zip(ranks[0].shuffles, record.shuffles):
+            if seed != other and size == of_other == largest > 1:
+                detail = f"rank 0 shuffles with {seed}, rank {rank} with {other}, and each has all data"
                 yield Difference(SHUFFLES, 1, 1.0, 0.0, line, rank=rank, detail=detail)
                 return
 

@@ -15,6 +15,7 @@ from migrator.verify.pace import paces, seconds_per_step
 from migrator.verify.programs import Change
 from migrator.verify.proof import Compared, Proof
 from migrator.verify.record import GRADIENTS, SLOTS, STATISTICS, WEIGHTS, Numbers, Record
+from migrator.verify.report import remarks
 
 _STYLES = ("one", "two", "three", "four", "five")
 _DRAWN = (LOSS, GRADIENTS, WEIGHTS, SLOTS, STATISTICS)
@@ -94,6 +95,7 @@ def _figures(one: Compared) -> Iterator[str]:
                 cells.append(f"{other[1]:.1e}" if other else "")
             yield "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>"
     yield "</table>"
+    yield from (f"<p>{escape(told)}</p>" for told in remarks(one.comparison))
     yield _apart("Differences from the original, relative to the largest value of each tensor", one.comparison)
     if one.wide is not None:
         yield _apart("The same in float64", one.wide)

@@ -31,6 +31,10 @@ class Plan:
     is_perturbed: bool = False
     is_wide: bool = False
 
+    def seed_of(self, rank: int) -> int:
+        """What the random generators of a rank start from."""
+        return self.seed + 1000 * rank
+
     def write(self, path: Path) -> None:
         path.write_text(json.dumps(asdict(self)), encoding="utf-8")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Callable
 
-from migrator.verify.comparison import Comparison, Rounding, compare
+from migrator.verify.comparison import PRINTED, Comparison, Rounding, compare
 from migrator.verify.plan import Plan
 from migrator.verify.programs import Migration, migrate_in_place, with_imported
 from migrator.verify.record import ENDED, FAILED, Record
@@ -152,13 +152,14 @@ class _Verification:
             nothing = Rounding(record, record, record, _FLOAT32_EPSILON)
             return Proof(self._script.name, settings, migration, record, nothing, [], idle)
         recorded = max((i + 1 for i, step in enumerate(record.steps) if step.arrays), default=0)
+        # What is printed is told from two runs that go as far.
+        whole = {"most_updates": len(record.steps), "has_to_end": record.end == ENDED}
         repeated = []
         if len(known.records) == 1:
-            again = self._job("original again", "again", most_updates=recorded)
-            moved = self._job("original, gradients moved by one ulp", "moved", most_updates=recorded, is_perturbed=True)
+            again = self._job("original again", "again", **whole)
+            moved = self._job("original, gradients moved by one ulp", "moved", is_perturbed=True, **whole)
             repeated = [again, moved]
         alone = self._job("migrated, 1 process", "alone", most_updates=recorded)
-        whole = {"most_updates": len(record.steps), "has_to_end": record.end == ENDED}
         several = [self._job(_title(size), f"on-{size}", size, **whole) for size in settings.sizes]
         self._runs.run([*repeated, alone, *several])
         known.records += [self._record_of(job) for job in repeated]
@@ -172,7 +173,8 @@ class _Verification:
             proof.compared.append(self._compared(job, head if job is alone else record, rounding))
         unclear = [one for one in proof.compared if is_unclear(one.verdict)]
         if unclear:
-            self._widen(proof, unclear, recorded)
+            of_lines = any(one.verdict.difference and one.verdict.difference.what == PRINTED for one in unclear)
+            self._widen(proof, unclear, whole if of_lines else {"most_updates": recorded})
         return proof
 
     def _compared(self, job: Job, original: Record, rounding: Rounding) -> Compared:
@@ -184,10 +186,10 @@ class _Verification:
         verdict = judge(original, comparison, job.records, rounding, self._settings.steps)
         return Compared(job.title, job.weight, comparison, verdict, job.records, job.seconds)
 
-    def _widen(self, proof: Proof, unclear: Sequence[Compared], recorded: int) -> None:
+    def _widen(self, proof: Proof, unclear: Sequence[Compared], length: dict[str, Any]) -> None:
         """Repeat in float64 the runs that part by more than rounding explains at once: what rounding has done is gone
-        then, what is wrong is not."""
-        options: dict[str, Any] = {"most_updates": recorded, "is_wide": True}
+        then, what is wrong is not. length: how many steps they make."""
+        options: dict[str, Any] = {**length, "is_wide": True}
         original = self._job("original, float64", "wide", **options)
         moved = self._job("original, float64, moved", "wide-moved", is_perturbed=True, **options)
         jobs = [
@@ -233,6 +235,8 @@ class _Verification:
             optimizer.line = short(optimizer.line)
         record.failed_at = short(record.failed_at)
         record.orders = [[seed, short(place)] for seed, place in record.orders]
+        record.shuffles = [[seed, short(place), size] for seed, place, size in record.shuffles]
+        record.printed = [[step, short(place), text] for step, place, text in record.printed]
         record.files = [[path, short(place)] for path, place in record.files]
 
     def _migrate(self, copy: Mirror) -> Migration:

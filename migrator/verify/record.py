@@ -101,6 +101,10 @@ class Record:
     epochs: list[int] = field(default_factory=list)
     # [seed, line that shuffles], of what was cut behind a shuffle: seeds by which the ranks' orders are equal or not.
     orders: list[list[str]] = field(default_factory=list)
+    # [seed, line, number of elements], of all that was to be shuffled.
+    shuffles: list[list[Any]] = field(default_factory=list)
+    # [updates made before it, line that prints it, text], without what stands before a carriage return.
+    printed: list[list[Any]] = field(default_factory=list)
     end: str = ENDED
     error: str = ""
     traceback: str = ""

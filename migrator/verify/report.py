@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from migrator.verify.comparison import ORDER
+from migrator.verify.comparison import ORDER, Comparison
 from migrator.verify.pace import paces, seconds_per_step
 from migrator.verify.proof import Compared, Proof
 from migrator.verify.verdict import Verdict
@@ -33,6 +33,7 @@ def as_text(proof: Proof) -> Iterator[str]:
     for one in proof.compared:
         yield ""
         yield from _table(one)
+        yield from (f"  {told}" for told in remarks(one.comparison))
         yield from _pace(one, proof)
     made_equal = dict.fromkeys(text for c in proof.compared for r in c.records for text in r.made_equal)
     if made_equal:
@@ -56,6 +57,11 @@ def _table(one: Compared) -> Iterator[str]:
             at = "" if size == 0 else str(step)
             wide = one.wide.largest(what) if one.wide is not None else None
             yield f"  {what:<16}{apart:>15}{at:>9}{allowed:>15.0e}" + (f"{wide[1]:>13.1e}" if wide else "")
+
+
+def remarks(comparison: Comparison) -> list[str]:
+    """Of each line that prints other numbers for a reason that is none in the training, the first time that it does."""
+    return [f"{one.line} prints {one.detail}" for one in comparison.remarks]
 
 
 def _pace(one: Compared, proof: Proof) -> Iterator[str]:
@@ -87,6 +93,7 @@ def as_json(proof: Proof) -> str:
             "ranks": [{"rank": p.rank, "exchanging": round(p.exchanging, 4)} for p in paces(one.records)],
             "figures": one.comparison.figures,
             "differences": [vars(d) for d in one.comparison.differences[:20]],
+            "remarks": [vars(d) for d in one.comparison.remarks],
             "float64": {"figures": one.wide.figures} if one.wide is not None else None,
         }
         for one in proof.compared

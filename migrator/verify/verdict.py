@@ -13,6 +13,7 @@ from migrator.verify.comparison import (
     FAILURE,
     FILES,
     LOSS,
+    PRINTED,
     RATE,
     SAMPLES,
     SHUFFLES,
@@ -30,7 +31,7 @@ SAME, DIFFERENT, INCONCLUSIVE, NOT_TRAINING = "SAME", "DIFFERENT", "INCONCLUSIVE
 # Of these, no rounding explains any difference.
 _EXACT = (FAILURE, SHUFFLES, SAMPLES, STEPS, START, RATE, EPOCHS, FILES)
 # Of a rank that has failed, these differ all the same.
-_AFTER_FAILURE = (LOSS, STEPS, EPOCHS, FILES)
+_AFTER_FAILURE = (LOSS, STEPS, EPOCHS, FILES, PRINTED)
 # A script that repeats itself worse than this is not deterministic, whatever rounding does.
 _MOST_SPREAD = 1e-3
 # No rounding makes this much at a step where the cause shows as well.
@@ -153,10 +154,9 @@ def _one_that_left(ranks: Sequence[Record]) -> Record | None:
 def _first_that_counts(comparison: Comparison) -> Difference | None:
     """The first difference; one of the losses only where what is trained differs, too: workers may tell theirs
     otherwise."""
-    trained = [d for d in comparison.differences if d.what != LOSS]
-    if not trained:
-        return None
-    return comparison.differences[0]
+    others = [d for d in comparison.differences if d.what != LOSS]
+    is_trained_alike = all(d.what == PRINTED for d in others)
+    return next(iter(others if is_trained_alike else comparison.differences), None)
 
 
 def _figure(comparison: Comparison) -> str:
@@ -174,6 +174,8 @@ def _told(first: Difference) -> str:
     rank = f" on rank {first.rank}" if first.rank else ""
     if first.what in (SHUFFLES, SAMPLES, STEPS, RATE, EPOCHS, FILES):
         return f"the {first.what} differ{'s' * (first.what == RATE)} at {where}{rank}: {first.detail}"
+    if first.what == PRINTED:
+        return f"the training is the same, but what is printed is not, after {where}: {first.detail}"
     tensor = f" of {first.tensor}" if first.tensor else ""
     verb = "is" if first.what == LOSS else "are"
     apart = f"{first.size:.1e} apart at {where}{rank}, of which rounding explains {first.allowed:.0e}"
@@ -184,11 +186,15 @@ def is_unclear(verdict: Verdict) -> bool:
     """Whether rounding may be what the runs part by: nothing else is known to be, and it could be."""
     if verdict.difference is None or verdict.difference.what in _EXACT:
         return False
+    if verdict.difference.what == PRINTED:
+        return True
     return verdict.cause is None or verdict.kind == INCONCLUSIVE or verdict.difference.size < _CLEARLY
 
 
 def widened(first: Verdict, narrow: Comparison, second: Verdict, wide: Comparison) -> Verdict:
     """The verdict on runs that were repeated in float64: rounding is gone, what is wrong stays."""
+    if second.difference is not None and second.difference.what == PRINTED:
+        return second
     before, after = _largest(narrow), _largest(wide)
     figures = f"in float32 the weights are {before:.1e} apart, in float64 {after:.1e}"
     if second.kind == SAME or (after < _LEFT_OF_ROUNDING * before and after < _MOST_LEFT):
@@ -225,6 +231,9 @@ def _rates_of_ranks_differ(ranks: Sequence[Record], index: int) -> bool:
 
 def unwidened(first: Verdict) -> Verdict:
     """The verdict where the runs could not be repeated in float64."""
+    one = first.difference
+    if one is not None and one.what == PRINTED and one.size >= _CLEARLY:
+        return first
     advice = "they could not be repeated in float64; compare fewer steps (--steps)"
     return replace(first, kind=INCONCLUSIVE, reason=f"in float32 {first.reason}", advice=advice)
 

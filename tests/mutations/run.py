@@ -1,6 +1,6 @@
 """The table mutation x script: what `--check` and `verify` find, and where they point.
 
-python -m tests.mutations.run [--mutation M4] [--script NAME] [--output rows.jsonl]
+python -m tests.mutations.run [--mutation M4] [--script NAME] [--most 5] [--output rows.jsonl]
 """
 
 from __future__ import annotations
@@ -56,14 +56,26 @@ def judged(original: Original, mutation: Mutation | None, folder: Path, runs: Ru
     )
 
 
-def rows(wanted: Sequence[Mutation | None], names: Sequence[str]) -> Iterator[Row]:
+def spread(wanted: Sequence[Mutation | None], names: Sequence[str], most: int) -> dict[str, list[Mutation | None]]:
+    """The mutations to make in each script: each in at most so many, those with the fewest first, so that as many
+    scripts as can be have some. All scripts as they are migrated."""
+    migrated = {name: Original(name, scripts()[name].read_text()).migrated for name in names}
+    chosen: dict[str, list[Mutation | None]] = {name: [] for name in names}
+    can_be = {one: [name for name in names if one is None or one.change(migrated[name]) is not None] for one in wanted}
+    for one in sorted(wanted, key=lambda one: len(can_be[one])):
+        for name in sorted(can_be[one], key=lambda name: len(chosen[name]))[: most if one else None]:
+            chosen[name].append(one)
+    return chosen
+
+
+def rows(wanted: dict[str, list[Mutation | None]]) -> Iterator[Row]:
     """Script by script: the original's own runs are made once."""
     with tempfile.TemporaryDirectory(prefix="mutations-") as name:
         folder = Path(name)
         with runner(folder, SECONDS, lambda _: None, is_warm=True) as runs:
-            for name in names:
+            for name, several in wanted.items():
                 original = Original(name, scripts()[name].read_text())
-                for mutation in wanted:
+                for mutation in several:
                     place = folder / name / (mutation.name if mutation else "migrated")
                     found = judged(original, mutation, place, runs)
                     if found is not None:
@@ -112,6 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutation", action="append", help="only these; M0 is the script as it is migrated")
     parser.add_argument("--script", action="append", help="only these")
+    parser.add_argument("--most", type=int, default=1000, help="make each mutation in at most so many scripts")
     parser.add_argument("--output", type=Path, help="add each row to this file, as a line of JSON")
     parser.add_argument("--summarise", type=Path, help="run nothing: print the table of such a file")
     options = parser.parse_args()
@@ -123,7 +136,7 @@ def main() -> None:
     if options.mutation:
         wanted = [one for one in wanted if (one.name if one else "M0") in options.mutation]
     found = []
-    for row in rows(wanted, options.script or list(scripts())):
+    for row in rows(spread(wanted, options.script or list(scripts()), options.most)):
         found.append(row)
         print(_told(row), flush=True)
         if options.output:

@@ -189,6 +189,12 @@ def shuffled_by_each(ranks: Ranks, _: Record) -> None:
         rank.orders = [["5", "train.py:3"], [str(rank.rank), "train.py:4"]]
 
 
+def each_shuffles_all_in_an_order_of_its_own(ranks: Ranks, alone: Record) -> None:
+    alone.shuffles = [["1", "train.py:3", 20], ["1", "train.py:4", 96]]
+    for rank in ranks:
+        rank.shuffles = [[str(rank.rank), "train.py:3", 20], [str(rank.rank), "train.py:4", 96]]
+
+
 def second_model_not_broadcast(ranks: Ranks, alone: Record) -> None:
     """A second optimizer makes its steps after those of the first, whose gradients its weights have spoilt by then."""
     for record in (*ranks, alone):
@@ -228,6 +234,7 @@ def second_model_not_broadcast(ranks: Ranks, alone: Record) -> None:
         (waits_for_one_that_stopped, "steps", 4, "average-metrics", "each worker decides how to go on"),
         (slower_on_one, "learning rate", 4, "synchronise-callbacks", "each worker decides"),
         (shuffled_by_each, "shuffles", 1, "shard-after-shuffle", "order of its own"),
+        (each_shuffles_all_in_an_order_of_its_own, "shuffles", 1, "shard-after-shuffle", "order of its own"),
         (second_model_not_broadcast, "gradients", 1, "broadcast-weights", "critic/kernel starts from other weights"),
         (longer_epochs, "epochs", 2, "local-step-count", "another number of steps"),
         (stopped_early, "epochs", 4, "synchronise-callbacks", "epochs"),
@@ -266,6 +273,14 @@ def test_what_rounding_cannot_do_is_told_where_it_is_amplified(
     comparison = compare(alone, ranks, Rounding(alone, alone, alone, EPSILON))
     verdict = beyond_rounding(alone, comparison, ranks)
     assert (verdict.kind if verdict else None) == (DIFFERENT if is_beyond else None)
+
+
+def test_ranks_may_shuffle_what_is_their_share_already_or_is_not_trained_on() -> None:
+    alone, ranks = original(), two_ranks()
+    each_shuffles_all_in_an_order_of_its_own(ranks, alone)
+    for rank in ranks:
+        rank.shuffles[1][2] = 48
+    assert verdict_on(ranks, alone).kind == SAME
 
 
 def test_a_rank_that_waits_for_one_that_stopped_is_told_with_it() -> None:

@@ -27,6 +27,7 @@ for epoch in range(2):
             loss = tf.reduce_mean((model(inputs, training=True) - targets) ** 2)
         gradients = tape.gradient(loss, model.trainable_variables)
         optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    print(f"epoch {epoch}: loss {loss:.4f}, rate {float(optimizer.learning_rate):.3f}")
 """
 APPLIES = "        optimizer.apply_gradients"
 
@@ -67,6 +68,9 @@ def test_a_migrated_script_trains_the_same(tmp_path: Path) -> None:
     assert [rank["exchanging"] for rank in alone] == [0]
     assert [0 < rank["exchanging"] < 1 for rank in together] == [True, True]
     assert found["runs"][1]["seconds_per_step"] > 0
+    (remark,) = found["runs"][1]["remarks"]
+    assert "what each worker's own share of the samples gives" in remark["detail"]
+    assert [run["figures"].get("printed") for run in found["runs"]] == [[[6, 0, 1e-4]], None]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "train.py"]
     check_page(page)
 
@@ -86,6 +90,36 @@ def test_a_wrong_port_is_different(tmp_path: Path) -> None:
     (tmp_path / "port.py").write_text(port)
     verdict = proof_of(tmp_path, "port.py", "--original", "train.py", code=SOMETHING_LEFT)["verdict"]
     check_named(verdict, port, "port.py", "gradients", "all-reduce-gradients")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        (".shuffle(96)", ".shuffle(96, seed=lockstep.rank())", "shuffles"),
+        ("epoch {epoch}:", "epoch {epoch + 1}:", "printed"),
+    ],
+)
+def test_a_port_that_cuts_by_hand_is_different_where_it_shuffles_or_prints_otherwise(
+    tmp_path: Path, before: str, after: str, what: str
+) -> None:
+    (tmp_path / "train.py").write_text(ORIGINAL)
+    port = ORIGINAL.replace("import tensorflow as tf\n", "import tensorflow as tf\nimport lockstep\n")
+    cut = "        inputs, targets = (part[lockstep.rank() :: lockstep.size()] for part in (inputs, targets))\n"
+    port = port.replace("        with tf.GradientTape", f"{cut}        with tf.GradientTape")
+    port = port.replace("optimizer =", "lockstep.broadcast(model)\noptimizer =")
+    port = port.replace(
+        "= tape.gradient(loss, model.trainable_variables)",
+        "= lockstep.all_reduce(tape.gradient(loss, model.trainable_variables))",
+    )
+    assert before in port
+    (tmp_path / "right.py").write_text(port)
+    assert proof_of(tmp_path, "right.py", "--original", "train.py", code=SAME)["verdict"]["kind"] == "SAME"
+    (tmp_path / "port.py").write_text(port.replace(before, after))
+    verdict = proof_of(tmp_path, "port.py", "--original", "train.py", code=SOMETHING_LEFT)["verdict"]
+    line = next(number for number, text in enumerate(port.splitlines(), 1) if before in text)
+    assert (verdict["kind"], verdict["difference"]["what"]) == ("DIFFERENT", what)
+    assert verdict["difference"]["line"] == f"port.py:{line}"
 
 
 def test_a_wrong_port_is_different_from_what_git_has(tmp_path: Path) -> None:

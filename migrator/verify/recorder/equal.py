@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import random
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import wraps
 from types import ModuleType
 from typing import Any
+from zlib import crc32
 
 from migrator.verify.recorder import lines
 from migrator.verify.recorder.journal import Journal
@@ -20,8 +22,10 @@ def datasets(tensorflow: ModuleType, journal: Journal) -> None:
 
     def shuffle(dataset: Any, buffer_size: Any = None, seed: Any = None, *_: Any, **__: Any) -> Any:
         journal.made_equal("datasets keep their order: shuffle() does nothing")
-        order = _seed_of(tensorflow, seed), lines.of_script(journal.plan.root)
+        order = _seed_of(journal, seed), lines.of_script(journal.plan.root)
         dataset._shuffled_by = (*getattr(dataset, "_shuffled_by", ()), order)
+        if tensorflow.executing_eagerly():
+            journal.shuffles(*order, int(dataset.cardinality()))
         return dataset
 
     tensorflow.data.Dataset.shuffle = shuffle
@@ -52,25 +56,33 @@ def _shuffles_of(dataset: Any) -> Iterator[tuple[str, str]]:
     yield from getattr(dataset, "_shuffled_by", ())
 
 
-def _seed_of(tensorflow: ModuleType, seed: Any) -> str:
+def _seed_of(journal: Journal, seed: Any) -> str:
     """What tells the order: the seed of the shuffle, else that of the process, which is not the same on all ranks
-    unless somebody has seen to it."""
+    unless somebody has seen to it. Both where the script has set both."""
     from tensorflow.python.eager import context
 
+    own = context.context()._seed
     if seed is None:
-        return f"no seed, in a process with {context.context()._seed}"
-    return str(int(seed))
+        return f"no seed, in a process with {own}"
+    is_of_script = own not in (None, journal.plan.seed_of(journal.record.rank), journal.plan.seed)
+    return f"{int(seed)}, in a process with {own}" if is_of_script else str(int(seed))
 
 
 def fit(keras: ModuleType, journal: Journal) -> None:
-    """`fit` keeps the order of arrays and Sequences."""
+    """`fit` keeps the order of arrays and Sequences. Python's generator orders the latter: its state is noted."""
     original = keras.Model.fit
+    sequence: Any = getattr(keras.utils, "Sequence", ())
 
     @wraps(original)
     def fit(*args: Any, **kwargs: Any) -> Any:
         call = inspect.signature(original).bind(*args, **kwargs)
         if call.arguments.get("shuffle") is not False:
             call.arguments["shuffle"] = False
+            given = call.arguments.get("x")
+            if isinstance(given, sequence):
+                state = crc32(repr(random.getstate()).encode())
+                order = f"Python's generator in state {state:08x}", lines.of_script(journal.plan.root)
+                journal.shuffles(*order, len(given))
             journal.made_equal("fit() keeps the order of the samples: shuffle=False")
         return original(*call.args, **call.kwargs)
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 from types import ModuleType
 
 from migrator.verify.plan import Plan
-from migrator.verify.recorder import equal, exchanges, files, optimizers, samples, tapes, variables, wide
+from migrator.verify.recorder import equal, exchanges, files, optimizers, printing, samples, tapes, variables, wide
 from migrator.verify.recorder.import_hooks import after_import
 from migrator.verify.recorder.journal import Journal
 
@@ -18,13 +18,15 @@ def install(plan: Plan, journal: Journal) -> None:
     rank = journal.record.rank
     # Workers start from different seeds, as they would: only what the script or its runtime does makes them agree. The
     # chief starts from the one that lockstep is told to use, and so as the original does.
-    seed = plan.seed + 1000 * rank
+    seed = plan.seed_of(rank)
     with suppress(ImportError):
         # Draws from Python's generator when it is first imported, which Keras and scikit-learn do sometime.
         importlib.import_module("rich.style")
     _seed(seed)
     written = files.Files(journal)
     written.watch_python()
+    printing.watch_streams(journal)
+    printing.watch_logging(journal)
 
     def tensorflow_is_there(tensorflow: ModuleType) -> None:
         if plan.is_wide:
@@ -33,6 +35,7 @@ def install(plan: Plan, journal: Journal) -> None:
         # What a compiled function computes cannot be seen from outside.
         tensorflow.config.run_functions_eagerly(True)
         written.watch_tensorflow(tensorflow)
+        printing.watch_tensorflow(journal)
         variables.watch(tensorflow, journal)
         samples.watch_datasets(tensorflow, journal)
         tapes.watch(tensorflow, journal)  # after that: what is told when a tape ends was seen under it

@@ -15,6 +15,7 @@ import numpy as np
 from migrator.verify.plan import Plan
 from migrator.verify.record import (
     BEFORE,
+    ENDED,
     FAILED,
     GRADIENTS,
     LOCAL,
@@ -37,6 +38,8 @@ class Enough(BaseException):
 
 # So many batches are kept of which no gradients were asked yet.
 _MOST_SEEN = 64
+# So many lines that the script prints are kept, and so much of each.
+_MOST_LINES, _LONGEST_LINE = 5000, 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +94,7 @@ class Journal:
         self._by_hand: _ByHand | None = None
         self._statistics: list[Any] = []
         self._written: set[str] = set()
+        self._unfinished = ""  # a line that is being printed
 
     # -- what the hooks tell -----------------------------------------------------------------------------------------
 
@@ -277,9 +281,26 @@ class Journal:
             self._written.add(path)
             self.record.files.append([path, lines.of_script(self.plan.root)])
 
+    def printed(self, text: str, line: str) -> None:
+        """The script, or a library for it, printed a text: any part of a line, or several lines."""
+        *whole, self._unfinished = (self._unfinished + text).split("\n")
+        for one in whole:
+            self._add_line(one, line)
+
+    def _add_line(self, text: str, line: str) -> None:
+        root, printed = self.plan.root, self.record.printed
+        last = text.rstrip("\r").rpartition("\r")[2].strip()
+        if last and len(printed) < _MOST_LINES:
+            shown = last.replace(root + os.sep, "").replace(root, ".")
+            printed.append([len(self.record.steps), line, shown[:_LONGEST_LINE]])
+
     def cut_behind(self, shuffles: Sequence[tuple[str, str]]) -> None:
         """A worker takes its share of a dataset behind these shuffles: their seeds and lines."""
         self.record.orders += [list(shuffle) for shuffle in shuffles]
+
+    def shuffles(self, seed: str, line: str, size: int) -> None:
+        """A dataset or Sequence of so many elements, negative where that is not known, would be shuffled by a seed."""
+        self.record.shuffles.append([seed, line, size])
 
     def finished_epoch(self) -> None:
         """`fit` has ended an epoch, after as many updates as are recorded."""
@@ -295,6 +316,8 @@ class Journal:
         """Note what was never touched, and which files are left; call once, when the script has ended."""
         with suppress(Enough):
             self._end_update_by_hand()
+        if self.record.end == ENDED:
+            self._add_line(self._unfinished, "")
         written = [path for path, _ in self.record.files]
         self.record.lasting = [path for path in written if glob(os.path.join(self.plan.root, escape(path)) + "*")]
         self.record.untouched = [name_of(v) for v in self._trainable if id(v) not in self._touched and v.shape.rank]
