@@ -380,9 +380,10 @@ def callbacks(callbacks: Any = None) -> Any:
     """Keras callbacks that decide alike on all workers, and write files on the chief only.
 
     callbacks: None, one callback, a list or tuple, or a CallbackList (changed in place and returned). On
-    several workers a list comes back: first one that averages the epoch's logs over the workers, then the
-    given ones (on other workers than the chief without ModelCheckpoint, TensorBoard, CSVLogger and
-    BackupAndRestore), last one that stops all workers as soon as one wants to stop. In one process the
+    several workers a list comes back: first one that averages the epoch's logs over the workers, and those
+    behind each batch where a given one reads them; then the given ones (on other workers than the chief without
+    ModelCheckpoint, TensorBoard, CSVLogger and BackupAndRestore); last one that stops all workers as soon as one
+    wants to stop. In one process the
     argument is returned.
 
     Raises TypeError for what is no callback, ValueError for BackupAndRestore of Keras 2.

@@ -4,7 +4,8 @@ A worker's loss and metrics are those of its share of the data. EarlyStopping, R
 checkpoints decide by them; workers that decide differently part ways, and the one that stops leaves the others
 waiting for ever. The runtime averages the logs first, then calls the script's callbacks, of which those that write
 files (ModelCheckpoint, TensorBoard, CSVLogger, BackupAndRestore) write on the chief alone. The history and the
-printed progress are the averages, too.
+printed progress are the averages, too. Where a callback reads the logs behind each batch, these are averaged as well,
+which costs an exchange of a few numbers a step.
 
 before:
     model.fit(dataset, epochs=5, callbacks=[keras.callbacks.EarlyStopping()])
@@ -12,8 +13,7 @@ after:
     model.fit(dataset, epochs=5, callbacks=lockstep.callbacks([keras.callbacks.EarlyStopping()]))
 
 Leaves alone: `evaluate` and `predict`, which run on whole data everywhere; callbacks that are synchronised already.
-Refuses: `fit(**config)`, where callbacks may hide; a callback of the script's own that reads the logs of single
-batches.
+Refuses: `fit(**config)`, where callbacks may hide.
 """
 
 from __future__ import annotations
@@ -23,13 +23,10 @@ import libcst as cst
 from migrator.edits import AddArgument, Refusal, Wrap
 from migrator.facts import api
 from migrator.facts.kinds import is_call_of
-from migrator.facts.listed import listed_values
 from migrator.facts.script import Facts
 from migrator.facts.syntax import has_unpacked_keywords
-from migrator.facts.values import External, Object
 from migrator.rule import Findings, rule
 
-_BATCH_HOOKS = ("on_train_batch_end", "on_train_batch_begin", "on_batch_end", "on_batch_begin")
 _POSITION = 5  # fit(x, y, batch_size, epochs, verbose, callbacks)
 
 
@@ -54,38 +51,8 @@ def _synchronise(facts: Facts, call: cst.Call) -> Findings:
     elif callbacks is None:
         yield AddArgument(call, (f"callbacks={facts.call('callbacks')}",))
     else:
-        hook = _batch_hook(facts, callbacks)
-        if hook is not None:
-            yield Refusal(
-                hook,
-                "this callback reads the logs of single batches, which differ from worker to worker",
-                "read them at the end of the epoch, or average them in the callback with lockstep.all_reduce",
-                breaks_training=True,
-            )
-            return
         yield Wrap(callbacks, f"{facts.runtime}.callbacks(", ")")
 
 
 def _is_synchronised(facts: Facts, node: cst.BaseExpression) -> bool:
     return any(is_call_of(v, f"{api.RUNTIME}.callbacks") for v in facts.resolver.values(node))
-
-
-def _batch_hook(facts: Facts, callbacks: cst.BaseExpression) -> cst.CSTNode | None:
-    """A method for single batches that reads its logs, of a callback class of the script's own."""
-    for value in listed_values(facts.resolver, callbacks):
-        if not isinstance(value, Object):
-            continue
-        for name in _BATCH_HOOKS:
-            method = facts.resolver.method(value.of, name)
-            params = method.params.params if method is not None else ()
-            if method is None or len(params) < 3:
-                continue
-            reads = [n for n in facts.tree.names_in(method.body) if n.value == params[2].name.value]
-            averages = any(
-                External(f"{api.RUNTIME}.all_reduce") in facts.resolver.values(call.func)
-                for call in facts.tree.calls
-                if facts.tree.contains(method, call)
-            )
-            if reads and not averages:
-                return method
-    return None

@@ -161,12 +161,16 @@ class RowCount:
         self._counted.assign_add(counted)
         return counted
 
+    def so_far(self) -> float:
+        """How many counted."""
+        return float(self._counted.numpy())
+
     def taken(self) -> float:
         """How many counted; starts again from none."""
-        rows = int(self._counted.numpy())
+        rows = self.so_far()
         self._counted.assign(0)
         self._seen.assign(0)
-        return float(rows)
+        return rows
 
 
 _counts: weakref.WeakKeyDictionary[Any, RowCount] = weakref.WeakKeyDictionary()

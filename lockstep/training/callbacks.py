@@ -7,7 +7,9 @@ written by the chief.
 
 from __future__ import annotations
 
+import dis
 import functools
+import inspect
 import numbers
 from typing import Any
 
@@ -26,6 +28,7 @@ from lockstep.weights.sending import check_all_sent
 _WRITERS = {"ModelCheckpoint", "TensorBoard", "CSVLogger", "BackupAndRestore"}
 # Keras's own callbacks that may set stop_training in the middle of an epoch; its others never do.
 _KERAS_STOPPERS = {"TerminateOnNaN", "LambdaCallback"}
+_OF_KERAS = ("keras.", "tf_keras.", "tensorflow.")
 _BATCH_HOOKS = ("on_batch_begin", "on_batch_end", "on_train_batch_begin", "on_train_batch_end")
 _ADVICE = "All workers must compile the same metrics and validate alike."
 
@@ -63,7 +66,8 @@ def _synchronised(given: list[Any]) -> list[Any]:
     restores = any(restoring.restores(callback) for callback in given)
     kept = given if backend().rank == 0 else [callback for callback in given if not _is_only_for_chief(callback)]
     in_batches = any(_may_stop_within_epoch(callback) for callback in given)
-    return [average(), *kept, stop(in_batches, restores)]
+    reads_batches = any(_reads_batch_logs(callback) for callback in given)
+    return [average(reads_batches), *kept, stop(in_batches, restores)]
 
 
 def _is_only_for_chief(callback: Any) -> bool:
@@ -82,11 +86,34 @@ def _may_stop_within_epoch(callback: Any) -> bool:
     )
 
 
+def _reads_batch_logs(callback: Any) -> bool:
+    """Whether what the callback does behind a batch may read its logs; Keras's own stop by them at most."""
+    if not _may_stop_within_epoch(callback):
+        return False
+    return any(_reads_logs(getattr(callback, hook, None)) for hook in ("on_batch_end", "on_train_batch_end"))
+
+
+def _reads_logs(hook: Any) -> bool:
+    function = inspect.unwrap(getattr(hook, "__func__", hook))
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return hook is not None
+    if (function.__module__ or "").startswith(_OF_KERAS):
+        return False
+    first = 1 + inspect.ismethod(hook)  # behind the batch, and the object itself
+    given = set(code.co_varnames[first : code.co_argcount + code.co_kwonlyargcount])
+    if code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
+        return True
+    loaded = [i.argval for i in dis.get_instructions(code) if "LOAD" in i.opname]
+    return any(given.intersection(name if isinstance(name, tuple) else (name,)) for name in loaded)
+
+
 @functools.cache
 def _classes(keras: Any) -> tuple[Any, Any]:
     """The two callbacks, as subclasses of the Callback of this Keras."""
     callback: Any = keras.callbacks.Callback
-    average = type("AverageLogs", (_AverageLogs, callback), {"__doc__": _AverageLogs.__doc__})
+    by_epoch = type("AverageLogs", (_AverageLogs, callback), {"__doc__": _AverageLogs.__doc__})
+    by_batch = type("AverageLogsOfBatches", (_AverageLogsOfBatches, by_epoch), {})
     stop = type("StopTogether", (_StopTogether, callback), {"__doc__": _StopTogether.__doc__})
 
     def make_stop(in_batches: bool, restores: bool) -> Any:
@@ -95,7 +122,7 @@ def _classes(keras: Any) -> tuple[Any, Any]:
         batches = type("StopTogetherWithinEpoch", (_StopWithinEpoch, stop), {})
         return batches(restores)
 
-    return average, make_stop
+    return (lambda reads_batches: by_batch() if reads_batches else by_epoch()), make_stop
 
 
 # What metrics tell of one rank and of all, by the prefix that their logs have.
@@ -135,10 +162,13 @@ class _AverageLogs:
         rows = self._rows.taken() if self._rows is not None else None
         told: _Told = self._told or {}
         self._told = None
+        self._average(logs, rows, told)
+
+    def _average(self, logs: dict[str, Any] | None, rows: float | None, told: _Told) -> None:
         if not logs:
             return
         names = sorted(name for name, value in logs.items() if _is_number(value))
-        agree("averaging epoch logs", " ".join(names), _ADVICE)
+        agree("averaging logs", " ".join(names), _ADVICE)
         # Validation has no rows counted, its shards are even.
         weights = [np.float64(1.0 if rows is None or name.startswith("val_") else rows) for name in names]
         weighted = [np.float64(logs[name]) * weight for name, weight in zip(names, weights)]
@@ -164,6 +194,14 @@ class _AverageLogs:
 
     def on_train_end(self, logs: Any = None) -> None:
         row_weights.look_away(self.model)
+
+
+class _AverageLogsOfBatches:
+    """Averages the logs behind each batch, too; in Keras these are of the epoch so far."""
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        rows = self._rows.so_far() if self._rows is not None else None  # type: ignore[attr-defined]
+        self._average(logs, rows, {})  # type: ignore[attr-defined]
 
 
 class _StopTogether:

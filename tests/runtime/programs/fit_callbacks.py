@@ -110,6 +110,40 @@ def check_a_callback_list_trains() -> None:
     assert len(record.logs) == 2
 
 
+class ReadsBatches(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+    def __init__(self) -> None:
+        super().__init__()
+        self.losses: list[float] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.losses.append(logs["loss"])
+
+
+class CountsBatches(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+    number = 0
+
+    def on_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.number += 1
+
+
+def check_logs_of_batches_are_averaged_for_callbacks_that_read_them() -> None:
+    raw, reads, given = ReadsBatches(), ReadsBatches(), []
+    by_hand = keras.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: given.append(logs["mae"]))
+    average, *rest = lockstep.callbacks([reads, by_hand])
+    fit(compiled_model(), [raw, average, *rest], epochs=2)
+    raws = of_all_ranks(raw.losses)
+    assert raws[0] != raws[1], "the ranks' logs were equal before: nothing is proven"
+    np.testing.assert_allclose(reads.losses, np.mean(raws, 0), rtol=1e-6)
+    assert_equal_on_all_ranks([np.array(given)])
+    counts = CountsBatches()
+    average, *rest = lockstep.callbacks([counts])
+    raw = ReadsBatches()
+    fit(compiled_model(), [average, raw, *rest], epochs=2)
+    raws = of_all_ranks(raw.losses)
+    assert raws[0] != raws[1], "an exchange that nobody reads"
+    assert counts.number == len(raw.losses)
+
+
 class StopsOnOneRank(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         if RANK == SIZE - 1 and epoch == 1:
