@@ -204,7 +204,9 @@ def _of_gradients(step: Step, found: Sequence[Step], size: int) -> Cause | None:
                 f"the gradients are 1/{size} of the original's: averaged where they are to be added up",
             )
         return Cause(rule, f"the gradients are {factor:.4g} times the original's")
-    if not _off(expected, applied[0]) < _CLOSE and _are_taken_right(step, found):
+    if _off(expected, applied[0]) < _CLOSE:
+        return None
+    if _are_taken_right(step, found):
         text = "each worker changes its own gradients, as by clipping, before they are reduced: reduce them first"
         return Cause(rule, text)
     if any(_is_multiple_of_weights(step, kind, wrong) for kind, wrong in _combined(step, found)):

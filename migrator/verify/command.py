@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from migrator.command import BACKENDS, ERROR, Command, colour
-from migrator.results import NOTHING_LEFT, SOMETHING_LEFT
+from migrator.results import NOTHING_LEFT, SOMETHING_LEFT, Failure
 
 if TYPE_CHECKING:
     from migrator.verify.revision import Revision
@@ -114,9 +114,9 @@ def verify(
 ) -> None:
     """Prove that N workers train what one process trains, on a script of your own.
 
-    Migrates SCRIPT into a scratch folder, runs the original and the migrated script for some steps, and compares them
-    step by step: samples, losses, gradients, weights. Nothing of yours is changed. Options of the script's own that are
-    named as one of these go behind a --.
+    Migrates SCRIPT, which may be a notebook, into a scratch folder, runs the original and the migrated script for some
+    steps, and compares them step by step: samples, losses, gradients, weights, and what they print. Nothing of yours is
+    changed. Options of the script's own that are named as one of these go behind a --.
 
     \b
     Exit codes: 0  SAME
@@ -129,6 +129,7 @@ def verify(
       migrate verify train.py                        on two workers
       migrate verify train.py -n 2,4 --epochs 3      on two and four; --epochs is the script's
       migrate verify port.py --original train.py     a port that is there already
+      migrate verify train.ipynb                     the cells of a notebook, as one script
       migrate verify src --main src/train.py         a program in a folder
       migrate verify train.py --report proof.html    with plots, samples and the diff
     """
@@ -155,7 +156,7 @@ def verify(
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     try:
         proof = prove(settings, progress)
-    except (Unverifiable, TimedOut) as error:
+    except (Unverifiable, TimedOut, Failure) as error:
         progress.clear()
         output: Any = getattr(error, "output", "")
         if output:
@@ -195,8 +196,6 @@ def _files(
     if not command:
         raise click.UsageError("Missing argument 'SCRIPT'.")
     first = Path(command[0])
-    if any(name.endswith(".ipynb") for name in (command[0], main_file or "")):
-        raise click.UsageError("a notebook cannot be started: jupyter nbconvert --to script makes a script of it")
     if first.is_dir():
         files, arguments = list(_scripts(first)), command[1:]
         if main_file is None:

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from migrator.notebooks.cells import is_notebook, place
+from migrator.notebooks.file import Notebook
 from migrator.programs import context_of
 from migrator.registry import all_rules
 from migrator.results import Failure, FileResult, Finding, Outcome
 from migrator.run import Options, Run
+
+_SUFFIX = ".py"
 
 
 @dataclass(frozen=True)
@@ -39,8 +43,32 @@ class Migration:
 
 def with_imported(files: Sequence[Path]) -> list[Path]:
     """The files and those that they import, directly or not: what makes up the program."""
-    sources = {path.absolute(): path.read_bytes() for path in files}
+    sources = {path.absolute(): _source(path) for path in files}
     return [*sources, *sorted(context_of(sources))]
+
+
+def _source(path: Path) -> bytes:
+    data = path.read_bytes()
+    return Notebook.read(data).script.encode() if is_notebook(path) else data
+
+
+def startable(path: Path) -> Path:
+    """What Python runs of a file in a scratch copy: of a notebook the script of its cells, which is put beside it.
+    Raises Failure where it gives none."""
+    if not is_notebook(path):
+        return path
+    notebook, script = Notebook.read(path.read_bytes()), path.with_name(path.name + _SUFFIX)
+    script.write_bytes(notebook.launchable(notebook.script))
+    return script
+
+
+def place_of(file: str, line: str) -> str:
+    """The line as the user knows it: of the script of a notebook by its cell, "train.ipynb:cell 4:2"."""
+    notebook = file[: -len(_SUFFIX)]
+    if not (is_notebook(notebook) and file.endswith(_SUFFIX)):
+        return f"{file}:{line}"
+    cell, within = place(Path(file).read_text(encoding="utf-8"), int(line))
+    return f"{notebook}:cell {cell}:{within}"
 
 
 def migrate_in_place(files: Sequence[Path], folder: Path, time_limit: float = 120.0) -> Migration:

@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 from migrator.verify.comparison import PRINTED, Comparison, Rounding, compare
 from migrator.verify.plan import Plan
-from migrator.verify.programs import Migration, migrate_in_place, with_imported
+from migrator.verify.programs import Migration, migrate_in_place, place_of, startable, with_imported
 from migrator.verify.record import ENDED, FAILED, Record
 from migrator.verify.revision import Revision
 from migrator.verify.runs import Job, Runner, runner
@@ -227,7 +227,7 @@ class _Verification:
 
         def short(place: str) -> str:
             file, _, line = place.rpartition(":")
-            return f"{os.path.relpath(file, copy)}:{line}" if file else ""
+            return os.path.relpath(place_of(file, line), copy) if file else ""
 
         for step in record.steps:
             step.line = short(step.line)
@@ -260,7 +260,7 @@ class _Verification:
             module = None
         plan = Plan(
             is_module=module is not None,
-            script=module or str(copy.of(self._script if is_migrated else self._original)),
+            script=module or str(startable(copy.of(self._script if is_migrated else self._original))),
             arguments=list(settings.arguments),
             folder=str(copy.copy.parent / "record"),
             root=str(copy.copy),

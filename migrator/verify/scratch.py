@@ -64,7 +64,7 @@ def _take(file: Path, to: Path) -> None:
         found = file.stat()
         if not stat.S_ISREG(found.st_mode):
             return
-        if found.st_size > _LARGEST_COPY and not file.name.endswith(".py"):
+        if found.st_size > _LARGEST_COPY and not file.name.endswith((".py", ".ipynb")):
             _link(file, to)
         else:
             shutil.copy(file, to)

@@ -40,7 +40,7 @@ FILES = {
     "docs/interactive.md": {f"experiments/{name}.py": TRAINING for name in ("mnist", "resnet", "vae")},
     "docs/notebooks.md": {"train.ipynb": json.dumps(NOTEBOOK)},
     "docs/runtime.md": {"hosts": "one\ntwo\n"},
-    "docs/verify.md": dict.fromkeys(PROOFS, TRAINING),
+    "docs/verify.md": {**dict.fromkeys(PROOFS, TRAINING), "train.ipynb": json.dumps(NOTEBOOK)},
     "docs/words.md": {
         "train.py": """import tensorflow as tf
 import helpers, monitor, numpy as np

@@ -368,10 +368,11 @@ def test_standard_input_is_no_notebook() -> None:
     assert "name its file" in result.stderr
 
 
-def test_proof_takes_scripts_and_passes_over_the_notebooks_beside_them(path: Path) -> None:
+def test_proof_says_why_a_notebook_cannot_be_started_and_passes_over_those_beside_scripts(path: Path) -> None:
+    path.write_text(json.dumps(notebook(["text", "%cd data\n"])))
     result = migrate("verify", path)
     assert result.exit_code == ERROR
-    assert "a notebook cannot be started" in result.stderr
+    assert "cell 2 needs a magic" in result.stderr
     assert "say with --main" in migrate("verify", ".").stderr or "no Python files" in migrate("verify", ".").stderr
 
 

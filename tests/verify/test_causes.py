@@ -195,6 +195,14 @@ def each_shuffles_all_in_an_order_of_its_own(ranks: Ranks, alone: Record) -> Non
         rank.shuffles = [[str(rank.rank), "train.py:3", 20], [str(rank.rank), "train.py:4", 96]]
 
 
+def faster_on_weights_that_start_from_zero(ranks: Ranks, alone: Record) -> None:
+    """The weights are a multiple of the gradients then, as if the penalty were, too."""
+    for record, factor in ((alone, 1.0), *((rank, 2.0) for rank in ranks)):
+        step = record.steps[0]
+        step.learning_rate = 0.1 * factor
+        step.arrays[WEIGHTS] = [-0.1 * factor * g for g in tensors(alone, GRADIENTS)]
+
+
 def second_model_not_broadcast(ranks: Ranks, alone: Record) -> None:
     """A second optimizer makes its steps after those of the first, whose gradients its weights have spoilt by then."""
     for record in (*ranks, alone):
@@ -226,6 +234,7 @@ def second_model_not_broadcast(ranks: Ranks, alone: Record) -> None:
         (faster, "learning rate", 1, "", "2 times the original's"),
         (scheduled_otherwise, "learning rate", 1, "local-step-count", "another schedule"),
         (faster_with_its_weights, "weights", 1, "", "2 times the original's"),
+        (faster_on_weights_that_start_from_zero, "weights", 1, "", "2 times the original's"),
         (fewer_steps, "steps", 4, "local-step-count", "share of the data"),
         (all_write, "files", 5, "write-once", "every worker writes"),
         (callbacks_of_all_write, "files", 5, "synchronise-callbacks", "callbacks of every worker write"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -63,3 +64,14 @@ def test_the_script_prints_as_it_would(tmp_path: Path, monkeypatch: pytest.Monke
     printed = sys.stdout.getvalue()  # type: ignore[attr-defined]
     assert printed.startswith("a 1 b\nbar 1\rbar 2\n\nof a helper\n")
     assert sys.stderr.getvalue() == "to errors\n"  # type: ignore[attr-defined]
+
+
+def test_python_can_tell_the_error_that_ends_the_script() -> None:
+    from_nowhere = "import sys\nfrom migrator.verify.plan import Plan\nfrom migrator.verify.recorder import printing\n"
+    from_nowhere += "from migrator.verify.recorder.journal import Journal\n"
+    from_nowhere += (
+        "printing.watch_streams(Journal(Plan('a.py', [], 'record', '.'), 0))\nraise ValueError('out of luck')"
+    )
+    ran = subprocess.run([sys.executable, "-c", from_nowhere], capture_output=True, text=True)
+    assert ran.returncode == 1
+    assert ran.stderr.endswith("ValueError: out of luck\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 import subprocess
@@ -129,6 +130,25 @@ def test_a_wrong_port_is_different_from_what_git_has(tmp_path: Path) -> None:
     verdict = proof_of(tmp_path, "train.py", "--original", "git:HEAD", code=SOMETHING_LEFT)["verdict"]
     check_named(verdict, port, "train.py", "first weights", "broadcast-weights")
     assert (tmp_path / "train.py").read_text() == port
+
+
+@pytest.mark.long
+def test_a_notebook_is_proven_by_its_cells_and_stays(tmp_path: Path) -> None:
+    cells = [
+        ORIGINAL[: ORIGINAL.index("optimizer =")],
+        "%matplotlib inline\n",
+        ORIGINAL[ORIGINAL.index("optimizer =") :],
+    ]
+    kinds = {"cell_type": "code", "metadata": {}, "outputs": [], "execution_count": None}
+    notebook = json.dumps(
+        {"cells": [{**kinds, "source": cell} for cell in cells], "metadata": {}, "nbformat": 4, "nbformat_minor": 2}
+    )
+    (tmp_path / "train.ipynb").write_text(notebook)
+    found = proof_of(tmp_path, "train.ipynb", code=SAME)
+    (remark,) = found["runs"][1]["remarks"]
+    assert remark["line"].startswith("train.ipynb:cell 3:")
+    assert [path.name for path in tmp_path.iterdir()] == ["train.ipynb"]
+    assert (tmp_path / "train.ipynb").read_text() == notebook
 
 
 @pytest.mark.long

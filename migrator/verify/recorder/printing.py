@@ -60,10 +60,11 @@ class _Heard:
         self._is_all = is_all
 
     def write(self, text: str) -> Any:
-        caller = os.path.abspath(sys._getframe(1).f_code.co_filename)
-        root = self._journal.plan.root
-        if caller.startswith(root + os.sep) or (self._is_all and not caller.startswith(_LOCKSTEP)):
-            self._journal.printed(text, lines.of_script(root))
+        caller, root = sys._getframe(0).f_back, self._journal.plan.root
+        if caller is not None:  # else Python tells an error that has ended the script
+            file = os.path.abspath(caller.f_code.co_filename)
+            if file.startswith(root + os.sep) or (self._is_all and not file.startswith(_LOCKSTEP)):
+                self._journal.printed(text, lines.of_script(root))
         return self._stream.write(text)
 
     def writelines(self, several: Any) -> None:
