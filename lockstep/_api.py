@@ -317,16 +317,16 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
 def shard_batch(*values: Any, loss: str = "mean") -> Any:
     """Give each worker its rows of one global batch, for loops that make their batches by themselves.
 
-    values: what shard_arrays takes, and tensors in a tf.function; all with the global batch's m rows along the first
-    axis, the same on all workers. One value comes back alone, several as a list; None passes through. Outside of
-    tf.function, several batches may come together whose m differ, where the loss is a mean and N divides each.
+    values: what shard_arrays takes, and tensors in a tf.function; with the global batch's m rows along the first axis,
+    the same on all workers. One value comes back alone, several as a list; None passes through. Several batches may
+    come together whose m differ: each is dealt out by itself.
     loss: how the loss puts the rows together: "mean", "sum" (also a sum that is divided by a constant), or "gather" (it
     is computed from the gathered rows of all workers). Rank r gets the rows i with i % N == r; with "gather" those
     from m*r//N to m*(r+1)//N, which come back in the order of the batch. Only where N does not divide m and the loss
     is a mean, the batch is dealt out into fewer, equal shards, gcd(m, N) of them, and several workers compute the same
     shard: only so is the mean over the workers that over the batch.
 
-    Raises ValueError for unequal numbers of rows, another loss, and what was cut before, TypeError for what has no
+    Raises ValueError for another loss and for what was cut before, TypeError for what has no
     rows, and outside of tf.function MismatchError, with the line, when the workers hold other batches: a checksum of
     some rows is compared in the first calls, and then now and then.
     """

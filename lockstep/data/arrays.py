@@ -167,13 +167,16 @@ def _length(array: Any) -> int:
     return len(array) if getattr(array, "shape", None) is None else int(array.shape[0])
 
 
-def take(value: Any, indices: np.ndarray[Any, Any]) -> Any:
+def take(value: Any, indices: Any) -> Any:
+    """The rows of arrays in nested lists, tuples and dicts. indices: of all alike, or a function of each array."""
     if value is None:
         return None
     if isinstance(value, dict):
         return {name: take(element, indices) for name, element in value.items()}
     if _is_container(value):
         return type(value)(take(element, indices) for element in value)
+    if callable(indices):
+        indices = indices(value)
     if hasattr(value, "iloc"):
         return value.iloc[indices]
     if isinstance(value, (tf.Tensor, tf.Variable, tf.RaggedTensor)):

@@ -4,7 +4,7 @@ For a loss that is a mean, all shards must have one size, or averaging would wei
 rows is dealt out into gcd(m, N) equal shards: N of them where N divides m; fewer otherwise, and then several ranks
 compute the same shard. For a loss that is a sum, every row must count once, and the shards may differ by a row.
 
-Several batches that come together, of two domains for instance, may have unequally many rows where N divides each.
+Several batches that come together, of two domains for instance, may have unequally many rows: each is dealt out alone.
 """
 
 from __future__ import annotations
@@ -30,11 +30,6 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     leaves = [leaf for value in values for leaf in leaves_of(value)]
     refuse_cut("shard_batch", leaves)
     lengths = {length for length in map(_length, leaves) if length is not None}
-    if len(lengths) > 1 and (loss != "mean" or any(length % backend().size for length in lengths)):
-        raise ValueError(
-            f"lockstep.shard_batch: the values of one call must have equally many rows, not {sorted(lengths)}, unless "
-            f"their losses are means and {backend().size} workers divide each"
-        )
     if tf.executing_eagerly() and leaves:
         call = next(_calls)
         if is_to_be_checked(call):
@@ -44,11 +39,13 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     if loss == "mean":
         note_possible(None, backend().size)
     if leaves:
-        if len(lengths) > 1:
-            values = tuple(take(value, _own_rows(_rows_of(value), loss)) for value in values)
-        else:
-            indices = _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
-            values = tuple(take(value, indices) for value in values)
+        indices = (
+            None if len(lengths) > 1 else _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
+        )
+        values = tuple(
+            take(value, lambda leaf: _own_rows(_rows_of(leaf), loss) if indices is None else indices)
+            for value in values
+        )
         note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value)])
     return values[0] if len(values) == 1 else list(values)
 
@@ -67,12 +64,9 @@ def _own_rows(rows: Any, loss: str) -> Any:
     return tf.range(rank * shards // size, rows, shards)
 
 
-def _rows_of(value: Any) -> int:
-    """How many rows a value has that was given beside others of unequally many."""
-    lengths = {length for length in map(_length, leaves_of(value)) if length is not None} or {0}
-    if len(lengths) > 1:
-        raise ValueError(f"lockstep.shard_batch: the parts of one value must have equally many rows, not {lengths}")
-    return lengths.pop()
+def _rows_of(leaf: Any) -> Any:
+    length = _length(leaf)
+    return _running_length(leaf) if length is None else length
 
 
 def _length(leaf: Any) -> int | None:

@@ -22,7 +22,7 @@ from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
 from migrator.facts.training import Training, is_super
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import External, Object, Value
+from migrator.facts.values import External, Literal, Object, Value
 from migrator.facts.vocabulary import Role
 
 _METRIC_STATES = frozenset({
@@ -174,7 +174,8 @@ class Locality:
                     if binding.kind == "for" and binding.node in readers and not self._numbers_turns(binding):
                         found[binding] = Mark.VALUE
         found.update({reader: Mark.VALUE for reader in readers if isinstance(reader, cst.Call)})
-        found.update(dict.fromkeys(self.sharding.minibatches.nodes, Mark.VALUE))
+        for node in self.sharding.minibatches.nodes:
+            found[node] = Mark.INSIDE if self._is_list(node) else Mark.VALUE
         found.update({fit.call: Mark.VALUE for fit in self.training.batch_fits})
         found.update(dict.fromkeys(self._given_by_fit(), Mark.VALUE))
         found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
@@ -189,6 +190,12 @@ class Locality:
             elif self.keeps_statistics and self._infers(call):
                 found[call] = Mark.STATISTIC
         return found
+
+    def _is_list(self, node: cst.CSTNode) -> bool:
+        """Whether the node is a list of batches, written out, or such a dictionary: as long on all workers."""
+        values = self.resolver.values(node)
+        displays = (cst.List, cst.Tuple, cst.Dict)
+        return bool(values) and all(isinstance(v, Literal) and isinstance(v.node, displays) for v in values)
 
     def _states_of_metrics(self) -> Iterator[cst.CSTNode]:
         """`metric.total`, `metric.count`: what a metric has added up on this worker."""
