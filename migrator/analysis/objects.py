@@ -33,6 +33,7 @@ from migrator.analysis.values import (
     Value,
 )
 from migrator.facts import api
+from migrator.facts.syntax import declared_fields
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -113,7 +114,7 @@ class Objects:
 
     def fill_fields(self, instance: Instance, args: Arguments) -> None:
         """A dataclass or NamedTuple, whose fields are what it is called with."""
-        fields = [name for cls in reversed(self.lineage(instance.cls)) for name in _fields(cls.node)]
+        fields = [name for cls in reversed(self.lineage(instance.cls)) for name in declared_fields(cls.node)]
         for name, value in (*zip(fields, args.positional), *args.keywords.items()):
             self.run.heap.store(instance, name, value)
         if args.rest is not NOTHING:
@@ -337,7 +338,7 @@ class Objects:
             elif isinstance(atom, Container):
                 found = v.join(found, self._all_of(atom))
             elif isinstance(atom, Instance):
-                held = [self.run.heap.load(atom, name) for name in _fields(atom.cls.node)]
+                held = [self.run.heap.load(atom, name) for name in declared_fields(atom.cls.node)]
                 found = v.join(found, v.join_all(held) if held else v.unseen("its parts are not seen"))
             else:
                 found = v.join(found, self.elements(v.of(atom), atom_node(atom), atom_node(atom)))
@@ -438,17 +439,6 @@ def _decorated(found: Value) -> tuple[str, Value] | None:
     if isinstance(atom, Tuple) and len(atom.items) == 2 and atom.items[0].constant in _DECORATED:
         return str(atom.items[0].constant), atom.items[1]
     return None
-
-
-def _fields(node: cst.ClassDef) -> list[str]:
-    """The fields that a dataclass declares, in their order."""
-    return [
-        small.target.value
-        for statement in node.body.body
-        if isinstance(statement, cst.SimpleStatementLine)
-        for small in statement.body
-        if isinstance(small, cst.AnnAssign) and isinstance(small.target, cst.Name)
-    ]
 
 
 def _bounds(index: Value) -> slice | None:

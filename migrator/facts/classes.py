@@ -9,7 +9,7 @@ from typing import Callable, cast
 
 import libcst as cst
 
-from migrator.facts.syntax import is_abstract
+from migrator.facts.syntax import argument, declared_fields, is_abstract
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import Class, External, Object, Value, Values
 
@@ -92,4 +92,28 @@ class Classes:
                 if isinstance(owner, Object) and (owner.of in family or cls in self.lineage(owner.of)):
                     found.append(binding)
                     break
+        return [*found, *self._field_bindings(cls, name)]
+
+    def _field_bindings(self, cls: Class, name: str) -> Iterator[Binding]:
+        """What a dataclass or NamedTuple is called with for the field of that name."""
+        for record in [c for c in self.lineage(cls) if name in declared_fields(c.node)]:
+            for call in self._made.get(record.node.name.value, ()):
+                made = next((v for v in self._values(call.func) if isinstance(v, Class)), None)
+                if made is None or record not in self.lineage(made) or self.method(made, "__init__") is not None:
+                    continue
+                fields = [field for c in reversed(self.lineage(made)) for field in declared_fields(c.node)]
+                given = argument(call, name, fields.index(name))
+                if given is not None:
+                    yield Binding(name, "field", call, given.value)
+
+    @cached_property
+    def _made(self) -> dict[str, list[cst.Call]]:
+        """The calls of what has the name of a class."""
+        found: dict[str, list[cst.Call]] = defaultdict(list)
+        for call in self.tree.calls:
+            func = call.func
+            name = (
+                func.attr.value if isinstance(func, cst.Attribute) else func.value if isinstance(func, cst.Name) else ""
+            )
+            found[name].append(call)
         return found

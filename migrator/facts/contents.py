@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrator.facts.kinds import calls
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import is_none
+from migrator.facts.syntax import declared_fields, is_none
 from migrator.facts.tree import Binding, Tree, semantic_children
 from migrator.facts.values import Class, External, Result
 
@@ -292,9 +292,7 @@ class Contents:
                 texts = [e.value for e in names.elements]
                 return [str(t.evaluated_value) for t in texts if isinstance(t, cst.SimpleString)]
         if isinstance(value, Class) and self.resolver.method(value, "__init__") is None:
-            lines = [s for s in value.node.body.body if isinstance(s, cst.SimpleStatementLine)]
-            declared = [part for line in lines for part in line.body if isinstance(part, cst.AnnAssign)]
-            return [d.target.value for d in declared if isinstance(d.target, cst.Name)] or None
+            return declared_fields(value.node) or None
         return None
 
 

@@ -54,6 +54,7 @@ class Holders:
         self.resolver = resolver
         self.kinds = kinds
         self._iteration = Iteration(tree, resolver)
+        self._fields: dict[tuple[cst.BaseExpression, str], cst.Attribute] = {}
 
     def of(self, expression: cst.CSTNode) -> list[Origin]:
         """The places where what the expression stands for is made or handed over, each once."""
@@ -97,6 +98,8 @@ class Holders:
             yield from self._trace_parameter(binding, seen, use)
         elif binding.kind == "assign" and binding.value is not None and not isinstance(binding.node, cst.NamedExpr):
             yield from self._trace_assignment(binding, seen)
+        elif binding.kind == "field" and binding.value is not None:
+            yield from self._trace_field(binding, seen)
         elif binding.kind == "for" and binding.value is not None:
             for turn in self._iteration.turns(binding.value, binding.path):
                 yield from self._trace_turn(turn, seen, use)
@@ -124,6 +127,21 @@ class Holders:
             yield Holder(target, self.tree.statement_of(binding.node), value=value)
         else:
             yield Unheld(target, f"`{binding.name}` gets its value in a way that cannot be followed")
+
+    def _trace_field(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Origin]:
+        """What a dataclass is called with: it has a name before that, or that of the field."""
+        value = cast(cst.BaseExpression, binding.value)
+        if isinstance(value, (cst.Name, cst.Attribute)):
+            yield from self._trace(value, seen)
+        elif not is_constant(value):
+            for origin in self._named(binding.node, set()):
+                if isinstance(origin, Holder):
+                    target = self._fields.setdefault(
+                        (origin.target, binding.name), cst.Attribute(origin.target, cst.Name(binding.name))
+                    )
+                    yield Holder(target, origin.statement, value=value)
+                else:
+                    yield Unheld(value, "it has no name of its own here")
 
     def _trace_turn(self, turn: Turn, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
         """What one turn of a loop gets: something with a name of its own, or a part of a list that has one."""

@@ -203,7 +203,7 @@ class Resolver:
             return self._parameter_values(cast(cst.Param, binding.node))
         if binding.kind == "for":
             return _unique(binding.node, self._iterated(binding.value, binding.path))
-        if binding.kind in ("assign", "with") and binding.value is not None:
+        if binding.kind in ("assign", "with", "field") and binding.value is not None:
             return _unique(binding.node, self.project(binding.value, binding.path))
         return (Unknown(binding.node),)
 

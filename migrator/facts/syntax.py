@@ -76,3 +76,10 @@ def part_at(node: cst.CSTNode, path: Sequence[int]) -> cst.CSTNode | None:
             return None
         node = node.elements[index].value
     return node
+
+
+def declared_fields(node: cst.ClassDef) -> list[str]:
+    """The fields that a dataclass or NamedTuple declares, in their order."""
+    lines = [statement for statement in node.body.body if isinstance(statement, cst.SimpleStatementLine)]
+    declared = [part.target for line in lines for part in line.body if isinstance(part, cst.AnnAssign)]
+    return [target.value for target in declared if isinstance(target, cst.Name)]

@@ -171,7 +171,7 @@ class Trained:
                 for given in self.resolver.given(cast(cst.Param, binding.node)):
                     followed = True
                     yield from self._behind(given, seen)
-            elif binding.kind == "assign" and binding.value is not None and not binding.path:
+            elif binding.kind in ("assign", "field") and binding.value is not None and not binding.path:
                 followed = True
                 yield from self._behind_value(node, binding.value, seen)
             elif binding.kind == "augmented":

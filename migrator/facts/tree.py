@@ -81,7 +81,8 @@ class Binding:
     """One place where a name, or an attribute of an object, gets a value.
 
     `value` is the expression it gets, None where there is none to see; `path` leads from that expression to the
-    value through tuple unpacking; `kind` tells the form: assign, for, with, import, def, class, param, other.
+    value through tuple unpacking; `kind` tells the form: assign, for, with, import, def, class, param, field (what a
+    dataclass is called with), other.
     """
 
     name: str
