@@ -113,6 +113,10 @@ class Holders:
         for index in binding.path:
             if isinstance(value, (cst.Tuple, cst.List)) and -len(value.elements) <= index < len(value.elements):
                 value = value.elements[index].value
+            elif isinstance(value, (cst.ListComp, cst.GeneratorExp)) and not isinstance(
+                value.elt, (cst.Name, cst.Attribute)
+            ):
+                value = value.elt
             elif isinstance(value, cst.Call):
                 break
             else:

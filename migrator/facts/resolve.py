@@ -240,6 +240,8 @@ class Resolver:
     def _unpacked(self, base: Value, path: tuple[int, ...]) -> Iterable[Value]:
         if isinstance(base, Literal) and isinstance(base.node, (cst.Tuple, cst.List)):
             return self.project(base.node, path)
+        if isinstance(base, Literal) and isinstance(base.node, (cst.ListComp, cst.GeneratorExp)):
+            return self.project(base.node.elt, path[1:])
         return (_element(base, path),)
 
     def _iterated(self, node: cst.CSTNode | None, path: tuple[int, ...]) -> Iterator[Value]:

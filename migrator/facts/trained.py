@@ -166,6 +166,9 @@ class Trained:
             return
         bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
         followed = False
+        for returned in self._own_lists(node) if isinstance(node, cst.Attribute) and not bindings else ():
+            followed = True
+            yield from self._behind(returned, seen)
         for binding in bindings:
             if binding.kind == "param":
                 for given in self.resolver.given(cast(cst.Param, binding.node)):
