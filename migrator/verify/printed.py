@@ -41,11 +41,11 @@ _LEFT_OUT = [
     for pattern in (
         r"(?<![\w.])(?:[a-z]:)?(?:[/\\][\w.@+~-]+)+[/\\]?",  # absolute paths
         r"\b0x[0-9a-f]+\b",
-        r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|\b(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{12,}\b",
+        r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b|(?<![\w.])(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{12,}\b",
         r"\b(?:mon|tue|wed|thu|fri|sat|sun)\w*,? (?:\w{3} +\d+|\d+ \w{3})(?:,? \d{4})?\b",
-        r"\b\d{4}[-/.]\d{1,2}[-/.]\d{1,2}\b|\b\d{8}[-_T]?\d{4,6}\b",
-        r"\b\d+:\d{2}(?::\d{2})?(?:\.\d+)?\b",
-        r"\b1[5-9]\d{8}(?:\.\d+)?\b",  # seconds since 1970
+        r"(?<![\w.])(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|(?:19|20)\d{6}[-_T]?\d{4,6})\b",
+        r"(?<![\w.])\d+:\d{2}(?::\d{2})?(?:[.,]\d+)?\b",
+        r"(?<![\w.])1[5-9]\d{8}(?:\.\d+)?\b",  # seconds since 1970
         rf"{_ANY} ?(?:[a-z]+ ?)?(?:/|per ) ?{_SECOND}\b",
         rf"{_ANY} ?{_TIME}\b(?:/\w+| per \w+)?|\b\d+(?:min|h)\b",
         rf"{_ANY} ?(?:[kmgt]i?b|bytes)\b",
@@ -120,15 +120,16 @@ def lines_of(record: Record) -> list[Line]:
 class Expected:
     """What the original prints, and how much of it is the same whenever it runs.
 
-    again, moved: repetitions of it; the gradients of the second are moved by one unit in the last place.
+    again, moved: repetitions of it; the gradients of the second are moved by one unit in the last place. known: what
+    was found of other runs of it.
     """
 
-    def __init__(self, original: Record, again: Record, moved: Record) -> None:
+    def __init__(self, original: Record, again: Record, moved: Record, known: Expected | None = None) -> None:
         self.record = original
         every, repeated = lines_of(original), lines_of(again)
         # Words of lines that do not come in two runs alike, and the numbers that are not the same.
-        self._unsteady: set[str] = set()
-        self._chance: set[tuple[str, int]] = set()
+        self._unsteady: set[str] = set(known._unsteady) if known else set()
+        self._chance: set[tuple[str, int]] = set(known._chance) if known else set()
         is_whole = original.end == again.end == ENDED
         for one, other in paired(every, repeated, is_whole):
             if one is None or other is None:
@@ -280,7 +281,7 @@ def _is_share(
     are together the original's, as are the losses of which they are a mean."""
     expected, chief = _value(one.numbers[number]), _value(each[0].numbers[number])
     if _is_count(one.numbers[number]) and _is_count(each[0].numbers[number]):
-        return False
+        return len(each) == len(ranks) > 1 and sum(_value(line.numbers[number]) for line in each) == expected
 
     def is_near(a: float, b: float) -> bool:
         return abs(a - b) <= allowed * max(abs(b), _scale(one, number) * 1e-3)

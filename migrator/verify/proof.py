@@ -207,7 +207,7 @@ class _Verification:
             for record in job.records:
                 self._shorten(record, job.working_directory)
         record = original.records[0]
-        rounding = Rounding(record, record, moved.records[0], _FLOAT64_EPSILON)
+        rounding = Rounding(record, record, moved.records[0], _FLOAT64_EPSILON, proof.rounding)
         for one, job in zip(unclear, jobs):
             one.wide = compare(record, job.records, rounding, self._trains_whole and one.size > 1)
             second = judge(record, one.wide, job.records, rounding, self._settings.steps)

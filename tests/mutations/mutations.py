@@ -77,9 +77,17 @@ def broadcast_before_build(text: str) -> str | None:
 @mutation("second model forgotten", "broadcast-weights", "missing-broadcast")
 def second_model_forgotten(text: str) -> str | None:
     found = [call for call in calls(text, BROADCAST) if call.indent == "" or "self." in call.arguments[0]]
-    if len({call.arguments[0] for call in found}) < 2 or "optimizer" in found[0].arguments[0]:
+    names = {call.arguments[0] for call in found}
+    if len(names) < 2 or "optimizer" in found[0].arguments[0]:
         return None
-    return _without_statement(found[0], text)
+    # One that is made of others sends theirs.
+    made = {name: re.search(rf"^ *{re.escape(name)} = (.*)$", text, re.M) for name in names}
+    whole = {n for n, making in made.items() if making and any(re.search(rf"\b{o}\b", making[1]) for o in names - {n})}
+    forgotten = next(call for call in found if call.arguments[0] not in whole)
+    for call in found:
+        if call is forgotten or call.arguments[0] in whole:
+            text = _without_statement(call, text)
+    return text
 
 
 # -- gradients -----------------------------------------------------------------------------------------------------

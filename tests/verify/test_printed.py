@@ -51,6 +51,10 @@ def verdict_on(expected: str, found: str) -> Verdict:
         ("1203.5 samples/s", "800.1 samples/s"),
         ("500 images per second", "732 images per second"),
         ("saved to /tmp/a8f/model.keras", "saved to /tmp/zz1/model.keras"),
+        ("40.24626541137695 6.035207748413086", "40.24626159667969 6.035207271575928"),
+        ("0.123456789012 1.5678901234", "0.1234567890124 1.567890123"),
+        ("logs/20260102-101112/train", "logs/20260203-111213/train"),
+        ("18:43:19,123 INFO done", "19:01:02,456 INFO done"),
         ("<Model object at 0x7f11aa>", "<Model object at 0x7f22bb>"),
         ("2026-01-02 10:11:12 epoch 1", "2026-02-03 11:12:13 epoch 1"),
         ("22/22 [====] - 1s 5ms/step - loss: 0.5127", "22/22 [====] - 9s 80ms/step - loss: 0.5127"),
@@ -122,6 +126,15 @@ def test_what_two_runs_of_the_original_do_not_print_alike_is_left_out() -> None:
     assert compared(expected, ranks)[1].kind == DIFFERENT
 
 
+def test_what_was_left_out_in_float32_is_in_float64() -> None:
+    narrow, wide = told(original(), "score 17"), told(original(), "score 18")
+    measured = Rounding(narrow, told(original(), "score 40"), narrow, EPSILON)
+    ranks = ranks_that_print("score 3")
+    for known, count in ((None, 1), (measured, 0)):
+        rounding = Rounding(wide, wide, wide, EPSILON, known)
+        assert len(compare(wide, ranks, rounding).differences) == count
+
+
 def test_what_moved_gradients_change_may_differ_by_a_multiple_of_it() -> None:
     expected, found = told(original(), "170 of 180 right"), ranks_that_print("171 of 180 right")
     assert compared(expected, found)[1].kind == DIFFERENT
@@ -137,6 +150,13 @@ def test_what_each_worker_prints_of_its_share_is_told_beside_the_verdict() -> No
     ]
     comparison, verdict = compared(expected, ranks_that_print("loss 0.40", others=("loss 0.70",)))
     assert (verdict.kind, comparison.remarks) == (DIFFERENT, [])
+
+
+def test_counts_of_shares_add_up() -> None:
+    expected = told(original(), "batch of 12")
+    assert compared(expected, ranks_that_print("batch of 6"))[0].remarks
+    for others in ("batch of 5", "batch of 12"):
+        assert compared(expected, ranks_that_print("batch of 6", others=(others,)))[1].kind == DIFFERENT
 
 
 def test_a_loss_that_only_the_chief_prints_is_known_by_what_it_differentiated() -> None:
