@@ -268,7 +268,7 @@ class Losses:
         data = value.data if value is not None else None
         if data is None or depth > _DEEPEST_SOURCE:
             return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
-        if data.is_replicated:
+        if data.is_replicated or node in self._run.losses:  # gradients by rows, which stay what the tape has watched
             return set()
         if data.placement in (Sharded(0), ROWS) and not data.symbolic:
             return {node}

@@ -312,6 +312,9 @@ def _gradients(run: Run, loss: Value, sources: Value, are_reduced: bool) -> Valu
             kept = placement in (Partial("sum"),) or all(isinstance(d.placement, Sharded) for d in leaves)
             if kept:
                 return Data(data.placement, rank=data.rank, nested=data.nested, needs=needs | data.needs)
+            if placement == Partial("mean") and not needs and all(d.placement == placement for d in leaves):
+                # Each sample's part of a mean is divided by the number of rows.
+                return Data(Scaled(data.placement, -1), rank=data.rank, nested=data.nested, needs=data.needs)
             lost = Unknown("these gradients of samples are of a loss that is no sum over them")
             return Data(lost, needs=needs)
         if data.whole and all(d.is_replicated for d in leaves):

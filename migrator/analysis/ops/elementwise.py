@@ -30,6 +30,11 @@ def _any(terms: list[Term]) -> Term:
     return multiplied([(plain(placed(*t)), 0) for t in terms])
 
 
+def _sign(terms: list[Term]) -> Term:
+    """The number of rows does not change it."""
+    return plain(terms[0][0]), 0
+
+
 def _linear(terms: list[Term]) -> Term:
     return terms[0]
 
@@ -44,6 +49,7 @@ def _selected(terms: list[Term]) -> Term:
 
 LAWS: dict[str, Callable[[list[Term]], Term]] = {
     "any": _any,
+    "sign": _sign,
     "linear": _linear,
     "sum": added,
     "product": multiplied,

@@ -42,6 +42,7 @@ KINDS: dict[str, Kind] = {
     "elementwise-alike": Elementwise(2, alike=True),
     "mask-2": Elementwise(2, dtype="bool"),
     "elementwise-3": Elementwise(3),
+    "sign": Elementwise(1, "sign"),
     "linear": Elementwise(1, "linear"),
     "sum": Elementwise(2, "sum"),
     "product": Elementwise(2, "product"),

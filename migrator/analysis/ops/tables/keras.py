@@ -1,9 +1,10 @@
 """Keras in the format of `rows.py`: `keras.ops`, the older `keras.backend`, losses, layers, of both generations."""
 
 OPS = """
+sign (x): sign
 elementwise (x): abs absolute angle bitwise_invert bitwise_not fabs arccos arccosh arcsin arcsinh arctan arctanh cbrt
     ceil cos cosh deg2rad exp exp2 expm1 erf erfc erfinv floor log log10 log1p log2 rad2deg reciprocal
-    round(x,decimals) rsqrt sign signbit sin sinh sqrt square tan tanh trunc sigmoid relu relu6 silu swish softplus
+    round(x,decimals) rsqrt signbit sin sinh sqrt square tan tanh trunc sigmoid relu relu6 silu swish softplus
     softsign selu elu(x,alpha) celu(x,alpha) gelu(x,approximate) leaky_relu hard_sigmoid hard_silu hard_swish
     hard_tanh log_sigmoid squareplus(x,b) sparse_plus sparse_sigmoid tanh_shrink hard_shrink(x,threshold)
     soft_shrink(x,threshold) threshold(x,threshold,default_value) nan_to_num(x,nan,posinf,neginf)
@@ -82,7 +83,8 @@ per-sample-3 (query,key,value): dot_product_attention
 """
 
 BACKEND = """
-elementwise (x): abs exp log sqrt square sign sigmoid tanh relu elu softplus softsign hard_sigmoid round sin cos
+sign (x): sign
+elementwise (x): abs exp log sqrt square sigmoid tanh relu elu softplus softsign hard_sigmoid round sin cos
 elementwise-3 (x,min_value,max_value): clip
 elementwise-2 (x,y): maximum minimum
 mask-2 (x,y): equal not_equal greater greater_equal less less_equal

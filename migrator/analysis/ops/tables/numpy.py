@@ -2,8 +2,9 @@
 
 NUMPY = """
 elementwise (x): abs absolute arccos arccosh arcsin arcsinh arctan arctanh cbrt ceil cos cosh deg2rad degrees exp exp2
-    expm1 fabs floor log log10 log1p log2 rad2deg radians reciprocal rint round(a,decimals) sign sin sinh sqrt square
+    expm1 fabs floor log log10 log1p log2 rad2deg radians reciprocal rint round(a,decimals) sin sinh sqrt square
     tan tanh trunc nan_to_num(x,copy,nan,posinf,neginf) around(a,decimals) sinc angle(z,deg)
+sign (x): sign
 mask (x): isfinite isinf isnan logical_not
 elementwise-2 (x1,x2): arctan2 fmax fmin fmod hypot logaddexp maximum minimum mod remainder heaviside copysign
     bitwise_and bitwise_or bitwise_xor digitize(x,bins,right)

@@ -6,11 +6,12 @@ A name without a module stands for it in `tf`, `tf.math`, `tf.nn`, `tf.linalg`, 
 TENSORFLOW = """
 elementwise (x): abs acos acosh angle(input) asin asinh atan atanh bessel_i0 bessel_i0e bessel_i1 bessel_i1e ceil cos
     cosh digamma erf erfc erfcinv erfinv exp expm1 floor imag(input) lgamma log log1p log_sigmoid ndtri reciprocal
-    reciprocal_no_nan rint round rsqrt sigmoid sign sin sinh softplus(features) sqrt square tan tanh relu(features)
+    reciprocal_no_nan rint round rsqrt sigmoid sin sinh softplus(features) sqrt square tan tanh relu(features)
     relu6(features) elu(features) selu(features) softsign(features) gelu(features,approximate)
     leaky_relu(features,alpha) silu(features,beta) swish(features,beta) invert saturate_cast(value,dtype)
     histogram_fixed_width_bins(values,value_range,nbins,dtype)
     as_string(input,precision,scientific,shortest,width,fill)
+sign (x): sign
 mask (x): is_finite is_inf is_nan logical_not
 elementwise-2 (x,y): atan2(y,x) floormod maximum minimum mod squared_difference truncatediv truncatemod xdivy xlog1py
     xlogy igamma(a,x) igammac(a,x) polygamma(a,x) zeta(x,q) nextafter(x1,x2) complex(real,imag) bitwise_and bitwise_or
