@@ -71,7 +71,7 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     yield (
         f"Written by `python benchmarks/verifying.py --write`: {os.cpu_count()} cores, {platform.machine()}, "
         f"Python {platform.python_version()}; `migrate verify` with its defaults, so 2 workers and 20 steps, one "
-        "script after the other."
+        f"script after the other; {os.getloadavg()[2]:.1f} processes at work on the machine, on average of 15 minutes."
     )
     yield ""
     yield f"Longer than {MOST_SECONDS} seconds: {', '.join(slow) or 'none'}."

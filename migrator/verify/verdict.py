@@ -99,6 +99,9 @@ def judge(original: Record, comparison: Comparison, ranks: Sequence[Record], rou
         if verdict.kind == DIFFERENT and not is_unclear(verdict):
             return verdict
     left, one = _one_that_left(ranks), next((d for d in comparison.differences if d.what == STEPS), None)
+    if left is not None and one is None and f"rank {left.rank}: leaving" in failed.error:
+        # The one that left has made the original's steps, the other was about to make more.
+        one = Difference(STEPS, len(left.steps) + 1, 1.0, 0.0, failed.failed_at, rank=failed.rank)
     if left is not None and one is not None:
         reason = (
             f"rank {left.rank} ended after {len(left.steps)} optimizer steps, while rank {failed.rank} goes on and "

@@ -298,6 +298,17 @@ def test_a_rank_that_waits_for_one_that_stopped_is_told_with_it() -> None:
     assert "rank 1 ended after 3 optimizer steps, while rank 0 goes on" in verdict_on(ranks, alone).reason
 
 
+def test_a_rank_that_makes_more_steps_than_the_one_that_left_is_told_so() -> None:
+    ranks, alone = two_ranks(), original()
+    ranks[0].end, ranks[0].error = "failed", "MismatchError: rank 1: leaving"
+    verdict = verdict_on(ranks, alone)
+    assert f"rank 1 ended after {STEPS} optimizer steps, while rank 0 goes on" in verdict.reason
+    assert verdict.cause is not None
+    assert verdict.cause.rule == "average-metrics"
+    ranks[0].error = "OSError: disk full"
+    assert "rank 0 failed, which the original does not: OSError" in verdict_on(ranks, alone).reason
+
+
 def test_another_learning_rate_is_told_where_the_optimizer_is_made() -> None:
     ranks, alone = two_ranks(), original()
     for rank in ranks:
