@@ -142,6 +142,12 @@ class Losses:
             return self._repairable(SUM, frozenset(r for d in leaves for r in d.needs))
         return self._verdict(value, node)
 
+    def is_same(self, node: cst.CSTNode) -> bool:
+        """Whether all workers have the value without any repair."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        leaves = list(self._run.objects.leaves(value)) if value is not None else []
+        return bool(leaves) and all(d.is_replicated and not d.needs for d in leaves)
+
     @property
     def put_together(self) -> Iterator[tuple[cst.BaseExpression, frozenset[Repair]]]:
         """What is the same on all workers once it is repaired, with the repairs."""

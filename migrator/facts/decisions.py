@@ -98,6 +98,7 @@ class Decisions:
         self.losses = losses
         self.means = Means(tree, resolver, self.locality, losses, rows)
         self.agreed_by_word = self._settled_by_word(agreed)
+        self._settle_whole_calls()
         self.repairs = self._settled_by_repair(frozenset(repaired), rows)
 
     @cached_property
@@ -137,6 +138,23 @@ class Decisions:
         for node in apart:
             self.locality.settle(node)
         return apart
+
+    def _settle_whole_calls(self) -> None:
+        """What is made of values that all workers have is the same on all, though the same function also runs on parts
+        of batches. But not what is read from files, into which a worker may have written what it has seen."""
+        found = []
+        read = [node for _, node in self.files.told_again()]
+        for call in self.tree.calls:
+            marks = self.locality.of(call)
+            given = [arg.value for arg in call.args]
+            given += [call.func.value] if isinstance(call.func, cst.Attribute) else []
+            is_whole = marks and not marks & (Mark.OWN | Mark.STATISTIC) and not any(map(self.locality.of, given))
+            if is_whole and call not in self.locality.origins and self.losses.is_same(call):
+                reached = self.training.reached_from(call)
+                if not any(self.tree.contains(body, node) for body in reached for node in read):
+                    found.append(call)
+        for call in found:
+            self.locality.settle(call)
 
     def _settled_by_repair(self, repaired: frozenset[Repair], rows: Rows) -> set[Repair]:
         """Takes what is put together for the losses for the same on all workers, and where rows are not repeated, what
