@@ -47,7 +47,7 @@ _WEIGHTS = frozenset({
 _LAYER = re.compile(r"^keras\.layers\.(?:experimental\.(?:preprocessing\.)?)?[A-Z]\w*$|^keras\.Layer$")
 _MADE = re.compile(
     r"^keras\.(?:losses|metrics|optimizers|regularizers|initializers|constraints|callbacks|applications|utils)"
-    r"\.(?:\w+\.)*[A-Z]\w*$|^tensorflow_addons\.\w+\.[A-Z]\w*$|^tensorflow_hub\.KerasLayer$|^tensorflow\.Module$"
+    r"\.(?:\w+\.)*[A-Z]\w*$|^keras\.regularizers\.l[12](?:_l2)?$|^tensorflow_addons\.\w+\.[A-Z]\w*$|^tensorflow_hub\.KerasLayer$|^tensorflow\.Module$"
 )
 _LOSS = re.compile(r"^keras\.losses\.[A-Z]\w*$")
 _METRIC = re.compile(r"^keras\.metrics\.[A-Z]\w*$")
@@ -912,7 +912,20 @@ def _unpacked(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     return v.of(Tuple(tuple([*items, NONE, NONE][:3])))
 
 
+def _activation(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """A function, or the one of that name. Where the name is not seen, one that takes each value by itself, as for
+    layers that are told a name."""
+    given = args.get("identifier", 0)
+    if given is None or given.objects:
+        return given or v.unseen("which activation this is cannot be seen")
+    name = given.constant
+    if name is None:
+        return v.of(External("keras.activations.linear"))
+    return v.of(External(f"keras.activations.{name if isinstance(name, str) else 'sigmoid'}"))
+
+
 FUNCTIONS: dict[str, Handler] = {
+    "keras.activations.get": _activation,
     "keras.utils.unpack_x_y_sample_weight": _unpacked,
     **dict.fromkeys(_SYMBOLIC, _input),
     **{f"keras.layers.{name.lower()}": partial(_merge, path=f"keras.layers.{name}") for name in _MERGING},
