@@ -12,7 +12,7 @@ from migrator.facts.resolve import Resolver
 from migrator.facts.rows import RowFinder
 from migrator.facts.syntax import argument
 from migrator.facts.tree import Tree
-from migrator.facts.values import Class, External, Function, Member, Object, Result, Value
+from migrator.facts.values import Class, External, Function, Literal, Member, Object, Result, Value
 
 _SEQUENCES = frozenset({
     "keras.utils.Sequence", "keras.utils.PyDataset", "keras.utils.data_utils.Sequence",
@@ -35,7 +35,11 @@ class BatchSources:
 
     def is_source(self, node: cst.BaseExpression) -> bool:
         """Whether `fit` takes its batches from this one by one: it is no array and no dataset."""
-        return self.is_sequence(node) or bool(self.generators.of(node))
+        return self.is_sequence(node) or bool(self.generators.of(node)) or bool(self._generator_expressions(node))
+
+    def _generator_expressions(self, node: cst.BaseExpression) -> list[cst.GeneratorExp]:
+        literals = [v.node for v in self.resolver.values(node) if isinstance(v, Literal)]
+        return [made for made in literals if isinstance(made, cst.GeneratorExp)]
 
     def is_sequence(self, node: cst.BaseExpression) -> bool:
         """A Keras Sequence (PyDataset) of the script's own, or what an image generator's `flow` gives."""
@@ -48,6 +52,7 @@ class BatchSources:
         """What a Sequence or generator of the script's gives for a batch, as far as its text shows."""
         yields = [y for f in self.generators.of(node) for y in self.generators.yields.get(f, ())]
         found = [y.value for y in yields if isinstance(y.value, cst.BaseExpression)]
+        found += [made.elt for made in self._generator_expressions(node)]
         for value in self.resolver.values(node):
             if isinstance(value, Object) and self._is_sequence(value):
                 method = self.resolver.method(value.of, "__getitem__")
