@@ -148,6 +148,7 @@ class RowCount:
             tf.Variable(0, dtype=tf.int64, trainable=False, name=f"lockstep_rows_{name}")
             for name in ("seen", "counted", "counting")
         )
+        self.has_metrics = False
 
     def start(self, counting: int) -> None:
         """Of the rows of each epoch, the first so many count."""
@@ -192,17 +193,24 @@ def see_through(model: Any) -> RowCount | None:
     if "train_step" not in vars(model):
         step = model.train_step
 
+        def states() -> list[Any]:
+            return [variable for metric in model.metrics for variable in metric.variables]
+
         @functools.wraps(step)
         def train_step(data: Any) -> Any:
+            if not tf.executing_eagerly() and not count.has_metrics:
+                # Keras makes compiled metrics in the first step, and they are to be read before it.
+                count.has_metrics = True
+                tf.function(step, autograph=False).get_concrete_function(data)
             rows = count.add(data)
             own = tf.cast(rows, tf.float32)
             weight = own * float(backend().size) / all_reduce(own, "sum")
-            metrics = [variable for metric in model.metrics for variable in metric.variables]
-            before = [tf.identity(value) for value in values_of(metrics)]
+            before = {id(v): tf.identity(value) for v, value in zip(states(), values_of(states()))}
             with step_rows.step(step_rows.StepRows(rows, weight)):
                 result = step(data)
             by_step = {id(v) for metric in metrics_of_steps(model) for v in metric.variables}
-            for variable, value, told in zip(metrics, values_of(metrics), before):
+            for variable, value in zip(states(), values_of(states())):
+                told = before.get(id(variable), tf.zeros_like(value))
                 if id(variable) in by_step:
                     assign(variable, _told_of_step(variable, value, told, rows, weight))
                 else:  # a row that only fills the last batch counts in no metric either

@@ -22,7 +22,7 @@ from lockstep.data import row_weights
 from lockstep.data.random_state import let_fit_shuffle_anew, seed_again
 from lockstep.script import which_keras
 from lockstep.training import restoring
-from lockstep.training.metrics import results_of
+from lockstep.training.metrics import Results, results_of
 from lockstep.weights.sending import check_all_sent
 
 _WRITERS = {"ModelCheckpoint", "TensorBoard", "CSVLogger", "BackupAndRestore"}
@@ -126,7 +126,7 @@ def _classes(keras: Any) -> tuple[Any, Any]:
 
 
 # What metrics tell of one rank and of all, by the prefix that their logs have.
-_Told = dict[str, tuple[dict[str, float], dict[str, float]]]
+_Told = dict[str, tuple[Results, Results]]
 
 
 class _AverageLogs:
@@ -167,28 +167,30 @@ class _AverageLogs:
     def _average(self, logs: dict[str, Any] | None, rows: float | None, told: _Told) -> None:
         if not logs:
             return
-        names = sorted(name for name, value in logs.items() if _is_number(value))
+        names = sorted(name for name, value in logs.items() if _are_numbers(value))
         agree("averaging logs", " ".join(names), _ADVICE)
         # Validation has no rows counted, its shards are even.
         weights = [np.float64(1.0 if rows is None or name.startswith("val_") else rows) for name in names]
-        weighted = [np.float64(logs[name]) * weight for name, weight in zip(names, weights)]
+        values = [np.asarray(logs[name], np.float64) for name in names]
+        # Of a rank none of whose rows count, whatever it has.
+        weighted = [value * weight if weight else np.zeros_like(value) for value, weight in zip(values, weights)]
         if "" not in told:
             told[""] = results_of(self.model)
         exact = self._exact(logs, told)
         totals, weights = all_reduce([weighted, weights], "sum")
-        logs.update((name, float(total / weight)) for name, total, weight in zip(names, totals, weights))
-        logs.update(exact)
+        means = {name: total / weight for name, total, weight in zip(names, totals, weights)}
+        logs.update({name: _as_before(mean, logs[name]) for name, mean in {**means, **exact}.items()})
 
     @staticmethod
-    def _exact(logs: dict[str, Any], told: _Told) -> dict[str, float]:
+    def _exact(logs: dict[str, Any], told: _Told) -> Results:
         """The logs that are what a metric tells: of all ranks, what one metric tells that has seen everything."""
         found = {
             f"{part}{name}": (own[name], value)
             for part, (own, together) in told.items()
             for name, value in together.items()
         }
-        names = sorted(name for name in found if name in logs)
-        are_told = [float(np.isclose(np.float64(logs[name]), found[name][0], rtol=1e-5)) for name in names]
+        names = sorted(name for name in found if name in logs and _are_numbers(logs[name]))
+        are_told = [float(np.allclose(np.float64(logs[name]), found[name][0], rtol=1e-5)) for name in names]
         are_told = all_reduce(are_told, "min") if names else []
         return {name: found[name][1] for name, is_told in zip(names, are_told) if is_told}
 
@@ -233,7 +235,12 @@ class _StopWithinEpoch:
         self._agree_to_stop()  # type: ignore[attr-defined]
 
 
-def _is_number(value: Any) -> bool:
+def _are_numbers(value: Any) -> bool:
     if isinstance(value, numbers.Number):
         return not isinstance(value, complex)
-    return getattr(value, "shape", None) == () and np.asarray(value).dtype.kind in "fiu"
+    return hasattr(value, "shape") and np.asarray(value).dtype.kind in "fiu"
+
+
+def _as_before(value: Any, log: Any) -> Any:
+    """The value as a log is: a number, or an array of its dtype."""
+    return np.asarray(value, np.asarray(log).dtype) if np.ndim(log) else float(value)

@@ -26,7 +26,10 @@ def metric_result(metric: Any) -> Any:
         return tf.nest.map_structure(tf.identity, metric.result())
 
 
-def results_of(model: Any) -> tuple[dict[str, float], dict[str, float]]:
+Results = dict[str, "np.ndarray[Any, Any]"]
+
+
+def results_of(model: Any) -> tuple[Results, Results]:
     """What the metrics of the model tell of this rank's samples, and of those of all ranks, by the names of logs.
 
     Of all ranks only where Keras's own metrics differ from rank to rank: what a metric of the script's keeps need not
@@ -53,13 +56,12 @@ def _summed(variables: Sequence[Any]) -> Iterator[None]:
             variable.assign(value)
 
 
-def _told(model: Any) -> dict[str, float]:
+def _told(model: Any) -> Results:
     found: dict[str, Any] = {}
     for metric in model.metrics:
         result = metric.result()
         found.update(result if isinstance(result, dict) else {metric.name: result})
-    values = {name: np.asarray(value) for name, value in found.items()}
-    return {name: float(value) for name, value in values.items() if value.ndim == 0}
+    return {name: np.asarray(value) for name, value in found.items()}
 
 
 def _each(metrics: Iterable[Any]) -> Iterator[Any]:
@@ -76,5 +78,5 @@ def _is_of_keras(metric: Any) -> bool:
     return f"{type(metric).__module__}.".startswith(_KERAS)
 
 
-def _are_apart(one: float, other: float) -> bool:
-    return one != other and not (np.isnan(one) and np.isnan(other))
+def _are_apart(one: Any, other: Any) -> bool:
+    return not np.array_equal(one, other, equal_nan=True)
