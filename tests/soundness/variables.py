@@ -9,6 +9,8 @@ from typing import Any, Callable
 
 import numpy as np
 
+from migrator.verify.recorder.variables import is_of_optimizer
+
 
 class Variables:
     def __init__(self) -> None:
@@ -32,7 +34,7 @@ def watched(tensorflow: ModuleType, rank: int) -> Iterator[Variables]:
     variables = Variables()
 
     def create(next_creator: Callable[..., Any], **arguments: Any) -> Any:
-        if rank > 0 and arguments.get("trainable") is not False:
+        if rank > 0 and arguments.get("trainable") is not False and not is_of_optimizer():
             arguments["initial_value"] = _moved_apart(tensorflow, arguments, rank)
         variable = next_creator(**arguments)
         variables.add(variable)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import wraps
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Callable
 
@@ -16,7 +18,7 @@ def watch(tensorflow: ModuleType, journal: Journal) -> None:
     rank = journal.record.rank
 
     def create(next_creator: Callable[..., Any], **arguments: Any) -> Any:
-        if rank > 0 and arguments.get("trainable") is not False:
+        if rank > 0 and arguments.get("trainable") is not False and not is_of_optimizer():
             arguments["initial_value"] = moved_apart(
                 tensorflow, arguments["initial_value"], arguments.get("dtype"), rank
             )
@@ -33,6 +35,17 @@ def watch(tensorflow: ModuleType, journal: Journal) -> None:
     # In some versions the second has these methods of its own.
     for cls in (BaseResourceVariable, ResourceVariable):
         watch_setting(cls, journal)
+
+
+def is_of_optimizer() -> bool:
+    """Whether a Keras optimizer makes a variable now: its own start from constants, some of which count as trained."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        folders = Path(frame.f_code.co_filename).parts
+        if frame.f_code.co_name == "build" and {"keras", "tf_keras"}.intersection(folders) and "optimizers" in folders:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def watch_setting(cls: Any, journal: Journal) -> None:
