@@ -686,7 +686,8 @@ def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     result = _inferred(row, replace(call, args=args))
     if _is_lost(result):
         return otherwise
-    return result if known else _without_rank(result)
+    # Two axes were but an example.
+    return result if known else replace(_without_rank(result), deep=any(a.deep for a in cut))
 
 
 def _joined(data: Sequence[Data], view: View) -> Placement:

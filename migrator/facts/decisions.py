@@ -160,17 +160,28 @@ class Decisions:
         """Takes what is put together for the losses for the same on all workers, and where rows are not repeated, what
         can be put together besides; gives the repairs that what steers needs besides."""
         found: dict[frozenset[Repair], list[cst.BaseExpression]] = defaultdict(list)
+        losses = set(self._differentiated_losses())
         for node, repairs in self.losses.put_together:
             missing = repairs - repaired
             # Means and sums are put together further on, most often of several batches at once.
             can_be = rows is Rows.ONCE and all(operand.how == "gather" for r in missing for operand in r.operands)
-            if (can_be or not missing) and self.locality.of(node) in (Mark.NONE, Mark.VALUE):
+            # A ratio of counts over several batches is each worker's own; a loss is of one.
+            allowed = Mark.VALUE | Mark.COUNT if node in losses else Mark.VALUE
+            if (can_be or not missing) and not self.locality.of(node) & ~allowed:
                 found[missing].append(node)
         needed = {r for repairs, nodes in found.items() if any(map(self.first_steered_by, nodes)) for r in repairs}
         for nodes in found.values():
             for node in nodes:
                 self.locality.settle(node)
         return needed
+
+    def _differentiated_losses(self) -> Iterator[cst.CSTNode]:
+        """The losses that tapes are asked for, where they are made and where they are used."""
+        for call in filter(self.training.flow.is_tape_call, self.tree.calls):
+            for arg in call.args[:1]:
+                yield arg.value
+                bindings = self.resolver.reaching(arg.value) if isinstance(arg.value, cst.Name) else ()
+                yield from (b.value for b in bindings if b.kind == "assign" and b.value is not None and not b.path)
 
     @cached_property
     def kinds(self) -> set[str]:
