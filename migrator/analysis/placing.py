@@ -197,7 +197,7 @@ class Placing:
         rank = ranks.pop() if len(ranks) == 1 else None
         widths = {d.width for d in data}
         width = widths.pop() if len(widths) == 1 else None
-        deep, masked = all(d.deep for d in data), any(d.masked for d in data)
+        deep, masked = all(d.has_features for d in data), any(d.masked for d in data)
         return Arg(placement, constant, rank, many=many, deep=deep, width=width, masked=masked)
 
     def _value(self, arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:

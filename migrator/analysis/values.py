@@ -100,6 +100,11 @@ class Data:
         return self.placement == REPLICATED
 
     @property
+    def has_features(self) -> bool:
+        """Whether it surely has axes behind the first one."""
+        return self.deep or (self.rank is not None and self.rank >= 2)
+
+    @property
     def is_zero(self) -> bool:
         return self.constant is None or (self.constant is not NOT_CONSTANT and self.constant == 0)
 
@@ -327,7 +332,7 @@ def join_data(a: Data, b: Data) -> Data:
         a.whole or b.whole,
         a.nested or b.nested,
         a.symbolic or b.symbolic,
-        a.deep and b.deep,
+        a.has_features and b.has_features,
         a.width if a.width == b.width else None,
         a.masked or b.masked,
         a.needs | b.needs if a.needs is not b.needs else a.needs,
