@@ -25,6 +25,8 @@ Means are the same over parts of one size, sums and counts (hits, samples seen, 
 parts in which each row is once. A batch that the workers do not divide has only one of both. A script that decides by
 sums therefore gets every row once (`loss="gather"`), and its means, the loss among them, are taken over all rows.
 
+What a `train_step` of the script's own returns as logs is put together where a callback or the history decides by it.
+
 Leaves alone: numbers that are printed for single batches, and losses that are only printed or stored; other validation
 metrics, which every worker computes on the whole data; what a file that the chief writes is told; conditions on steps
 and epochs; `fit`, whose callbacks are synchronised.
@@ -37,14 +39,16 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.analysis.losses import SUM
+from migrator.analysis.losses import MEAN, NOT_RUN, SUM, puts_together
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.kinds import calls
 from migrator.facts.listed import listed, listed_values
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
+from migrator.facts.training import Fit
 from migrator.facts.values import Object, Result, Value
+from migrator.repairs import put_together
 from migrator.rule import Findings, rule
 
 _CALLBACKS, _METRICS = 5, 2  # positions in fit and compile
@@ -92,6 +96,7 @@ def _told_by_steps(facts: Facts) -> Findings:
     mean over the workers, and callbacks decide by it."""
     reduced = {number.expression for number in facts.decisions.local_numbers}
     classes = {facts.training.step_class(update) for update in facts.training.updates} - {None}
+    yield from dict.fromkeys(_decided_by(facts))
     for step in {facts.resolver.method(cls, "train_step"): None for cls in classes if cls is not None}:
         told = [value for returned in facts.resolver.returned(step) for value in _values(returned)] if step else []
         told += [
@@ -103,6 +108,58 @@ def _told_by_steps(facts: Facts) -> Findings:
             verdict = facts.losses.of_number(node)
             if verdict.reduction == SUM and not verdict.is_agreed and node not in reduced:
                 yield Wrap(node, f"{facts.runtime}.all_reduce(", ', reduction="sum")')
+
+
+def _decided_by(facts: Facts) -> Findings:
+    """What a `train_step` of the script's own returns that training is steered by, and that is no mean over parts of
+    one size: `fit` tells what the last step of an epoch gave, of each worker."""
+    put = {operand.node for repair in facts.repairs for operand in repair.operands}
+    for fit in facts.training.fits:
+        if not _is_decided_by(facts, fit):
+            continue
+        x = argument(fit.call, "x", 0)
+        are_even = x is not None and facts.pipelines.is_read_in_batches(x.value)
+        methods = [facts.resolver.method(v.of, "train_step") for v in fit.values if isinstance(v, Object)]
+        for node in [n for m in methods if m for r in facts.resolver.returned(m) for n in _values(r)]:
+            verdict = facts.losses.of_number(node)
+            # Of a dataset several workers may have the same rows, which would be gathered twice.
+            is_twice = are_even and puts_together(verdict.repairs - set(facts.repairs))
+            if verdict == NOT_RUN or _is_result(node):
+                continue
+            if verdict.is_agreed and not is_twice:
+                for operand in (o for repair in verdict.repairs for o in repair.operands if o.node not in put):
+                    put.add(operand.node)
+                    yield put_together(facts, operand)
+            elif verdict.is_agreed or not verdict.reduction:
+                yield Refusal(
+                    node,
+                    "training is steered by this log of `train_step`, and how the workers' parts add up cannot be seen",
+                    "return a mean over the batch, or put it together by hand with lockstep.all_reduce",
+                    breaks_training=True,
+                )
+            elif verdict.reduction == MEAN and not are_even:
+                yield Wrap(node, f"{facts.runtime}.all_reduce(", ")")
+
+
+def _is_decided_by(facts: Facts, fit: Fit) -> bool:
+    """Whether something may decide by the logs of the fit that are no validation's."""
+    asking = facts.keywords.given(fit.call, "callbacks", _CALLBACKS)
+    given = listed_values(facts.resolver, asking) if asking is not None else []
+    return any(map(_asks_for_training, given)) or facts.decisions.first_steered_by(fit.call) is not None
+
+
+def _asks_for_training(callback: Value) -> bool:
+    path = calls(callback)
+    if path.rpartition(".")[2] not in _MONITORING or not isinstance(callback, Result):
+        return isinstance(callback, Object) or path.endswith("LambdaCallback")
+    monitor = argument(callback.call, "monitor", 0)
+    text = monitor.value.evaluated_value if monitor and isinstance(monitor.value, cst.SimpleString) else "val_loss"
+    return not str(text).startswith("val_")
+
+
+def _is_result(node: cst.BaseExpression) -> bool:
+    """Of a metric, which `fit` combines over the workers."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "result"
 
 
 def _told_to_callbacks(facts: Facts) -> Findings:
