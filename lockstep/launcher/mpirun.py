@@ -87,9 +87,16 @@ def _attempt(
         told = mpi_rank.exit_code(folder)
         complaints.seek(0)
         said = complaints.read().decode(errors="replace")
+    late = [str(rank) for rank, state in enumerate(states) if not state] if mpi_rank.COMING in states else []
     code = process.returncode if told is None else told
+    if late and code:
+        code = 1  # mpiexec tells that of a rank which waited, or of one that it killed for that
     if code and not came.first() and not screen.trouble():
-        _tell_late_ranks(states, screen)
+        if late:  # for them the others waited in the start of MPI, which itself does not say
+            screen.tell(
+                f"lockstep: the others waited for rank {', '.join(late)}, which did not come to `import lockstep`. "
+                "LOCKSTEP_JOIN_SECONDS sets the limit."
+            )
         _tell_first_failure(outputs, code, said, screen)
     else:
         for output in outputs:
@@ -146,16 +153,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def _tell_late_ranks(states: Sequence[str], screen: Screen) -> None:
-    """Name those for whom the others waited in the start of MPI, which itself does not say."""
-    late = [str(rank) for rank, state in enumerate(states) if not state]
-    if late and mpi_rank.COMING in states:
-        screen.tell(
-            f"lockstep: the others waited for rank {', '.join(late)}, which did not come to `import lockstep`. "
-            "LOCKSTEP_JOIN_SECONDS sets the limit."
-        )
 
 
 def _tell_first_failure(outputs: Sequence[WorkerOutput], code: int, complaints: str, screen: Screen) -> None:

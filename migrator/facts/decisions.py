@@ -148,7 +148,9 @@ class Decisions:
             marks = self.locality.of(call)
             given = [arg.value for arg in call.args]
             given += [call.func.value] if isinstance(call.func, cst.Attribute) else []
-            is_whole = marks and not marks & (Mark.OWN | Mark.STATISTIC) and not any(map(self.locality.of, given))
+            # What was chosen by a local value (a counter of bad steps) looks like any other number.
+            is_made = marks and not marks & (Mark.OWN | Mark.STATISTIC | Mark.CHOSEN)
+            is_whole = is_made and not any(map(self.locality.of, given))
             if is_whole and call not in self.locality.origins and self.losses.is_same(call):
                 reached = self.training.reached_from(call)
                 if not any(self.tree.contains(body, node) for body in reached for node in read):
