@@ -326,8 +326,8 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
     is a mean, the batch is dealt out into fewer, equal shards, gcd(m, N) of them, and several workers compute the same
     shard: only so is the mean over the workers that over the batch.
 
-    Raises ValueError for another loss and for what was cut before, TypeError for what has no
-    rows, and outside of tf.function MismatchError, with the line, when the workers hold other batches: a checksum of
+    Raises ValueError for another loss and for what was cut before, TypeError for what has no rows,
+    and outside of tf.function MismatchError, with the line, when the workers hold other batches: a checksum of
     some rows is compared in the first calls, and then now and then.
     """
     _check_loss(loss)
@@ -383,8 +383,7 @@ def callbacks(callbacks: Any = None) -> Any:
     several workers a list comes back: first one that averages the epoch's logs over the workers, and those
     behind each batch where a given one reads them; then the given ones (on other workers than the chief without
     ModelCheckpoint, TensorBoard, CSVLogger and BackupAndRestore); last one that stops all workers as soon as one
-    wants to stop. In one process the
-    argument is returned.
+    wants to stop. In one process the argument is returned.
 
     Raises TypeError for what is no callback, ValueError for BackupAndRestore of Keras 2.
     """

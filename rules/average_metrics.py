@@ -47,7 +47,7 @@ from migrator.facts.listed import listed, listed_values
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
 from migrator.facts.training import Fit
-from migrator.facts.values import Object, Result, Value
+from migrator.facts.values import Literal, Object, Result, Value
 from migrator.repairs import put_together
 from migrator.rule import Findings, rule
 
@@ -58,6 +58,7 @@ _MONITORING = frozenset({"EarlyStopping", "ReduceLROnPlateau", "ModelCheckpoint"
 @rule
 def average_metrics(facts: Facts) -> Findings:
     yield from _told_by_steps(facts)
+    yield from dict.fromkeys(_decided_by(facts))
     yield from _told_to_callbacks(facts)
     for number in facts.decisions.local_numbers:
         if number.is_count:
@@ -96,9 +97,10 @@ def _told_by_steps(facts: Facts) -> Findings:
     mean over the workers, and callbacks decide by it."""
     reduced = {number.expression for number in facts.decisions.local_numbers}
     classes = {facts.training.step_class(update) for update in facts.training.updates} - {None}
-    yield from dict.fromkeys(_decided_by(facts))
     for step in {facts.resolver.method(cls, "train_step"): None for cls in classes if cls is not None}:
-        told = [value for returned in facts.resolver.returned(step) for value in _values(returned)] if step else []
+        told = (
+            [value for returned in facts.resolver.returned(step) for value in _values(facts, returned)] if step else []
+        )
         told += [
             call.args[0].value
             for call, _ in facts.training.methods("update_state")
@@ -120,7 +122,7 @@ def _decided_by(facts: Facts) -> Findings:
         x = argument(fit.call, "x", 0)
         are_even = x is not None and facts.pipelines.is_read_in_batches(x.value)
         methods = [facts.resolver.method(v.of, "train_step") for v in fit.values if isinstance(v, Object)]
-        for node in [n for m in methods if m for r in facts.resolver.returned(m) for n in _values(r)]:
+        for node in [n for m in methods if m for r in facts.resolver.returned(m) for n in _values(facts, r)]:
             verdict = facts.losses.of_number(node)
             # Of a dataset several workers may have the same rows, which would be gathered twice.
             is_twice = are_even and puts_together(verdict.repairs - set(facts.repairs))
@@ -145,16 +147,8 @@ def _is_decided_by(facts: Facts, fit: Fit) -> bool:
     """Whether something may decide by the logs of the fit that are no validation's."""
     asking = facts.keywords.given(fit.call, "callbacks", _CALLBACKS)
     given = listed_values(facts.resolver, asking) if asking is not None else []
-    return any(map(_asks_for_training, given)) or facts.decisions.first_steered_by(fit.call) is not None
-
-
-def _asks_for_training(callback: Value) -> bool:
-    path = calls(callback)
-    if path.rpartition(".")[2] not in _MONITORING or not isinstance(callback, Result):
-        return isinstance(callback, Object) or path.endswith("LambdaCallback")
-    monitor = argument(callback.call, "monitor", 0)
-    text = monitor.value.evaluated_value if monitor and isinstance(monitor.value, cst.SimpleString) else "val_loss"
-    return not str(text).startswith("val_")
+    read = [monitored for monitored in map(_monitored, given) if monitored is not None]
+    return any(not name.startswith("val_") for name in read) or facts.decisions.first_steered_by(fit.call) is not None
 
 
 def _is_result(node: cst.BaseExpression) -> bool:
@@ -183,14 +177,21 @@ def _told_to_callbacks(facts: Facts) -> Findings:
 
 def _may_ask(callback: Value) -> bool:
     """Whether the callback may read a training metric: one of the script's own, or one that monitors it."""
+    monitored = _monitored(callback)
+    return monitored is not None and monitored != "loss" and not monitored.startswith("val_")
+
+
+def _monitored(callback: Value) -> str | None:
+    """The log that the callback decides by; empty where that may be any, None where it decides by none."""
     path = calls(callback)
     if not path.startswith("keras.callbacks.") or path.endswith("LambdaCallback") or not isinstance(callback, Result):
-        return isinstance(callback, (Object, Result))
-    monitor = argument(callback.call, "monitor", 0)
-    if monitor is None or path.rpartition(".")[2] not in _MONITORING:
-        return False
-    text = monitor.value.evaluated_value if isinstance(monitor.value, cst.SimpleString) else ""
-    return not (str(text) == "loss" or str(text).startswith("val_"))
+        return "" if isinstance(callback, (Object, Result)) else None
+    if path.rpartition(".")[2] not in _MONITORING:
+        return None
+    monitor = argument(callback.call, "monitor", 1 if path.endswith("ModelCheckpoint") else 0)
+    if monitor is None:
+        return "val_loss"
+    return str(monitor.value.evaluated_value) if isinstance(monitor.value, cst.SimpleString) else ""
 
 
 def _adds_up_otherwise(facts: Facts, value: Value) -> bool:
@@ -202,9 +203,13 @@ def _adds_up_otherwise(facts: Facts, value: Value) -> bool:
     return facts.resolver.method(value.of, "result") is not None
 
 
-def _values(returned: cst.BaseExpression) -> list[cst.BaseExpression]:
-    elements = returned.elements if isinstance(returned, cst.Dict) else ()
-    return [element.value for element in elements]
+def _values(facts: Facts, returned: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What the dictionary holds that a function returns, also where it is filled step by step."""
+    made = {returned: None}
+    for value in facts.resolver.values(returned):
+        made[value.node if isinstance(value, Literal) else value.call if isinstance(value, Result) else returned] = None
+    held = [part.node for node in made for part in facts.contents.held(node)]
+    return [node for node in dict.fromkeys(held) if isinstance(node, cst.BaseExpression)]
 
 
 def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:

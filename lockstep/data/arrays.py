@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
             local, shards = local_batch_size(batch_size, shards), number_of_shards(batch_size, shards)
             rank = rank * shards // backend().size
         indices = shard_of(lengths[0], rank, shards, validation_split, local)
-        arrays = tuple(take(array, indices) for array in arrays)
+        arrays = tuple(take(array, lambda _: indices) for array in arrays)
         leaves = [leaf for array in arrays for leaf in leaves_of(array)]
         note_cut("shard_arrays", leaves)
         training = _keras_split(lengths[0], validation_split)
@@ -167,16 +168,15 @@ def _length(array: Any) -> int:
     return len(array) if getattr(array, "shape", None) is None else int(array.shape[0])
 
 
-def take(value: Any, indices: Any) -> Any:
-    """The rows of arrays in nested lists, tuples and dicts. indices: of all alike, or a function of each array."""
+def take(value: Any, indices_of: Callable[[Any], Any]) -> Any:
+    """The rows of arrays in nested lists, tuples and dicts. indices_of: tells which, of each array."""
     if value is None:
         return None
     if isinstance(value, dict):
-        return {name: take(element, indices) for name, element in value.items()}
+        return {name: take(element, indices_of) for name, element in value.items()}
     if _is_container(value):
-        return type(value)(take(element, indices) for element in value)
-    if callable(indices):
-        indices = indices(value)
+        return type(value)(take(element, indices_of) for element in value)
+    indices = indices_of(value)
     if hasattr(value, "iloc"):
         return value.iloc[indices]
     if isinstance(value, (tf.Tensor, tf.Variable, tf.RaggedTensor)):

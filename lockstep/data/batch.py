@@ -39,13 +39,7 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     if loss == "mean":
         note_possible(None, backend().size)
     if leaves:
-        indices = (
-            None if len(lengths) > 1 else _own_rows(lengths.pop() if lengths else _running_length(leaves[0]), loss)
-        )
-        values = tuple(
-            take(value, lambda leaf: _own_rows(_rows_of(leaf), loss) if indices is None else indices)
-            for value in values
-        )
+        values = tuple(take(value, lambda leaf: _own_rows(_rows_of(leaf), loss)) for value in values)
         note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value)])
     return values[0] if len(values) == 1 else list(values)
 

@@ -148,7 +148,6 @@ class RowCount:
             tf.Variable(0, dtype=tf.int64, trainable=False, name=f"lockstep_rows_{name}")
             for name in ("seen", "counted", "counting")
         )
-        self.has_metrics = False
 
     def start(self, counting: int) -> None:
         """Of the rows of each epoch, the first so many count."""
@@ -192,15 +191,17 @@ def see_through(model: Any) -> RowCount | None:
     count.start(cast(int, shard.counting))
     if "train_step" not in vars(model):
         step = model.train_step
+        has_metrics = False  # a model that is compiled anew has others
 
         def states() -> list[Any]:
             return [variable for metric in model.metrics for variable in metric.variables]
 
         @functools.wraps(step)
         def train_step(data: Any) -> Any:
-            if not tf.executing_eagerly() and not count.has_metrics:
+            nonlocal has_metrics
+            if not tf.executing_eagerly() and not has_metrics:
                 # Keras makes compiled metrics in the first step, and they are to be read before it.
-                count.has_metrics = True
+                has_metrics = True
                 tf.function(step, autograph=False).get_concrete_function(data)
             rows = count.add(data)
             own = tf.cast(rows, tf.float32)

@@ -178,6 +178,8 @@ class Contents:
             written = [collection.value]
         elif isinstance(collection, cst.Call) and self._is_record(collection):
             return [Part(arg.value, (None,) if arg.star else ()) for arg in collection.args]
+        elif isinstance(collection, cst.Call) and External("builtins.dict") in self.resolver.values(collection.func):
+            written = [arg.value for arg in collection.args if arg.keyword is not None]
         elif not isinstance(collection, cst.Call):
             return []
         assigned = self.tree.parent.get(collection)

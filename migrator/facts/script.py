@@ -16,6 +16,7 @@ from migrator.facts.broadcasts import Broadcasts
 from migrator.facts.built import Built
 from migrator.facts.by_hand import ByHand
 from migrator.facts.chance import Chance
+from migrator.facts.contents import Contents
 from migrator.facts.decisions import Decisions
 from migrator.facts.files import Files
 from migrator.facts.holders import Origin
@@ -77,6 +78,10 @@ class Facts:
     @cached_property
     def optimizers(self) -> Optimizers:
         return Optimizers(self.resolver, self.kinds, self.training)
+
+    @cached_property
+    def contents(self) -> Contents:
+        return Contents(self.tree, self.resolver)
 
     @cached_property
     def keywords(self) -> Keywords:
