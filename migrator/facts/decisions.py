@@ -153,10 +153,24 @@ class Decisions:
             is_whole = is_made and not any(map(self.locality.of, given))
             if is_whole and call not in self.locality.origins and self.losses.is_same(call):
                 reached = self.training.reached_from(call)
-                if not any(self.tree.contains(body, node) for body in reached for node in read):
+                if not any(self.tree.contains(body, node) for body in reached for node in read) and (
+                    self._is_local_by_parameters(reached)
+                ):
                     found.append(call)
         for call in found:
             self.locality.settle(call)
+
+    def _is_local_by_parameters(self, reached: Iterable[cst.CSTNode]) -> bool:
+        """Whether what these functions return is local by what other calls hand them, and by nothing else they read."""
+        functions = [node for node in reached if isinstance(node, cst.FunctionDef)]
+        returned = [node for function in functions for node in self.resolver.returned(function)]
+        with self.locality.trying():
+            for function in functions:
+                for bindings in self.tree.scopes[function].bindings.values():
+                    for binding in bindings:
+                        if binding.kind == "param":
+                            self.locality.settle(binding)
+            return bool(returned) and not any(map(self.locality.of, returned))
 
     def _settled_by_repair(self, repaired: frozenset[Repair], rows: Rows) -> set[Repair]:
         """Takes what is put together for the losses for the same on all workers, and where rows are not repeated, what
