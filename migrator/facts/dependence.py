@@ -478,6 +478,10 @@ class Dependence:
         for function in functions:
             self._link_returned(function, call)
         self._link_object(call)
+        if "builtins.getattr" in paths and len(call.args) > 1 and isinstance(call.args[1].value, cst.SimpleString):
+            name = str(call.args[1].value.evaluated_value)
+            for source in (*self.tree.attributes.get(name, ()), ("attribute", name)):
+                self.link(source, call)
         constructed = [v for v in values if isinstance(v, Class)]
         if values and all(isinstance(v, (Function, Object)) for v in values):
             return
