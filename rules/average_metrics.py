@@ -41,6 +41,7 @@ import libcst as cst
 
 from migrator.analysis.losses import MEAN, NOT_RUN, SUM, puts_together
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
+from migrator.facts import api
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.kinds import calls
 from migrator.facts.listed import listed, listed_values
@@ -184,6 +185,8 @@ def _may_ask(callback: Value) -> bool:
 def _monitored(callback: Value) -> str | None:
     """The log that the callback decides by; empty where that may be any, None where it decides by none."""
     path = calls(callback)
+    if path == f"{api.RUNTIME}.callbacks" and isinstance(callback, Result) and not callback.call.args:
+        return None
     if not path.startswith("keras.callbacks.") or path.endswith("LambdaCallback") or not isinstance(callback, Result):
         return "" if isinstance(callback, (Object, Result)) else None
     if path.rpartition(".")[2] not in _MONITORING:
