@@ -47,6 +47,9 @@ _RUN_ON_SAMPLES = ("keras.layers.Lambda", "keras.losses.")
 # Functions of Python's that ask a function when to stop.
 _STOPPING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter")
 _EXITS = frozenset({"sys.exit", "os._exit"})
+# They give a number as it is; methods that put one into a variable.
+_NUMBERS = frozenset({"builtins.float", "builtins.int", "tensorflow.cast", "numpy.float32", "numpy.float64"})
+_SETTING = frozenset({"assign", "assign_add", "assign_sub"})
 _DECIDING = (Way.CHOICE, Way.SIZE, Way.PRESENCE)
 
 
@@ -226,9 +229,8 @@ class Decisions:
         """The first place that steers training by the number, such as what a call returned."""
         reached = self.locality.reached_from(number)
         for place in self._places:
-            if reached.get(place, Mark.NONE) & ~Mark.INSIDE and (
-                place in self._inputs or self.consequences.follow(place)
-            ):
+            marks = reached.get(place, Mark.NONE)
+            if (marks and place in self._inputs) or (marks & ~Mark.INSIDE and self.consequences.follow(place)):
                 return place
         return None
 
@@ -439,7 +441,20 @@ class Decisions:
         reduction = self.means.of(node)
         if not reduction:
             return None
+        if not marks & (Mark.VALUE | Mark.INSIDE | Mark.STATISTIC):
+            # By its name other code may ask how many rows there are here.
+            return LocalNumber(node, None, reduction) if self._is_counted_with(node) else None
         return LocalNumber(node, self._bound_nearby(node), reduction)
+
+    def _is_counted_with(self, node: cst.BaseExpression) -> bool:
+        """Whether the number of rows enters arithmetic or a comparison where it stands, and not the size of data."""
+        parent = self.tree.parent.get(node)
+        while isinstance(parent, cst.Arg):
+            call = cst.ensure_type(self.tree.parent[parent], cst.Call)
+            if not any(isinstance(v, External) and v.path in _NUMBERS for v in self.resolver.values(call.func)):
+                return isinstance(call.func, cst.Attribute) and call.func.attr.value in _SETTING
+            parent = self.tree.parent.get(call)
+        return isinstance(parent, (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.AugAssign))
 
     def _is_given(self, params: Iterable[Binding]) -> bool:
         return any(self.resolver.given(cast(cst.Param, b.node)) for b in params)
