@@ -16,6 +16,7 @@ from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.ops.elementwise import Elementwise
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
+from migrator.analysis.ops.sampling import PerSample
 from migrator.analysis.placement import (
     LOCAL,
     REPLICATED,
@@ -151,7 +152,8 @@ class Placing:
             result = _inferred(row, call)
         if _is_undecided(result):
             result = _of_deep(row, call, result)
-        if _is_undecided(result) and (isinstance(row.kind, Elementwise) or row.path.startswith(_TAKES_FEATURES)):
+        takes_batches = isinstance(row.kind, (Elementwise, PerSample)) or row.path.startswith(_TAKES_FEATURES)
+        if _is_undecided(result) and takes_batches:
             result = _with_equal_ranks(row, call, result)
         return result if result.rank is not None or result.deep else replace(result, deep=_stays_deep(row, call))
 
@@ -673,12 +675,13 @@ def _stays_deep(row: Op, call: OpCall) -> bool:
 
 def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     """The result if operands of which the number of axes is not known have as many as the others: then none is
-    broadcast along the axis of the samples. This is taken on trust."""
+    broadcast along the axis of the samples; and if pictures come in batches. This is taken on trust."""
     cut = [a for a in call.args if isinstance(a.placement, Sharded)]
     known = {a.rank for a in cut} - {None}
     if not cut or len(known) > 1 or any(a.items is not None for a in call.args):
         return otherwise
-    rank = next(iter(known), 2)
+    least = row.kind.least if isinstance(row.kind, PerSample) else 0
+    rank = next(iter(known), max(2, least))
     args = [
         replace(a, rank=rank) if isinstance(a.placement, Sharded) else replace(a, rank=0) if a.rank is None else a
         for a in call.args

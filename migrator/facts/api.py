@@ -11,6 +11,8 @@ _KERAS_ROOTS = re.compile(
     r"|keras\.api\._v2\.keras|keras\.src|tf_keras(?:\.src)?|keras)(?=\.|$)"
 )
 _TENSORFLOW_KERAS_ALIASES = re.compile(r"^tensorflow\.(?=(?:optimizers|losses|metrics|initializers)(?:\.|$))")
+# Functions, by names that look like those of classes.
+_LOSSES_IN_CAPITALS = re.compile(r"^keras\.(?:losses|metrics|objectives)\.(?:MSE|MAE|MAPE|MSLE|KLD)$")
 
 
 _ONLY_IN_V1 = re.compile(
@@ -23,14 +25,16 @@ def canonical(path: str) -> str:
     """One name for each thing, whichever of its public spellings a script uses.
 
     `tf_keras`, `tensorflow.keras`, `tensorflow.python.keras` become `keras`; `tf.optimizers` `keras.optimizers`;
-    `tensorflow.compat.v2`, and all of `compat.v1` that has not changed since, `tensorflow`.
+    `tensorflow.compat.v2`, and all of `compat.v1` that has not changed since, `tensorflow`; `keras.losses.MSE`
+    `keras.losses.mse`.
     """
     if path.startswith("tensorflow.compat.v2"):
         path = "tensorflow" + path[len("tensorflow.compat.v2") :]
     if path.startswith("tensorflow.compat.v1.") and not _ONLY_IN_V1.match(path):
         path = "tensorflow" + path[len("tensorflow.compat.v1") :]
     path = _KERAS_ROOTS.sub("keras", path)
-    return _TENSORFLOW_KERAS_ALIASES.sub("keras.", path)
+    path = _TENSORFLOW_KERAS_ALIASES.sub("keras.", path)
+    return path.lower() if _LOSSES_IN_CAPITALS.match(path) else path
 
 
 # Calls that give back the function they are given, with another way to run it.

@@ -274,6 +274,9 @@ class Decisions:
         for update in self.training.updates:
             if not isinstance(update, Minimization):
                 found.update(arg.value for arg in update.call.args)
+        for site in self.training.sites:  # which optimizer or model does it
+            if isinstance(site, cst.Call) and isinstance(site.func, cst.Attribute):
+                found.add(site.func.value)
         for call in self.tree.calls:
             if call in self.files.copies or self._decides(call):
                 found.update(arg.value for arg in call.args)

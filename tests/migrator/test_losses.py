@@ -46,6 +46,8 @@ LOSSES = [
     ("tf.math.reduce_mean(tf.abs(y - p), axis=[0, 1])", "mean", 0),
     ("keras.ops.mean(keras.ops.square(p - y))", "mean", 0),
     ("mse(y, p)", "mean", 0),
+    # pictures come in batches, of how many axes ever
+    ("tf.reduce_mean(keras.layers.RandomFlip()(x)) + tf.reduce_mean(tf.image.flip_left_right(x))", "mean", 0),
     ("Weighted()(y, p)", "mean", 0),
     ("Weighted(reduction='sum')(y, p)", "sum", 0),
     ("mixed(y, p)", "mean", 0),

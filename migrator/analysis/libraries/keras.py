@@ -191,7 +191,7 @@ class Keras:
             return self.trusted(atom.site.node, path, args)
         made = self._arguments(atom)
         made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
-        result = self.run.placing.place(row, path, args, node, made)
+        result = v.mapped(self.run.placing.place(row, path, args, node, made), lambda d: replace(d, deep=True))
         for function in self._activations(path, made):
             self.run.note_hidden(function)
             result = self._traced(Arguments([result]), self._caller(function, node, frame))
