@@ -148,6 +148,11 @@ class Losses:
         leaves = list(self._run.objects.leaves(value)) if value is not None else []
         return bool(leaves) and all(d.is_replicated and not d.needs for d in leaves)
 
+    def is_array(self, node: cst.CSTNode) -> bool:
+        """Whether the value is numbers, and no object that holds some."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        return value is not None and value.data is not None and not value.objects
+
     @property
     def put_together(self) -> Iterator[tuple[cst.BaseExpression, frozenset[Repair]]]:
         """What is the same on all workers once it is repaired, with the repairs."""

@@ -186,6 +186,8 @@ class Decisions:
             can_be = rows is Rows.ONCE and all(operand.how == "gather" for r in missing for operand in r.operands)
             # A ratio of counts over several batches is each worker's own; a loss is of one.
             allowed = Mark.VALUE | Mark.COUNT if node in losses else Mark.VALUE
+            if self.losses.is_array(node):  # into which values are put in place
+                allowed |= Mark.INSIDE
             if (can_be or not missing) and not self.locality.of(node) & ~allowed:
                 found[missing].append(node)
         needed = {r for repairs, nodes in found.items() if any(map(self.first_steered_by, nodes)) for r in repairs}
@@ -270,7 +272,7 @@ class Decisions:
     @cached_property
     def _inputs(self) -> set[cst.BaseExpression]:
         """What sets the optimizer or a random state, or enters an update."""
-        found = set(self.consequences.settings)
+        found = {*self.consequences.settings, *self._chosen_rows}
         for update in self.training.updates:
             if not isinstance(update, Minimization):
                 found.update(arg.value for arg in update.call.args)
@@ -286,6 +288,15 @@ class Decisions:
             if function.name.value == "__exit__":  # says whether an exception goes on
                 found.update(self.resolver.returned(function))
         return found
+
+    @property
+    def _chosen_rows(self) -> Iterator[cst.BaseExpression]:
+        """What batches are made of that workers have to hold alike before they take their rows of them."""
+        for node in self.sharding.cut_rows:
+            for key in self.locality.inputs(node):
+                made_of = key.value if isinstance(key, Binding) else key
+                if isinstance(made_of, cst.BaseExpression):
+                    yield made_of
 
     def _settled_by(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What the call settles of the training to come: how many batches there are, how long it goes on, and what an
