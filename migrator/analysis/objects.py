@@ -259,10 +259,12 @@ class Objects:
         heap = self.run.heap
         return v.join_all([heap.load(atom, None), *(heap.load(atom, key) for key in heap.fields(atom))])
 
-    def store_item(self, owner: Value, index: Value, value: Value) -> None:
+    def store_item(self, owner: Value, index: Value, value: Value, node: cst.CSTNode) -> None:
         key = index.constant
         for atom in owner:
-            if isinstance(atom, Container):
+            if isinstance(atom, Container) and self.run.placing.is_slice(index):
+                self.run.heap.store(atom, None, self.run.elements(value, node, node))
+            elif isinstance(atom, Container):
                 self.run.heap.store(atom, key if isinstance(key, (int, str)) else None, value)
             elif isinstance(atom, Instance):
                 setter = self.method(atom, "__setitem__")

@@ -498,7 +498,7 @@ class Run:
         self.objects.update(owner, added)
 
     def store_item(self, owner: Value, index: Value, value: Value, node: cst.CSTNode) -> None:
-        self.objects.store_item(owner, index, value)
+        self.objects.store_item(owner, index, value, node)
 
     def store_attribute(self, owner: Value, name: str, value: Value, node: cst.CSTNode) -> None:
         self.objects.store_attribute(owner, name, value)

@@ -55,6 +55,8 @@ _PARTS: tuple[type, ...] = (
     cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.SubscriptElement, cst.BaseSlice,
     cst.ComparisonTarget, cst.CompFor, cst.CompIf, cst.BaseFormattedStringContent, cst.From,
 )  # fmt: skip
+# They put in what they are given as it is: as many elements as that has.
+_JOINING = frozenset({"extend", "extendleft", "update"})
 _MOST_HOLDERS = 300  # what a name was made of more steps ago, it no longer is
 _COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
 _SPECIAL = (
@@ -618,13 +620,14 @@ class Dependence:
 
     def _link_changed(self, call: cst.Call, values: Iterable[Value]) -> None:
         """What the call may put into its receiver and into what else it is given."""
-        func = call.func
         given = list(call.args)
         paths = [v.path for v in values if isinstance(v, External)]
         for holder in self.changed_by(call) if given else ():
-            name = func.attr.value if isinstance(func, cst.Attribute) else ""
+            method = self._method(call)
+            name = method.attr.value if method is not None else ""
             for arg in given:
-                self.link(arg, holder, Way.INTO if name in COLLECTING else Way.USED)
+                joined = name in _JOINING and arg.keyword is None
+                self.link(arg, holder, Way.WHOLE if joined else Way.INTO if name in COLLECTING else Way.USED)
         for changed in self._filled(call, paths) if len(given) > 1 else ():
             for holder in self.contents(changed.value):
                 for arg in given:
@@ -648,11 +651,19 @@ class Dependence:
     def changed_by(self, call: cst.Call) -> list[Key]:
         """What a method of an object that the script does not define may change: the object it is called on."""
         values = self.resolver.values(call.func)
-        if not isinstance(call.func, cst.Attribute) or (values and not any(isinstance(v, Member) for v in values)):
+        method = self._method(call)
+        if method is None or (values and not any(isinstance(v, Member) for v in values)):
             return []
         if values and all(isinstance(v, Member) and not self._keeps(v.owner) for v in values):
             return []
-        return self.contents(call.func.value)
+        return self.contents(method.value)
+
+    def _method(self, call: cst.Call) -> cst.Attribute | None:
+        """The method that is called, by a name of its own, too: `add = losses.append; add(loss)`."""
+        if isinstance(call.func, cst.Attribute) or not isinstance(call.func, cst.Name):
+            return call.func if isinstance(call.func, cst.Attribute) else None
+        bound = [b.value for b in self.bindings_of(call.func) if not b.path]
+        return bound[0] if len(bound) == 1 and isinstance(bound[0], cst.Attribute) else None
 
     def _keeps(self, owner: Value) -> bool:
         """Whether a method may store its arguments in this object, for the script to read them from it again; metrics,

@@ -144,16 +144,34 @@ def _sequence(kind: str) -> Handler:
 def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     made = v.of(Container("dict", Site(node, frame.context)))
     for value in args.positional:
-        run.update(made, value)
-        if not any(isinstance(a, Container) and a.kind == "dict" for a in value):
-            pair = run.elements(value, node, node)
-            key, item = run.unpacked(pair, 2, None, node) if pair is not NOTHING else (NUMBER, NOTHING)
-            run.store_item(made, key, item, node)
+        _fill(run, made, value, node)
     for name, value in args.keywords.items():
         run.store_item(made, v.constant(name), value, node)
     if args.rest is not NOTHING:
         run.store_item(made, NUMBER, args.rest, node)
     return made
+
+
+def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
+    """Puts what a dictionary or a sequence of pairs holds into a dictionary."""
+    run.update(owner, added)
+    if not any(isinstance(a, Container) and a.kind == "dict" for a in added):
+        pair = run.elements(added, node, node)
+        key, item = run.unpacked(pair, 2, None, node) if pair is not NOTHING else (NUMBER, NOTHING)
+        run.store_item(owner, key, item, node)
+
+
+def _push(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`heapq.heappush(heap, item)`"""
+    for atom in args.positional[0] if len(args.positional) > 1 else ():
+        run.heap.store(atom, None, args.positional[1])
+    return NONE
+
+
+def _pop(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`heapq.heappop(heap)`, after an item was pushed where one is given."""
+    _push(run, args, node, frame)
+    return run.parts(args.positional[0]) if args.positional else NUMBER
 
 
 def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -297,6 +315,13 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.map": _lazy("map"),
     "builtins.filter": _lazy("filter"),
     "builtins.next": _next,
+    "heapq.heappush": _push,
+    "heapq.heappop": _pop,
+    "heapq.heappushpop": _pop,
+    "heapq.heapreplace": _pop,
+    "bisect.insort": _push,
+    "bisect.insort_left": _push,
+    "bisect.insort_right": _push,
     "builtins.len": _length,
     "builtins.range": _range,
     "tqdm.trange": _range,
@@ -353,7 +378,10 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         run.heap.store(atom, None, run.elements(given, node, node))
         return NONE
     if name == "update":
-        run.update(v.of(atom), given)
+        if atom.kind == "dict":
+            _fill(run, v.of(atom), given, node)
+        else:
+            run.heap.store(atom, None, run.elements(given, node, node))
         for key, value in args.keywords.items():
             run.store_item(v.of(atom), v.constant(key), value, node)
         return NONE
