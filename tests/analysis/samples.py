@@ -589,6 +589,19 @@ for _names, _sample in (
     ("SpatialDropout3D", S(batch(f(8, 4, 4, 4, 3)), made={"rate": 0.5})),
 ):
     LAYERS.update(each(_names, _sample))
+KERAS_IMAGES: dict[str, list[Sample]] = {
+    **each("rgb_to_grayscale rgb_to_hsv hsv_to_rgb gaussian_blur", S(IMAGES)),
+    **each("extract_patches", S(IMAGES, 2), S(IMAGES, (2, 3), padding="same")),
+    **each("resize", S(IMAGES, (4, 4))),
+    **each("crop_images", S(IMAGES, 1, 1, 1, 1)),
+    **each("pad_images", S(IMAGES, 1, 1, 2, 2)),
+}
+KERAS_RANDOM: dict[str, list[Sample]] = {
+    **each("normal truncated_normal uniform", S(SHAPE)),
+    **each("randint", S(SHAPE, 0, 5)),
+    **each("categorical", S(f(8, 5), 3)),
+    **each("dropout", S(f(8, 4), 0.5)),
+}
 PYTHON: dict[str, list[Sample]] = {
     "builtins.sum": [S([f(8, 4), f(8, 4)]), S(f(8, 4))],
     "builtins.float": [S(f())],
@@ -603,6 +616,9 @@ NAMED = {
         for name, found in KERAS_OPS.items()
         if name in ("clip", "categorical_crossentropy")
     },
+    **{f"keras.ops.image.{name}": found for name, found in KERAS_IMAGES.items()},
+    **{f"keras.random.{name}": found for name, found in KERAS_RANDOM.items()},
+    "keras.applications.imagenet_utils.preprocess_input": [S(IMAGES), S(IMAGES, mode="tf")],
     **{f"numpy.{name}": found for name, found in NUMPY.items()},
     **{f"keras.layers.{name}": found for name, found in LAYERS.items()},
     "keras.metrics.Sum": [S(f(8)), S(f(8, 4))],

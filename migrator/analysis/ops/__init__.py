@@ -18,6 +18,9 @@ __all__ = ["ACTIVITY_PENALTY", "NOT_CONSTANT", "TABLES", "Arg", "Op", "OpCall", 
 TABLES = (
     ("tensorflow.", TENSORFLOW),
     ("keras.ops.", keras.OPS),
+    ("keras.ops.image.", keras.IMAGES),
+    ("keras.applications.", keras.PREPROCESSING),
+    ("keras.random.", keras.RANDOM),
     ("keras.backend.", keras.BACKEND),
     ("keras.activations.", keras.ACTIVATIONS),
     ("keras.losses.", keras.LOSS_FUNCTIONS + keras.LOSSES),
@@ -45,7 +48,9 @@ ALIASES = (
     (r"^tensorflow\.keras\.", "keras."),
     (r"^tf_keras\.", "keras."),
     (r"^tensorflow\.(math|nn|linalg|signal|bitwise)\.(?=\w+$)", "tensorflow."),
+    (r"^keras\.ops\.(?:nn|numpy|math|linalg|core)\.(?=\w+$)", "keras.ops."),
     (r"^tensorflow\.Variable\.(?=\w+$)", "tensorflow.Tensor."),
+    (r"^keras\.applications\.\w+\.(?=preprocess_input$)", "keras.applications.imagenet_utils."),
 )
 
 

@@ -77,6 +77,7 @@ constant (x): dtype is_tensor
 table-of-segments (data,segment_ids,num_segments,sorted): segment_sum
 elementwise-2 (target,output,from_logits): binary_crossentropy
 last 1,1->0 (target,output,from_logits): categorical_crossentropy
+last 0,1->0 (target,output,from_logits): sparse_categorical_crossentropy
 per-sample (inputs,kernel,strides,padding,data_format,dilation_rate): conv depthwise_conv
     average_pool(inputs,pool_size,strides,padding,data_format) max_pool(inputs,pool_size,strides,padding,data_format)
 per-sample-3 (query,key,value): dot_product_attention
@@ -121,10 +122,34 @@ elementwise-2 (target,output,from_logits): binary_crossentropy
 last 1,1->0 (target,output,from_logits): categorical_crossentropy
 """
 
+IMAGES = """
+images (images,data_format): rgb_to_grayscale rgb_to_hsv hsv_to_rgb
+    extract_patches(images,size,strides,dilation_rate,padding,data_format)
+    resize(images,size,interpolation,antialias,crop_to_aspect_ratio,pad_to_aspect_ratio,fill_mode,fill_value,data_format)
+    crop_images(images,top_cropping,left_cropping,bottom_cropping,right_cropping,target_height,target_width,data_format)
+    pad_images(images,top_padding,left_padding,bottom_padding,right_padding,target_height,target_width,data_format)
+    gaussian_blur(images,kernel_size,sigma,data_format)
+"""
+
+PREPROCESSING = """
+images (x,data_format,mode): imagenet_utils.preprocess_input
+"""
+
+RANDOM = """
+# random: drawn per worker
+makes (shape): normal(shape,mean,stddev,dtype,seed) truncated_normal(shape,mean,stddev,dtype,seed)
+    uniform(shape,minval,maxval,dtype,seed) randint(shape,minval,maxval,dtype,seed)
+# random: drawn per worker
+per-sample (logits,num_samples,dtype,seed): categorical
+# random: drawn per worker
+elementwise (inputs,rate,noise_shape,seed): dropout
+"""
+
 ACTIVATIONS = """
 elementwise (x): elu(x,alpha) exponential gelu(x,approximate) hard_sigmoid linear relu(x) selu sigmoid silu softplus
-    softsign swish tanh celu(x,alpha) leaky_relu(x,negative_slope) relu6 mish log_sigmoid hard_silu hard_swish
-along (x,axis): softmax log_softmax
+    softsign swish tanh celu(x,alpha) leaky_relu(x,negative_slope) relu6 mish log_sigmoid hard_silu hard_swish hard_tanh
+    sparse_plus sparse_sigmoid tanh_shrink squareplus(x,b) hard_shrink(x,threshold) soft_shrink(x,threshold)
+along (x,axis): softmax log_softmax glu sparsemax
 """
 
 LOSS_FUNCTIONS = """
