@@ -156,7 +156,10 @@ class IterableShard:
 
 
 def _shard_sequence(sequence: Any, cut: _Cut) -> Any:
-    """The same sequence whose __getitem__ gives the rank's rows; Keras looks at its class and options."""
+    """The same sequence whose __getitem__ gives the rank's rows; Keras looks at its class and options.
+
+    What the one keeps, as an order that each epoch makes anew, is what the other keeps: `fit` may be called again.
+    """
     cls = type(sequence)
 
     def own_item(self: Any, index: Any) -> Any:
@@ -168,5 +171,5 @@ def _shard_sequence(sequence: Any, cut: _Cut) -> Any:
         namespace["__doc__"] = cls.__doc__
 
     shard: Any = object.__new__(types.new_class(cls.__name__, (cls,), exec_body=fill))
-    shard.__dict__.update(sequence.__dict__)
+    object.__setattr__(shard, "__dict__", sequence.__dict__)
     return shard

@@ -29,7 +29,7 @@ def whole_batch(loss: Any) -> Any:
         loss = which_keras.in_use().losses.get(loss)
         loss = loss() if isinstance(loss, type) else loss
     if _is_loss_object(loss):
-        return _whole(_copied(loss))
+        return _whole(_twin(loss))
     if not callable(loss):
         raise TypeError(f"lockstep.whole_batch takes losses, their names, or lists and dicts of them, not {loss!r}")
     return _of_function(loss)
@@ -39,11 +39,12 @@ def _is_loss_object(loss: Any) -> bool:
     return any(cls.__name__ == "Loss" for cls in type(loss).__mro__)
 
 
-def _copied(loss: Any) -> Any:
-    """A shallow copy. Keras would write the loss down and read it back, which needs its class to be registered."""
-    duplicate = object.__new__(type(loss))
-    vars(duplicate).update(vars(loss))
-    return duplicate
+def _twin(loss: Any) -> Any:
+    """Another object that keeps what the loss keeps, so that the script may set it by that. Keras would write the loss
+    down and read it back, which needs its class to be registered."""
+    twin = object.__new__(type(loss))
+    object.__setattr__(twin, "__dict__", vars(loss))
+    return twin
 
 
 def _whole(loss: Any) -> Any:
