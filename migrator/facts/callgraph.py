@@ -104,10 +104,7 @@ class CallGraph:
         """The class whose instance the function's first parameter is; None for functions and static methods."""
         if not isinstance(function, cst.FunctionDef):
             return None
-        if any(
-            isinstance(d.decorator, cst.Name) and d.decorator.value in ("staticmethod", "classmethod")
-            for d in function.decorators
-        ):
+        if _is_decorated(function, "staticmethod", "classmethod"):
             return None
         return self.tree.class_of(function)
 
@@ -118,6 +115,7 @@ class CallGraph:
         params = [*function.params.posonly_params, *function.params.params]
         position = next((i for i, p in enumerate(params) if p is param), None)
         bound = self.owner_class(function) is not None
+        of_class = isinstance(function, cst.FunctionDef) and _is_decorated(function, "classmethod")
         found: list[cst.BaseExpression] = []
         for call in self.callers(function):
             if way is not None and call not in way:
@@ -126,7 +124,7 @@ class CallGraph:
             if (call, function) in self._handing:
                 given = _in_arguments_of_run(call, index)
             else:
-                if index is not None and bound and not self._passes_self(call):
+                if index is not None and (of_class or (bound and not self._passes_self(call))):
                     index -= 1
                 given = self._passed(call, param.name.value, index, way)
             found.extend(given)
@@ -162,6 +160,10 @@ class CallGraph:
         return any(isinstance(v, Class) for v in self._values(call.func.value)) and not any(
             isinstance(v, Class) for v in self._values(call.func)
         )
+
+
+def _is_decorated(function: cst.FunctionDef, *names: str) -> bool:
+    return any(isinstance(d.decorator, cst.Name) and d.decorator.value in names for d in function.decorators)
 
 
 def _in_arguments_of_run(call: cst.Call, index: int | None) -> list[cst.BaseExpression]:

@@ -23,6 +23,7 @@ from migrator.facts.values import External, Function
 
 _ALIKE = "alike"
 _NEITHER = ""
+_ITSELF = "itself"  # `total = total + loss`: the other term tells
 _DEEPEST = 40
 # Functions that give a number as it is, or the sum or mean of what they are given.
 _LINEAR = frozenset({
@@ -80,7 +81,7 @@ class Means:
         if marks & self._beyond:
             return _NEITHER
         if node in self._busy:
-            return _ALIKE  # `total = total + loss`: the other term tells
+            return _ITSELF
         if len(self._busy) > _DEEPEST:
             return _NEITHER
         self._busy.add(node)
@@ -116,7 +117,7 @@ class Means:
             return self._of(node.expression)
         if isinstance(node, cst.Subscript):
             alike = not any(self.locality.of(part) for part in node.slice)
-            return self._of(node.value) if alike else _NEITHER
+            return (self._item(node) or self._of(node.value)) if alike else _NEITHER
         if isinstance(node, (cst.List, cst.Tuple)):
             return _joined(self._of(e.value) for e in node.elements)
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
@@ -124,6 +125,25 @@ class Means:
         if isinstance(node, cst.Call):
             return self._call(node)
         return _NEITHER
+
+    def _item(self, node: cst.Subscript) -> str:
+        """One number of a tuple or list that carries several: `acc = (acc[0] + loss, acc[1] + count)`."""
+        place = node.slice[0].slice if len(node.slice) == 1 else None
+        index = place.value if isinstance(place, cst.Index) else None
+        if not isinstance(node.value, cst.Name) or not isinstance(index, cst.Integer):
+            return _NEITHER
+        kinds = []
+        for binding in self.locality.dependence.bindings_of(node.value):
+            part = part_at(binding.value, (*binding.path, int(index.value))) if binding.kind == "assign" else None
+            if part is None:
+                return _NEITHER
+            kinds.append(self._part(part))
+        return _joined(kinds) if kinds else _NEITHER
+
+    def _part(self, part: cst.BaseExpression) -> str:
+        if not self.locality.of(part):
+            return _ALIKE if _is_zero(part) else "constant"
+        return self._of(part)
 
     def _bound(self, bindings: Iterable[Binding], node: cst.CSTNode) -> str:
         """What the name gets, and what is put into the list that it is."""
@@ -157,7 +177,7 @@ class Means:
         if not marks:
             return _ALIKE if _is_zero(binding.value) else "constant"
         if marks & self._beyond or binding in self._busy:
-            return _ALIKE if binding in self._busy else _NEITHER
+            return _ITSELF if binding in self._busy else _NEITHER
         self._busy.add(binding)
         try:
             return self._gets(binding)
@@ -199,12 +219,8 @@ class Means:
     def _operation(self, node: cst.BinaryOperation) -> str:
         left, right = self._of(node.left), self._of(node.right)
         if isinstance(node.operator, (cst.Add, cst.Subtract)):
-            constant = {left, right} - {_ALIKE}
-            if (
-                _ALIKE in (left, right)
-                and SUM in constant
-                and not _is_zero(node.left if left == _ALIKE else node.right)
-            ):
+            constant = node.left if left == _ALIKE else node.right
+            if _ALIKE in (left, right) and SUM in (left, right) and not _is_zero(constant):
                 return _NEITHER
             return _joined([left, right])
         if isinstance(node.operator, cst.Multiply) and _ALIKE in (left, right):
@@ -246,7 +262,7 @@ def _joined(kinds: Iterable[str]) -> str:
     present = set(kinds)
     if _NEITHER in present or ("constant" in present and SUM in present) or {MEAN, SUM} <= present:
         return _NEITHER
-    return next((k for k in (MEAN, SUM) if k in present), _ALIKE)
+    return next((k for k in (MEAN, SUM, _ITSELF) if k in present), _ALIKE)
 
 
 def _is_zero(node: cst.CSTNode | None) -> bool:
