@@ -283,11 +283,21 @@ class Decisions:
             if call in self.files.copies or self._decides(call):
                 found.update(arg.value for arg in call.args)
             found.update(self._settled_by(call))
+            if self._picks_trainer(call):
+                found.add(cst.ensure_type(call.func, cst.Attribute).value)
         found.update(self.consequences.repeated)
         for function in self.tree.functions:
             if function.name.value == "__exit__":  # says whether an exception goes on
                 found.update(self.resolver.returned(function))
         return found
+
+    def _picks_trainer(self, call: cst.Call) -> bool:
+        """Whether it is a method, of an object that a local value has picked, that trains."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or not self.locality.of(func.value) & Mark.CHOSEN:
+            return False
+        reached = self.training.reached_from(call)
+        return any(self.tree.contains(body, site) for body in reached for site in self.training.sites)
 
     @property
     def _chosen_rows(self) -> Iterator[cst.BaseExpression]:

@@ -7,6 +7,7 @@ graph finer, never smaller by leaving something out.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from enum import Enum
@@ -106,6 +107,7 @@ _HANDING_BACK = frozenset({
 })  # fmt: skip
 _DUMPING = frozenset({"pickle.dump", "json.dump", "yaml.dump", "yaml.safe_dump", "marshal.dump"})  # into the second
 _WRITING_INTO = ("out", "file", "output_stream")  # the keywords that name what is filled
+_IN_PLACE = re.compile(r"^numpy\.\w+\.at$")  # `np.add.at(counts, labels, 1)`
 _FILLING_PREFIXES = ("builtins.list.", "builtins.dict.", "builtins.set.", "collections.deque.", "operator.i")
 
 
@@ -636,7 +638,7 @@ class Dependence:
 
     def _filled(self, call: cst.Call, paths: Iterable[str]) -> list[cst.Arg]:
         """The arguments that the call may put others into: `np.put(losses, …)`, `out=`, all where nobody knows it."""
-        if any(path in _FILLING or path.startswith(_FILLING_PREFIXES) for path in paths):
+        if any(path in _FILLING or path.startswith(_FILLING_PREFIXES) or _IN_PLACE.match(path) for path in paths):
             return list(call.args[:1])
         if any(path in _DUMPING for path in paths):
             return list(call.args[1:2])
