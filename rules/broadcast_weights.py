@@ -53,7 +53,7 @@ def broadcast_weights(facts: Facts) -> Findings:
     if not facts.trains:
         return
     holders = []
-    for origin in (*facts.trained.holders(), *facts.untrained):
+    for origin in dict.fromkeys((*facts.trained.holders(), *facts.untrained)):
         if isinstance(origin, Holder):
             holders.append(origin)
         elif isinstance(origin, Unheld):

@@ -24,7 +24,7 @@ _APPLICATION = re.compile(r"keras\.applications\.")
 
 def standalone(run: Run) -> set[cst.CSTNode]:
     """The calls that make models and layers which are run on data, are a part of no other, start at random, and
-    of which the weights are never asked for."""
+    of which the weights are never asked for, or only to mix them with others step by step, as those of a teacher."""
     holders: dict[Atom, list[Atom]] = defaultdict(list)
     parts: dict[Atom, list[Atom]] = defaultdict(list)
     for owner, value in run.heap.held():
@@ -32,12 +32,70 @@ def standalone(run: Run) -> set[cst.CSTNode]:
             holders[atom].append(owner)
             parts[owner].append(atom)
     found = set()
-    for atom in run.applied - run.built_in - run.known_weights:
+    for atom in run.applied - run.built_in - (run.known_weights - _mixed(run)):
         if _is_part(run, atom, holders) or not _is_random(run, atom, parts, set()):
             continue
         if isinstance(atom, (Made, Instance)):
             found.add(atom.site.node)
     return found
+
+
+def _mixed(run: Run) -> set[Atom]:
+    """The models whose weights get new values that are made of what they were, and never others altogether."""
+    mixed: set[Atom] = set()
+    filled: set[Atom] = set()
+    for call in run.tree.calls:
+        func = call.func
+        if not isinstance(func, cst.Attribute):
+            continue
+        name = func.attr.value
+        if name.startswith("assign"):
+            owner = _owner_of_weight(run, func.value)
+            itself = [n for arg in call.args for n in run.tree.names_in(arg.value) if _same_name(n, func.value)]
+            (mixed if itself or name != "assign" else filled).update(owner)
+        elif name == "set_weights" and call.args:
+            owner = _seen(run, func.value)
+            asked = {atom for node in _behind(run, call.args[0].value) for atom in _seen(run, node)}
+            (mixed if asked & owner else filled).update(owner)
+        elif name in ("load_weights", "fit", "compile"):
+            filled |= _seen(run, func.value)
+    return mixed - filled
+
+
+def _owner_of_weight(run: Run, node: cst.BaseExpression) -> set[Atom]:
+    """The models of which a name stands for one weight after the other: `for w, s in zip(teacher.weights, …)`."""
+    if isinstance(node, cst.Subscript):
+        return _seen(run, node.value.value) if isinstance(node.value, cst.Attribute) else set()
+    scope = run.tree.scope_of(node).lookup(node.value) if isinstance(node, cst.Name) else None
+    found: set[Atom] = set()
+    for binding in scope.bindings[node.value] if scope is not None and isinstance(node, cst.Name) else ():
+        given, path = binding.value, binding.path
+        while binding.kind == "for" and isinstance(given, cst.Call) and path and len(given.args) > path[0] - 1:
+            is_enumerated = isinstance(given.func, cst.Name) and given.func.value == "enumerate"
+            given, path = given.args[0 if is_enumerated else path[0]].value, path[1:]
+        if isinstance(given, cst.Attribute):
+            found |= _seen(run, given.value)
+    return found
+
+
+def _same_name(name: cst.Name, node: cst.BaseExpression) -> bool:
+    first = node.value.value if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Attribute) else node
+    return isinstance(first, cst.Name) and first.value == name.value
+
+
+def _behind(run: Run, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The names and attributes in an expression, and in what a name in it was given."""
+    for name in run.tree.names_in(node):
+        yield name
+        scope = run.tree.scope_of(name).lookup(name.value)
+        for binding in scope.bindings[name.value] if scope is not None else ():
+            if binding.kind in ("assign", "for") and isinstance(binding.value, cst.BaseExpression):
+                yield from run.tree.names_in(binding.value)
+
+
+def _seen(run: Run, node: cst.CSTNode) -> set[Atom]:
+    value = run.seen.get(node)
+    return {atom for atom in value if isinstance(atom, (Made, Instance))} if value is not None else set()
 
 
 def _atoms(value: Value) -> Iterator[Atom]:

@@ -134,8 +134,9 @@ class Means:
             return _NEITHER
         kinds = []
         for binding in self.locality.dependence.bindings_of(node.value):
-            part = part_at(binding.value, (*binding.path, int(index.value))) if binding.kind == "assign" else None
-            if part is None:
+            display = binding.value if binding.kind == "assign" else None
+            part = part_at(display, (*binding.path, int(index.value))) if display is not None else None
+            if not isinstance(part, cst.BaseExpression):
                 return _NEITHER
             kinds.append(self._part(part))
         return _joined(kinds) if kinds else _NEITHER
