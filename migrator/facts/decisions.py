@@ -463,12 +463,17 @@ class Decisions:
             if self._is_handed_over(node):
                 return None  # where the variable gets it
         reduction = self.means.of(node)
-        if not reduction:
+        if not reduction or (isinstance(node, (cst.Name, cst.Subscript)) and self._feeds_itself(node)):
             return None
         if not marks & (Mark.VALUE | Mark.INSIDE | Mark.STATISTIC):
             # By its name other code may ask how many rows there are here.
             return LocalNumber(node, None, reduction) if self._is_counted_with(node) else None
         return LocalNumber(node, self._bound_nearby(node), reduction)
+
+    def _feeds_itself(self, node: cst.BaseExpression) -> bool:
+        """Whether the next value is made of this one: combined there, it would be combined in each step again."""
+        reached = self.locality.reached_from(node)
+        return any(reached.get(key, Mark.NONE) & ~Mark.CHOSEN for key in self.locality.inputs(node))
 
     def _is_counted_with(self, node: cst.BaseExpression) -> bool:
         """Whether the number of rows enters arithmetic or a comparison where it stands, and not the size of data."""

@@ -187,12 +187,31 @@ class Dependence:
             way = Way.WHOLE if node is parent.value else None
         elif isinstance(parent, cst.Subscript) and node is parent.value and _is_size_of_another_axis(parent):
             way = None
+        elif isinstance(parent, cst.Subscript) and node is parent.value and self._items_of_tuples(parent):
+            way = Way.PRESENCE  # which tuple it is
+            for item in self._items_of_tuples(parent):
+                self.link(item, parent, Way.WHOLE)
         elif (isinstance(parent, cst.Subscript) and node is parent.value and _is_slice(parent)) or isinstance(
             parent, (cst.BaseElement, cst.ComparisonTarget, cst.BaseSlice, cst.SubscriptElement, cst.Await)
         ):
             way = Way.WHOLE
         if way is not None:
             self.link(node, parent, way)
+
+    def _items_of_tuples(self, node: cst.Subscript) -> list[cst.CSTNode]:
+        """What `acc[1]` takes out of each of the tuples that the name is given; nothing where another value may be."""
+        place = node.slice[0].slice if len(node.slice) == 1 else None
+        index = place.value if isinstance(place, cst.Index) else None
+        if not isinstance(node.value, cst.Name) or not isinstance(index, cst.Integer):
+            return []
+        found = []
+        for binding in self.bindings_of(node.value):
+            display = part_at(binding.value, binding.path) if binding.kind == "assign" and binding.value else None
+            part = part_at(display, (int(index.value),)) if isinstance(display, cst.Tuple) else None
+            if part is None:
+                return []
+            found.append(part)
+        return found
 
     # -- names and attributes --------------------------------------------------------------------------------------
 
