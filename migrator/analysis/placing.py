@@ -690,7 +690,10 @@ def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     if _is_lost(result):
         return otherwise
     # Two axes were but an example.
-    return result if known else replace(_without_rank(result), deep=any(a.deep for a in cut))
+    if known:
+        return result
+    found = _without_rank(result)
+    return replace(found, deep=found.deep and any(a.deep for a in cut))
 
 
 def _joined(data: Sequence[Data], view: View) -> Placement:
