@@ -33,12 +33,23 @@ def gather(values: Any, root_rank: int) -> Any:
 
 def _gathered(values: Any, function: str, call: str) -> Any:
     given = tf.nest.flatten(values)
+    # Keras computes a crossentropy of these, where a sigmoid or softmax has made the values.
+    logits = [(i, value._keras_logits) for i, value in enumerate(given) if _has_logits(value)]
+    given += [each for _, each in logits]
     leaves = [to_leaf(part, function) for value in given for part in _dense(value)]
     compare_calls(call, " ".join(_describe(leaf) for leaf in leaves), _ADVICE)
     parts = [part for leaf in leaves for part in _parts(leaf)]
     rows = iter(gather_rows([_counting(part if part.shape.rank else part[None]) for part in parts]))
     joined = iter([_joined(leaf, rows) for leaf in leaves])
-    return tf.nest.pack_sequence_as(values, [_like(value, joined) for value in given])
+    found = [_like(value, joined) for value in given]
+    count = len(found) - len(logits)
+    for (i, _), each in zip(logits, found[count:]):
+        found[i]._keras_logits = each
+    return tf.nest.pack_sequence_as(values, found[:count])
+
+
+def _has_logits(value: Any) -> bool:
+    return tf.is_tensor(value) and getattr(value, "_keras_logits", None) is not None
 
 
 def _counting(rows: Any) -> Any:

@@ -80,6 +80,25 @@ def check_gradients_of_the_whole_batch() -> None:
                 np.testing.assert_allclose(mine, value, rtol=1e-5)
 
 
+def check_outputs_of_a_sigmoid() -> None:
+    """Keras takes the cross-entropy of what the sigmoid was given: of outputs that are 1 in float32, too."""
+    layer, labels = layers.Dense(3, "sigmoid"), (Y > 0).astype("float32")
+
+    def slope(x: Any, y: Any, gather: Gather) -> Any:
+        with tf.GradientTape() as tape:
+            p, y = gather([layer(x), y])
+            value = tf.reduce_max(keras.losses.binary_crossentropy(y, p))
+        return value, tape.gradient(value, layer.trainable_variables)
+
+    layer.build([None, 4])
+    layer.set_weights([200.0 * W.numpy(), np.zeros(3, "float32")])
+    value, wanted = slope(X, labels, same)
+    mine, found = slope(share(X), share(labels), lockstep.all_gather)
+    np.testing.assert_allclose(mine, value, rtol=1e-5)
+    for one, other in zip(lockstep.all_reduce(found), wanted):
+        np.testing.assert_allclose(one, other, atol=1e-5)
+
+
 def check_a_rank_without_rows() -> None:
     rows = SIZE - 1
     for loss in (rmse, dice, contrastive):
