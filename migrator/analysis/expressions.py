@@ -14,8 +14,8 @@ from migrator.analysis import values as v
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import Partial
-from migrator.analysis.values import NOTHING, NUMBER, Container, Function, Site, Tuple, Value
+from migrator.analysis.placement import ROWS, Partial, Shape
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Function, Site, Tuple, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -86,6 +86,10 @@ class Expressions:
         sequences = [self.run.sequence_items(o) for o in operands]
         if operator == "Add" and all(s is not None for s in sequences):
             return self.run.concatenated(operands, Site(node, frame.context))
+        if operator == "Add" and sequences[0] is not None:
+            sizes = _sizes(sequences[0], operands[1])
+            if sizes is not None:
+                return sizes
         constants = [o.constant for o in operands]
         if operator in ("Add", "Subtract") and isinstance(constants[1], (int, float)) and constants[1] == 0:
             return operands[0]
@@ -275,6 +279,15 @@ class Expressions:
             value = self.eval(node.value, frame) if node.value is not None else v.NONE
         frame.yielded = v.join(frame.yielded, value)
         return NUMBER
+
+
+def _sizes(first: Sequence[Value], others: Value) -> Value | None:
+    """A number of rows and other sizes: `(tf.shape(x)[0],) + (1,) * (len(x.shape) - 1)`."""
+    found = [i for i, size in enumerate(first) if size.data is not None and size.data.placement == ROWS]
+    rest = [d for i, size in enumerate(first) if i not in found for d in v.contents(size)]
+    if len(found) != 1 or others.objects or not all(d.is_replicated for d in (*rest, *v.contents(others))):
+        return None
+    return Value(Data(Shape(found[0]), rank=1))
 
 
 def _folded(operator: str, constants: Sequence[Any]) -> Any:

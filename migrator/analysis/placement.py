@@ -63,10 +63,14 @@ class Scaled:
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a value that is sharded along `axis`: that entry is a number of rows, the others are replicated."""
+    """The sizes of a value that is sharded along `axis`: that entry is a number of rows, the others are replicated.
+
+    `blocks`: see Sharded.
+    """
 
     axis: int
     rows: str = "one"
+    blocks: int = 1
 
 
 @dataclass(frozen=True)

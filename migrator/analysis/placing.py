@@ -492,7 +492,8 @@ class Placing:
     @staticmethod
     def shape(data: Data) -> Value:
         if isinstance(data.placement, Sharded):
-            return Value(Data(Shape(data.placement.axis, data.placement.rows), rank=1, needs=data.needs))
+            cut = data.placement
+            return Value(Data(Shape(cut.axis, cut.rows, cut.blocks), rank=1, needs=data.needs))
         if data.is_replicated or isinstance(data.placement, Partial):
             return Value(Data(rank=1, needs=data.needs))
         return Value(Data(Unknown("the shape of this is not seen"), needs=data.needs))

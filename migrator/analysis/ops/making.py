@@ -28,7 +28,7 @@ class Makes:
     def __call__(self, bound: Bound) -> Arg:
         shape = target(bound, self.shape)
         if isinstance(shape.placement, Shape) and shape.items is None:
-            return Arg(Sharded(shape.placement.axis, shape.placement.rows))
+            return Arg(Sharded(shape.placement.axis, shape.placement.rows, shape.placement.blocks))
         wanted = sizes(shape)
         if wanted is None:
             return Arg(REPLICATED)
@@ -68,7 +68,7 @@ class Sizes:
             return Arg(REPLICATED, rank=0)
         cut = sharded(whole(value).placement)
         if self.what == "shape":
-            return Arg(Shape(cut.axis, cut.rows) if cut else REPLICATED, rank=1)
+            return Arg(Shape(cut.axis, cut.rows, cut.blocks) if cut else REPLICATED, rank=1)
         if self.what == "rank" or cut is None or (self.what == "length" and cut.axis):
             return Arg(REPLICATED, rank=0)
         return Arg(Partial("sum") if cut.rows == "ragged" else ROWS, rank=0)

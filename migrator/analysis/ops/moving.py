@@ -68,6 +68,8 @@ class ExpandDims:
     def __call__(self, bound: Bound) -> Arg:
         value = whole(bound.data())
         axes = bound.constant(bound.parameters[1])
+        if value.placement == ROWS and axes in (0, -1):
+            return Arg(Shape(0), rank=1)
 
         def place(rank: int) -> Arg:
             new = axes_in(axes, rank + (len(axes) if isinstance(axes, (list, tuple)) else 1))
@@ -274,7 +276,10 @@ class Splits:
 class Tile:
     def __call__(self, bound: Bound) -> Arg:
         value = whole(bound.data())
-        cut, times = sharded(value.placement), sizes(bound.data(1))
+        cut, given = sharded(value.placement), bound.data(1)
+        times = sizes(given)
+        if isinstance(given.placement, Shape) and times is None and value.placement == REPLICATED and value.rank:
+            return Arg(Sharded(given.placement.axis, "even"), rank=value.rank)
         if times is None:
             raise NeedsWhole("how often it repeats the values is not seen", ALL_GATHER)
         if cut is None:
