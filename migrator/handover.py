@@ -183,8 +183,11 @@ def _is_rebound(facts: Facts, holder: Holder, later: Statement) -> bool:
 
 
 def written(facts: Facts, holder: Holder) -> str:
-    """The name; of a list of pairs `(model, "a text")`, only what is trained in each of them."""
+    """The name; of a list of pairs `(model, "a text")`, or of records, only what is trained in each of them."""
     name = facts.source(holder.target)
+    if holder.field:
+        each = facts.fresh_name("each", holder.target)
+        return f"[{each}.{holder.field} for {each} in {name}]"
     pair = facts.tree.parent[facts.tree.parent[holder.value]] if holder.path else None
     if not isinstance(pair, (cst.Tuple, cst.List)) or all(_has_variables(facts, e.value) for e in pair.elements):
         return name
@@ -221,6 +224,15 @@ def _given_values(facts: Facts, block: cst.CSTNode, role: Role) -> Iterator[cst.
             given = call.args[0].value
             given = _gone_through(given) if isinstance(given, cst.ListComp) else given
             yield from [e.value for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else [given]
+
+
+def _field_of_each(facts: Facts, part: cst.BaseExpression) -> str | None:
+    """The `field` of `[each.field for each in part]`."""
+    loop = facts.tree.parent[part]
+    around = facts.tree.parent[loop]
+    if isinstance(loop, cst.CompFor) and isinstance(around, cst.ListComp) and isinstance(around.elt, cst.Attribute):
+        return around.elt.attr.value
+    return None
 
 
 def _gone_through(comprehension: cst.ListComp) -> cst.BaseExpression:

@@ -13,20 +13,22 @@ from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import is_constant
 from migrator.facts.tree import Binding, Statement, Tree
-from migrator.facts.values import Class, Function
+from migrator.facts.values import Class, Function, Object
 
 
 @dataclass(frozen=True)
 class Holder:
     """A name or attribute with the statement that gives it its object, and the expression that makes the object.
 
-    Where the name is that of a list, or dictionary, of tuples, `path` leads to the object in each of these.
+    Where the name is that of a list, or dictionary, of tuples, `path` leads to the object in each of these. Where it is
+    that of a list of records, `field` is the attribute of each that holds the object.
     """
 
     target: cst.BaseExpression
     statement: Statement
     value: cst.CSTNode
     path: tuple[int, ...] = ()
+    field: str = ""
 
 
 @dataclass(frozen=True)
@@ -138,8 +140,10 @@ class Holders:
         if isinstance(value, (cst.Name, cst.Attribute)):
             yield from self._trace(value, seen)
         elif not is_constant(value):
-            for origin in self._named(binding.node, set()):
-                if isinstance(origin, Holder):
+            for origin in self._named(binding.node, set(), binding.name):
+                if isinstance(origin, Holder) and origin.field:
+                    yield Holder(origin.target, origin.statement, value=value, field=origin.field)
+                elif isinstance(origin, Holder):
                     target = self._fields.setdefault(
                         (origin.target, binding.name), cst.Attribute(origin.target, cst.Name(binding.name))
                     )
@@ -190,8 +194,11 @@ class Holders:
         if not found:
             yield Unheld(use, f"no statement in this file makes an object of the class `{cls.node.name.value}`")
 
-    def _named(self, call: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Origin]:
-        """Where the object that a call makes gets its name, here or in the callers of the function that returns it."""
+    def _named(self, call: cst.CSTNode, seen: set[cst.CSTNode], field: str = "") -> Iterator[Origin]:
+        """Where the object that a call makes gets its name, here or in the callers of the function that returns it.
+
+        With a `field`, it is a record whose field of that name is asked for.
+        """
         parent = self.tree.parent[call]
         if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, (cst.Name, cst.Attribute)):
             yield Holder(parent.targets[0].target, self.tree.statement_of(parent), value=call)
@@ -199,7 +206,7 @@ class Holders:
         if isinstance(parent, cst.AnnAssign):
             yield Holder(parent.target, self.tree.statement_of(parent), value=call)
             return
-        listed = self._named_in_list(call)
+        listed = self._named_in_list(call, field)
         if listed is not None:
             yield listed
             return
@@ -207,7 +214,7 @@ class Holders:
         if isinstance(parent, cst.Return) and function is not None and function not in seen:
             callers = self.resolver.callers(function)
             for caller in callers:
-                yield from self._named(caller, seen | {function})
+                yield from self._named(caller, seen | {function}, field)
             if callers:
                 return
         if isinstance(parent, cst.Arg) and isinstance(self.tree.parent[parent], cst.Call):
@@ -220,7 +227,7 @@ class Holders:
                         return
         yield Unheld(call, "it has no name of its own here")
 
-    def _named_in_list(self, call: cst.CSTNode) -> Holder | None:
+    def _named_in_list(self, call: cst.CSTNode, field: str) -> Holder | None:
         """`a, b = Net(), Net()`, or a list of such objects that has a name."""
         element = self.tree.parent[call]
         around = self.tree.parent[element]
@@ -239,13 +246,27 @@ class Holders:
             ):
                 return None
             target = target.elements[[e.value for e in around.elements].index(call)].value  # type: ignore[arg-type]
+            field = ""
         elif isinstance(around, (cst.Tuple, cst.List)) and not all(
-            any(map(self.kinds.has_weights, self.resolver.values(e.value))) for e in around.elements
+            self._is_record(e.value, field)
+            if field
+            else any(map(self.kinds.has_weights, self.resolver.values(e.value)))
+            for e in around.elements
         ):
             return None
         if not isinstance(target, (cst.Name, cst.Attribute)):
             return None
-        return Holder(target, self.tree.statement_of(assigned), value=call)
+        return Holder(target, self.tree.statement_of(assigned), value=call, field=field)
+
+    def _is_any_with_weights(self, node: cst.CSTNode) -> bool:
+        return any(map(self.kinds.has_weights, self.resolver.values(node)))
+
+    def _is_record(self, node: cst.CSTNode, field: str) -> bool:
+        """Whether it surely has an attribute of that name."""
+        values = self.resolver.values(node)
+        return bool(values) and all(
+            isinstance(value, Object) and self.resolver.attribute_bindings(value.of, field) for value in values
+        )
 
     @staticmethod
     def _parameter_for(function: cst.FunctionDef, call: cst.Call, arg: cst.Arg) -> str | None:
