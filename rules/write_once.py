@@ -12,7 +12,8 @@ after:
         model.save("model.keras")
 
 Downloads and archives are fetched and unpacked by the chief, while the others wait; where a cached download's path is
-needed (`keras.utils.get_file`), they look it up after the chief. Windows are shown on the chief alone.
+needed (`keras.utils.get_file`), they look it up after the chief. Windows are shown on the chief alone. Files are
+removed, moved and copied by the chief as well, with the question whether they are there, or once all have asked it.
 
 Leaves alone: files that are only read; what is guarded by the rank already; output to the terminal; the files of
 `fit`'s callbacks (see synchronise-callbacks); what each worker writes into a temporary folder of its own and reads
@@ -24,6 +25,8 @@ from worker to worker (a name with the time in it).
 
 from __future__ import annotations
 
+import fnmatch
+import os.path
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -52,7 +55,6 @@ _ADVICE = "write the file under `if lockstep.is_chief():` by hand"
 def write_once(facts: Facts) -> Findings:
     if not facts.trains:
         return
-    yield from _folders(facts)
     yield from _summary_writers(facts)
     for call in facts.files.opened:
         if not facts.files.is_chief_only(call):
@@ -65,6 +67,11 @@ def write_once(facts: Facts) -> Findings:
             breaks_training=True,
         )
     guards: list[Guard] = []
+    for folder in _folders(facts):
+        if isinstance(folder, Guard):
+            guards.append(folder)
+        else:
+            yield folder
     for write in facts.files.writes:
         if facts.files.is_chief_only(write.node) or any(_holds(facts, g, write.statement) for g in guards):
             continue
@@ -76,15 +83,35 @@ def write_once(facts: Facts) -> Findings:
             yield replace(found, breaks_training=found.breaks_training or _is_read_later(facts, as_it_stands))
         elif not isinstance(found, Guard):
             yield found
-        elif guards and _adjoins(facts, guards[-1], found):
-            guards[-1] = Guard(guards[-1].first, found.last, found.condition)
         else:
             guards.append(found)
     yield from _cached_downloads(facts)
+    guards = _joined(facts, guards)
+    guards = _joined(facts, [_around_question(facts, g) if _is_waited_for(facts, g) else g for g in guards])
     for guard in guards:
         yield guard
-        if _fetches(facts, guard) or _is_read_later(facts, guard):
+        is_waited_for = _is_waited_for(facts, guard)
+        if _is_asked_first(facts, guard, is_waited_for):
+            yield InsertBefore(guard.first, (facts.call("barrier"),))
+        if is_waited_for:
             yield InsertAfter(guard.last, (facts.call("barrier"),))
+
+
+def _joined(facts: Facts, guards: list[Guard]) -> list[Guard]:
+    """The guards in source order, one for those that stand side by side, without those inside of others."""
+    found: list[Guard] = []
+    for guard in sorted(guards, key=lambda g: (facts.tree.order[g.first], -facts.tree.last_order_in(g.last))):
+        if found and facts.tree.order[guard.first] <= facts.tree.last_order_in(found[-1].last):
+            continue
+        if found and _adjoins(facts, found[-1], guard):
+            found[-1] = Guard(found[-1].first, guard.last, guard.condition)
+        else:
+            found.append(guard)
+    return found
+
+
+def _is_waited_for(facts: Facts, guard: Guard) -> bool:
+    return _fetches(facts, guard) or _is_read_later(facts, guard)
 
 
 # -- guards --------------------------------------------------------------------------------------------------------
@@ -141,7 +168,83 @@ def _guard_fetch(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
 
 
 def _fetches(facts: Facts, guard: Guard) -> bool:
-    return any(_holds(facts, guard, facts.tree.statement_of(call)) for call in facts.files.fetches)
+    """Whether the guarded statements download files or make folders, which all workers may use."""
+    fetching = (*facts.files.fetches, *facts.files.folders)
+    start, end = facts.tree.order[guard.first], facts.tree.last_order_in(guard.last)
+    return any(start <= facts.tree.order[call] <= end for call in fetching)
+
+
+def _around_question(facts: Facts, guard: Guard) -> Guard:
+    """The guard around the question as well whether a file is there, which the write itself answers otherwise: workers
+    that ask later would not come to the barrier."""
+    question = _question_around(facts, guard, True)
+    if question is None or not _only_writes(facts, question) or _names_read_after(facts, question):
+        return guard
+    if _draws(facts, question) or _calls_model_early(facts, question):
+        return guard
+    return Guard(question, question, guard.condition)
+
+
+def _is_asked_first(facts: Facts, guard: Guard, is_waited_for: bool) -> bool:
+    """Whether all workers need the answer from before the write to the question whether the file is there: to come to
+    the barrier behind the write, or to set names by it."""
+    question = _question_around(facts, guard, False)
+    if question is None or is_waited_for:
+        return question is not None
+    if not isinstance(question, (cst.If, cst.While)) or _around_question(facts, guard) is not guard:
+        return False
+    asked = {facts.source(p) for call in facts.files.asking_in(question.test) for p in facts.files.paths(call)}
+    return any(facts.source(path) in asked for path in _paths(facts, guard))
+
+
+def _question_around(facts: Facts, guard: Guard, or_try: bool) -> Statement | None:
+    """The outermost statement around, without training in it, that asks which files there are, or catches what the
+    chief alone raises."""
+    found: Statement | None = None
+    for owner in facts.tree.ancestors(facts.tree.statement_of(guard.first)):
+        if isinstance(owner, (cst.FunctionDef, cst.ClassDef)):
+            break
+        if not isinstance(owner, cst.BaseCompoundStatement):
+            continue
+        if _trains(facts, owner):
+            break
+        asked = (
+            owner.test if isinstance(owner, (cst.If, cst.While)) else owner.iter if isinstance(owner, cst.For) else None
+        )
+        is_first = found is not None and isinstance(owner, cst.If) and owner.orelse is found
+        if is_first or (or_try and isinstance(owner, cst.Try)) or (asked is not None and facts.files.asks(asked)):
+            found = owner
+    return found
+
+
+def _only_writes(facts: Facts, node: cst.CSTNode) -> bool:
+    """Whether the statements in the node do nothing but write files, tell of it, and make names."""
+    if isinstance(node, cst.SimpleStatementLine):
+        return all(_is_for_writing(facts, small) for small in node.body)
+    if isinstance(node, (cst.IndentedBlock, cst.SimpleStatementSuite)):
+        lines = [node] if isinstance(node, cst.SimpleStatementSuite) else node.body
+        return all(
+            all(_is_for_writing(facts, small) for small in line.body)
+            if isinstance(line, cst.SimpleStatementSuite)
+            else _only_writes(facts, line)
+            for line in lines
+        )
+    if isinstance(node, (cst.If, cst.For, cst.While, cst.Try)):
+        inner = [node.body, node.orelse, *(node.handlers if isinstance(node, cst.Try) else ())]
+        return all(_only_writes(facts, part) for part in inner if part is not None)
+    return isinstance(node, (cst.Else, cst.ExceptHandler)) and _only_writes(facts, node.body)
+
+
+def _is_for_writing(facts: Facts, small: cst.CSTNode) -> bool:
+    if isinstance(small, (cst.Pass, cst.Continue)):
+        return True
+    if isinstance(small, cst.Assign):
+        return all(isinstance(target.target, cst.Name) for target in small.targets)
+    if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+        return False
+    call = small.value
+    writes = call in facts.files.folders or any(write.node is call for write in facts.files.writes)
+    return writes or any(origin(v).startswith(_TELLING) for v in facts.resolver.values(call.func))
 
 
 def _cached_downloads(facts: Facts) -> Iterator[InsertBefore]:
@@ -301,7 +404,10 @@ def _holds(facts: Facts, guard: Guard, statement: Statement) -> bool:
 def _is_read_later(facts: Facts, guard: Guard) -> bool:
     """Whether the script may read afterwards what the guarded statements wrote: the same path, as far as seen."""
     end = facts.tree.last_order_in(facts.tree.statement_of(guard.last))
-    write_paths = list(_paths(facts, facts.tree.statement_of(guard.first)))
+    writing = _writing_in(facts, guard)
+    if writing and all(map(facts.files.is_shown, writing)):
+        return False
+    write_paths = _paths(facts, guard)
     written = {facts.source(s) for s in write_paths}
     if any(_uses(facts, call, written) for call in facts.tree.calls if facts.tree.order[call] > end):
         return True
@@ -314,13 +420,20 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
     for read in facts.files.reads:
         if facts.tree.order[read] < end and not _comes_again(facts, guard.first, read):
             continue
-        paths = {facts.source(p) for p in _paths(facts, read)}
+        read_paths = facts.files.paths(read)
+        paths = {facts.source(p) for p in read_paths}
         literal = all(p[:1] in "'\"" for p in (*paths, *written))
-        if paths & written or (
-            not (literal and paths and written) and not _differ(facts, write_paths, list(_paths(facts, read)))
-        ):
+        if literal and any(_lies_in(file, path) for file in written for path in paths):
+            return True
+        if paths & written or (not (literal and paths and written) and not _differ(facts, write_paths, read_paths)):
             return True
     return False
+
+
+def _lies_in(file: str, folder: str) -> bool:
+    """Whether a listing of the folder, or of a pattern, may name the file; both are literals of Python."""
+    path, listed = (os.path.normpath(text.strip("'\"")) for text in (file, folder))
+    return fnmatch.fnmatch(path, listed) or path.startswith(listed + "/") or listed == "."
 
 
 def _differ(facts: Facts, written: Sequence[cst.CSTNode], read: Sequence[cst.CSTNode]) -> bool:
@@ -397,26 +510,27 @@ def _uses(facts: Facts, call: cst.Call, written: set[str]) -> bool:
     return any(facts.source(arg.value) in written for arg in call.args)
 
 
-def _paths(facts: Facts, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The paths of the file calls in the node."""
-    for call in facts.tree.calls:
-        if facts.tree.contains(node, call) and (call is node or any(w.node is call for w in facts.files.writes)):
-            yield from facts.files.paths(call)
+def _writing_in(facts: Facts, guard: Guard) -> list[cst.CSTNode]:
+    """The calls in the guarded statements that write files."""
+    first, last = facts.tree.statement_of(guard.first), facts.tree.statement_of(guard.last)
+    start, end = facts.tree.order[first], facts.tree.last_order_in(last)
+    return [write.node for write in facts.files.writes if start <= facts.tree.order[write.node] <= end]
+
+
+def _paths(facts: Facts, guard: Guard) -> list[cst.BaseExpression]:
+    """The paths of the files that the guarded statements write."""
+    return [p for call in _writing_in(facts, guard) if isinstance(call, cst.Call) for p in facts.files.paths(call)]
 
 
 # -- folders and event files ---------------------------------------------------------------------------------------
 
 
-def _folders(facts: Facts) -> Iterator[AddArgument | Guard | InsertAfter | Refusal]:
-    for call in facts.tree.calls:
-        paths = {v.path for v in facts.resolver.values(call.func) if isinstance(v, External)}
-        is_path = isinstance(call.func, cst.Attribute) and call.func.attr.value == "mkdir" and facts.files.is_path(call)
-        if not (is_path or paths & {"os.makedirs", "os.mkdir"}) or facts.files.is_chief_only(call):
-            continue
-        if argument(call, "exist_ok", 2) is not None:
+def _folders(facts: Facts) -> Iterator[AddArgument | Guard | Refusal]:
+    for call in facts.files.folders:
+        if facts.files.is_chief_only(call) or argument(call, "exist_ok", 2) is not None:
             continue
         statement = facts.tree.statement_of(call)
-        if (is_path or "os.makedirs" in paths) and _is_in_existence_test(facts, call):
+        if _may_exist(facts, call) and _is_in_existence_test(facts, call):
             yield AddArgument(call, ("exist_ok=True",))
         elif (
             isinstance(statement, cst.SimpleStatementLine)
@@ -425,13 +539,20 @@ def _folders(facts: Facts) -> Iterator[AddArgument | Guard | InsertAfter | Refus
         ):
             outer = _existence_test(facts, call) or statement
             yield Guard(outer, outer, facts.call("is_chief"))
-            yield InsertAfter(outer, (facts.call("barrier"),))
         else:
             yield Refusal(
                 call,
                 "all workers would make this folder at a time, and all but one fail",
                 "use os.makedirs(..., exist_ok=True)",
             )
+
+
+def _may_exist(facts: Facts, call: cst.Call) -> bool:
+    """Whether the call takes `exist_ok`."""
+    is_method = isinstance(call.func, cst.Attribute) and facts.files.is_path(call)
+    return is_method or any(
+        isinstance(v, External) and v.path == "os.makedirs" for v in facts.resolver.values(call.func)
+    )
 
 
 def _is_in_existence_test(facts: Facts, call: cst.Call) -> bool:
@@ -442,13 +563,7 @@ def _existence_test(facts: Facts, call: cst.CSTNode) -> cst.If | None:
     """The `if not os.path.exists(folder):` around the call."""
     for owner in facts.tree.ancestors(call):
         if isinstance(owner, cst.If):
-            for inner in facts.tree.calls:
-                if facts.tree.contains(owner.test, inner) and any(
-                    isinstance(v, External) and v.path in ("os.path.exists", "os.path.isdir", "os.path.isfile")
-                    for v in facts.resolver.values(inner.func)
-                ):
-                    return owner
-            return None
+            return owner if facts.files.asking_in(owner.test) else None
         if isinstance(owner, cst.FunctionDef):
             return None
     return None

@@ -26,21 +26,43 @@ _WRITING_FUNCTIONS = re.compile(
     r"^(?:numpy\.(?:save|savez|savez_compressed|savetxt)|matplotlib\.(?:pyplot|pylab)\.(?:savefig|imsave)"
     r"|tensorflow\.saved_model\.save|keras\.(?:models|saving)\.save_model|keras\.(?:utils|preprocessing\.image)\.save_img"
     r"|keras\.utils\.plot_model|joblib\.dump|imageio\.(?:imwrite|mimsave|v2\.imwrite)|cv2\.imwrite|tensorflow\.io\.write_file"
-    r"|shutil\.(?:rmtree|copy|copyfile|move)|os\.(?:remove|rename|unlink)|matplotlib\.pyplot\.show)$"
+    r"|shutil\.(?:rmtree|copy|copyfile|move)|os\.(?:remove|rename|unlink|rmdir|replace)|matplotlib\.pyplot\.show"
+    r"|tensorflow\.io\.gfile\.(?:rmtree|remove|rename|copy)"
+    r"|tensorflow\.gfile\.(?:DeleteRecursively|Remove|Rename|Copy))$"
 )
+# Writers whose path is not their first argument, or not that alone.
+_PATHS_OF = {
+    re.compile(
+        r"^(?:shutil\.(?:copy|copyfile|move)|os\.(?:rename|replace)|tensorflow\.io\.gfile\.(?:rename|copy)"
+        r"|tensorflow\.gfile\.(?:Rename|Copy))$"
+    ): slice(0, 2),
+    re.compile(
+        r"^(?:tensorflow\.saved_model\.save|keras\.(?:models|saving)\.save_model|joblib\.dump|keras\.utils\.plot_model)$"
+    ): slice(1, 2),
+}
 _READING_FUNCTIONS = re.compile(
     r"^(?:numpy\.(?:load|loadtxt)|keras\.(?:models|saving)\.load_model|tensorflow\.saved_model\.load|joblib\.load"
     r"|tensorflow\.train\.load_checkpoint|tensorflow\.lite\.TFLiteConverter\.from_saved_model"
     r"|keras\.(?:utils|preprocessing)\.\w+_dataset_from_directory|tensorflow\.data\.(?:Dataset\.list_files|\w+Dataset)"
-    r"|glob\.i?glob|os\.(?:listdir|walk|scandir)|pandas\.read_\w+|PIL\.Image\.open|cv2\.imread"
+    r"|glob\.i?glob|os\.(?:listdir|walk|scandir)|tensorflow\.io\.gfile\.(?:listdir|walk|glob)"
+    r"|tensorflow\.gfile\.(?:ListDirectory|Walk|Glob)|pandas\.read_\w+|PIL\.Image\.open|cv2\.imread"
     r"|imageio\.(?:v2\.|v3\.)?(?:imread|mimread)|matplotlib\.(?:pyplot|image)\.imread"
     r"|keras\.(?:utils|preprocessing\.image)\.load_img|tensorflow\.io\.read_file)$"
 )
 _LOOKING = re.compile(
     r"^(?:builtins\.open|os\.path\.(?:exists|isfile|getsize|getmtime)|os\.stat|tensorflow\.io\.gfile\.(?:GFile|exists)"
+    r"|tensorflow\.gfile\.(?:GFile|FastGFile|Open|Exists)"
     r"|shelve\.open|zipfile\.ZipFile|tarfile\.open)$"
 )
-_LISTING = re.compile(r"^(?:glob\.i?glob|os\.(?:listdir|walk|scandir))$")
+_LISTING = re.compile(
+    r"^(?:glob\.i?glob|os\.(?:listdir|walk|scandir)|tensorflow\.io\.gfile\.(?:listdir|walk|glob)"
+    r"|tensorflow\.gfile\.(?:ListDirectory|Walk|Glob))$"
+)
+_ASKING = re.compile(
+    r"^(?:os\.path\.(?:exists|isdir|isfile)|tensorflow\.io\.gfile\.(?:exists|isdir)"
+    r"|tensorflow\.gfile\.(?:Exists|IsDirectory))$"
+)
+_FOLDERS = frozenset({"os.makedirs", "os.mkdir", "tensorflow.io.gfile.mkdir", "tensorflow.gfile.MkDir"})
 # Calls that fetch or unpack what all workers read afterwards.
 _FETCHING = re.compile(
     r"^(?:urllib\.request\.urlretrieve|shutil\.unpack_archive|wget\.download|gdown\.download\w*|os\.system"
@@ -52,6 +74,7 @@ SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
 _PICTURES = ("PIL.", "keras.utils.array_to_img", "keras.preprocessing.image.array_to_img")
 _PATH_WRITERS = frozenset({"write_text", "write_bytes", "unlink", "rmdir", "rename"})
 _PATH_LISTERS = frozenset({"glob", "rglob", "iterdir"})
+_PATH_ASKERS = frozenset({"exists", "is_file", "is_dir"})
 _PATH_READERS = frozenset({"read_text", "read_bytes"}) | _PATH_LISTERS
 _PATH_METHODS = _PATH_WRITERS | _PATH_READERS | {"open"}
 _TABLE_WRITERS = frozenset({"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_hdf"})
@@ -139,16 +162,46 @@ class Files:
         texts = {self._text(path) for path in written}
         if any(self._text(path) in texts for path in paths):
             return True
-        if all(isinstance(path, cst.SimpleString) for path in (*paths, *written)) and not self._lists(read):
+        if all(isinstance(path, cst.SimpleString) for path in (*paths, *written)) and not self.lists(read):
             return False
         same = self.tree.function_of(read) is self.tree.function_of(write.node)
-        return self._may_follow(read, write.node) if same else self._lists(read)
+        return self._may_follow(read, write.node) if same else self.lists(read)
 
-    def _lists(self, read: cst.Call) -> bool:
+    def asks(self, node: cst.CSTNode) -> bool:
+        """Whether something in the node asks if a file is there, or which there are."""
+        return bool(self.asking_in(node)) or any(self.lists(c) for c in self.tree.calls if self.tree.contains(node, c))
+
+    def _asks(self, call: cst.Call) -> bool:
+        paths = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        return any(map(_ASKING.match, paths)) or (name in _PATH_ASKERS and self.is_path(call))
+
+    def asking_in(self, node: cst.CSTNode) -> list[cst.Call]:
+        """The calls in the node that ask whether a file is there."""
+        return [c for c in self.tree.calls if self.tree.contains(node, c) and self._asks(c)]
+
+    def lists(self, read: cst.Call) -> bool:
         """Whether the call tells the names of files."""
         paths = [v.path for v in self.resolver.values(read.func) if isinstance(v, External)]
         name = read.func.attr.value if isinstance(read.func, cst.Attribute) else ""
         return any(map(_LISTING.match, paths)) or name in _PATH_LISTERS
+
+    @cached_property
+    def folders(self) -> list[cst.Call]:
+        """Calls that make a folder, and fail where it is there already, if they are not told otherwise."""
+        found = []
+        for call in self.tree.calls:
+            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value == "mkdir" and self.is_path(call)
+            if is_method or paths & _FOLDERS:
+                found.append(call)
+        return found
+
+    def is_shown(self, call: cst.CSTNode) -> bool:
+        """Whether the call shows a window: no file is made."""
+        return isinstance(call, cst.Call) and any(
+            isinstance(v, External) and v.path == "matplotlib.pyplot.show" for v in self.resolver.values(call.func)
+        )
 
     def _may_follow(self, later: cst.CSTNode, node: cst.CSTNode) -> bool:
         """Whether the one may run after the other in their function: it stands below, or in a loop with it."""
@@ -159,10 +212,14 @@ class Files:
 
     def paths(self, call: cst.Call, most: int = 1) -> list[cst.BaseExpression]:
         """The path that a call is of: its first argument, or what its method is one of (`Path("a.txt").read_text()`);
-        of some calls one of the first two arguments."""
+        of calls that are not known, with `most`, one of the first arguments. Of copies and new names both paths."""
         func = call.func
         is_method = isinstance(func, cst.Attribute) and func.attr.value in _PATH_METHODS and self.is_path(call)
         if not is_method:
+            for value in self.resolver.values(func):
+                for writer, places in _PATHS_OF.items():
+                    if isinstance(value, External) and writer.match(value.path):
+                        return [arg.value for arg in call.args[places]]
             return [arg.value for arg in call.args[:most]]
         owner = cst.ensure_type(func, cst.Attribute).value
         made = isinstance(owner, cst.Call) and len(owner.args) == 1
