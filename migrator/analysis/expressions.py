@@ -14,7 +14,7 @@ from migrator.analysis import values as v
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import ROWS, Partial, Shape
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Function, Site, Tuple, Value
 
 if TYPE_CHECKING:
@@ -212,10 +212,10 @@ class Expressions:
         return v.of(Tuple(tuple(items)))
 
     def _list(self, node: cst.List | cst.Tuple | cst.Set, frame: Frame) -> Value:
-        made = Container("set" if isinstance(node, cst.Set) else "list", Site(node, frame.context))
+        values = [self.eval(element.value, frame) for element in node.elements]
+        made = Container("set" if isinstance(node, cst.Set) else "list", self._site(node, values, frame))
         position = 0
-        for element in node.elements:
-            value = self.eval(element.value, frame)
+        for element, value in zip(node.elements, values):
             if isinstance(element, cst.StarredElement):
                 self.run.heap.store(made, None, self.run.elements(value, node, element.value))
             else:
@@ -223,10 +223,17 @@ class Expressions:
                 position += 1
         return v.of(made)
 
+    @staticmethod
+    def _site(node: cst.CSTNode, values: Sequence[Value], frame: Frame) -> Site:
+        """Where the display makes its object: other ones of parts of batches, in training, than of whole ones."""
+        stand = tuple((d.placement, d.whole) for value in values for d in v.contents(value))
+        is_plain = all(placement == REPLICATED and not whole for placement, whole in stand)
+        return Site(node, frame.context if is_plain else (*frame.context, hash(stand)))
+
     def _dict(self, node: cst.Dict, frame: Frame) -> Value:
-        made = Container("dict", Site(node, frame.context))
-        for element in node.elements:
-            value = self.eval(element.value, frame)
+        values = [self.eval(element.value, frame) for element in node.elements]
+        made = Container("dict", self._site(node, values, frame))
+        for element, value in zip(node.elements, values):
             if isinstance(element, cst.StarredDictElement):
                 self.run.update(v.of(made), value)
             elif isinstance(element, cst.DictElement):
