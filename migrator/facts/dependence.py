@@ -336,6 +336,8 @@ class Dependence:
                         self.link(binding, ("object", cls.node))
 
     def _link_assigned(self, binding: Binding, value: cst.CSTNode) -> None:
+        if binding.path and binding.path[0] != 0 and _is_shape(value):
+            return  # `_, length = tokens.shape`: the size of another axis than that of the samples
         parts = [part_at(value, binding.path)]
         if parts == [None] and isinstance(value, cst.Call):
             functions = self._script_functions(value)
@@ -753,11 +755,18 @@ def _is_slice(node: cst.Subscript) -> bool:
     return len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
 
 
+def _is_shape(node: cst.CSTNode) -> bool:
+    """`x.shape`, `tf.shape(x)`, `x.shape.as_list()`"""
+    if isinstance(node, cst.Call) and dotted(node.func).endswith((".shape.as_list", ".get_shape")):
+        return True
+    return (isinstance(node, cst.Attribute) and node.attr.value == "shape") or (
+        isinstance(node, cst.Call) and dotted(node.func).endswith(".shape")
+    )
+
+
 def _is_size_of_another_axis(node: cst.Subscript) -> bool:
     """`x.shape[1]`, of which the number of samples is no part."""
-    is_size = isinstance(node.value, cst.Attribute) and node.value.attr.value == "shape"
-    is_size = is_size or (isinstance(node.value, cst.Call) and dotted(node.value.func).endswith(".shape"))
-    if not is_size or len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+    if not _is_shape(node.value) or len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         return False
     index = node.slice[0].slice.value
     return (isinstance(index, cst.Integer) and index.value != "0") or isinstance(index, cst.UnaryOperation)
