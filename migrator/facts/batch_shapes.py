@@ -43,6 +43,13 @@ class Size:
     node: cst.BaseExpression
 
 
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The last batch, of which so many rows are looked at behind the loop that read it: those of all workers."""
+
+    node: cst.BaseExpression
+
+
 @dataclass(frozen=True)
 class DoubtfulSize(Refusal):
     """The global batch size in a training step, where it does not only shape tensors."""

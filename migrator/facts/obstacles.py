@@ -11,7 +11,7 @@ import libcst.matchers as m
 
 from migrator.edits import Refusal
 from migrator.facts import api
-from migrator.facts.batch_shapes import BatchShapes, DoubtfulSize, Made, Size
+from migrator.facts.batch_shapes import BatchShapes, DoubtfulSize, Made, Shown, Size
 from migrator.facts.batch_sources import BatchSources
 from migrator.facts.entropy import Entropy
 from migrator.facts.first_axis import FirstAxis
@@ -210,15 +210,19 @@ class Obstacles:
         shapes = self.shapes(pipeline, consumption)
         return shapes if isinstance(shapes, Refusal) else None
 
-    def shapes(self, pipeline: Pipeline, consumption: Consumption) -> list[Made | Size] | Refusal:
+    def shapes(self, pipeline: Pipeline, consumption: Consumption) -> list[Made | Size | Shown] | Refusal:
         """What the training step makes with the size of the global batch; a refusal where it does more with it."""
         batch = batch_argument(pipeline.batch_steps[0]) if pipeline.batch_steps else None
         if batch is None or not isinstance(batch.value, (cst.Name, cst.Attribute, cst.Subscript)):
             return []
         bodies = self._step_bodies(consumption)
-        found: list[Made | Size] = []
+        found: list[Made | Size | Shown] = []
         for use in self._uses_of(batch.value):
-            cuts = self._cuts_batch(use, consumption)
+            cut = self._batch_cut_by(use, consumption)
+            cuts = cut is not None
+            if cut is not None and self._is_shown(cut, consumption):
+                found.append(Shown(cut))
+                continue
             in_step = any(self.tree.contains(body, use) for body in bodies)
             shapes_it = self._shapes_something(use, _COUNTING if in_step else ())
             if not cuts and (self._is_divisor(use) or not shapes_it or self._is_own(use, batch)):
@@ -239,15 +243,25 @@ class Obstacles:
             "take the size from the batch itself, for instance tf.shape(x)[0]",
         )
 
-    def _cuts_batch(self, use: cst.BaseExpression, consumption: Consumption) -> bool:
-        """`x[: batch_size // 2]` of a batch that the loop has read."""
+    def _batch_cut_by(self, use: cst.BaseExpression, consumption: Consumption) -> cst.Name | None:
+        """The batch in `x[: batch_size // 2]`, where the loop has read it."""
         for owner in self.tree.ancestors(use):
             if isinstance(owner, cst.Subscript) and isinstance(owner.value, cst.Name):
                 bindings = self.resolver.reaching(owner.value)
-                return any(b.node is consumption.reader for b in bindings)
+                return owner.value if any(b.node is consumption.reader for b in bindings) else None
             if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
-                return False
-        return False
+                return None
+        return None
+
+    def _is_shown(self, batch: cst.Name, consumption: Consumption) -> bool:
+        """Whether an assignment, next to the loop that has read the batch or further out, looks at the last one: all
+        workers come there."""
+        reader = consumption.reader
+        if not isinstance(reader, cst.For) or self.tree.contains(reader, batch):
+            return False
+        line = self.tree.statement_of(batch)
+        is_assigned = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)
+        return is_assigned and self.tree.contains(self.tree.parent[line], reader)
 
     def to_rows(self, sizes: list[cst.Name], steps: list[cst.CSTNode]) -> Refusal | None:
         """Why batches that a loop makes of arrays cannot be split. `sizes`: the names that they are made of."""

@@ -15,7 +15,7 @@ from typing import Union
 import libcst as cst
 
 from migrator.edits import Refusal
-from migrator.facts.batch_shapes import Made, Size
+from migrator.facts.batch_shapes import Made, Shown, Size
 from migrator.facts.minibatches import Cut, MinibatchFinder
 from migrator.facts.obstacles import Obstacles
 from migrator.facts.order import AnyOrder, Order, UnseededFiles
@@ -136,9 +136,9 @@ class Sharding:
         return list(self._loose_ends) if self.plans else []
 
     @cached_property
-    def made(self) -> list[Made | Size]:
+    def made(self) -> list[Made | Size | Shown]:
         """What training steps make with the size of batches that are going to be split."""
-        found: dict[cst.CSTNode, Made | Size] = {}
+        found: dict[cst.CSTNode, Made | Size | Shown] = {}
         for consumption in self.consumptions:
             plan = self._plan(consumption)
             if plan is not None and not isinstance(plan, Refusal):
