@@ -66,6 +66,8 @@ _MULTIPLIES = frozenset({"operator.matmul", "tensorflow.matmul", "tensorflow.lin
 _TAKES_LABELS = ("sparse_softmax_cross_entropy_with_logits",)
 _REDUCING = (Reduces, Moments, Average, WholeValue)
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
+# The Keras tensors of a functional model that its layers know.
+_TENSORS_OF_LAYERS = frozenset({"input", "output"})
 
 # Of ragged and sparse tensors: as many rows as a worker's samples have values, and where these stand among all.
 _VALUES_OF_RAGGED = frozenset({"values", "flat_values"})
@@ -473,6 +475,10 @@ class Placing:
             return v.of(Method(Value(data), name))
         if name in _DESCRIPTIONS:
             return NUMBER
+        if data.layer and name == "layers":
+            return Value(data)
+        if data.layer:
+            return Value(Data(Sharded(0), symbolic=True)) if name in _TENSORS_OF_LAYERS else Value(Data(nested=True))
         owner = Value(data)
         for path in (f"tensorflow.Tensor.{name}", f"numpy.ndarray.{name}"):
             row = ops.lookup(path)
@@ -500,6 +506,8 @@ class Placing:
 
     def item(self, data: Data, index: Value, node: cst.Subscript) -> Value:
         key = index.constant
+        if data.layer:
+            return Value(data)
         if (data.nested and isinstance(key, int) and not isinstance(key, bool)) or isinstance(key, str):
             return Value(replace(data, constant=NOT_CONSTANT, rank=None))
         nodes: dict[Any, Any] = {0: node.value}

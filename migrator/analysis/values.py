@@ -81,7 +81,8 @@ class Data:
     `constant`: the Python literal, where it is one. `whole`: every worker has all rows of the batch, so that it does
     not fit beside a worker's part. `nested`: may be a tuple or dictionary of tensors. `symbolic`: a Keras tensor of a
     functional model. `deep`: has axes behind that of the samples. `width`: the size of the last axis. `masked`:
-    Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
+    Keras carries a mask along. `needs`: the repairs without which the placement does not hold. `layer`: stands for a
+    layer, or the layers, that a model is asked for.
     """
 
     placement: Placement = REPLICATED
@@ -94,6 +95,7 @@ class Data:
     width: int | None = None
     masked: bool = False
     needs: frozenset[Repair] = _NO_REPAIRS
+    layer: bool = False
 
     @property
     def is_replicated(self) -> bool:
@@ -336,6 +338,7 @@ def join_data(a: Data, b: Data) -> Data:
         a.width if a.width == b.width else None,
         a.masked or b.masked,
         a.needs | b.needs if a.needs is not b.needs else a.needs,
+        a.layer and b.layer,
     )
 
 

@@ -584,6 +584,9 @@ class Keras:
             return NUMBER
         return self.run.placing.unknown(args, node)
 
+    def _get_layer(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        return Value(Data(layer=True))
+
     def _init(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`super().__init__(…)` of a class of the program."""
         reduction = args.get("reduction")
@@ -848,7 +851,9 @@ class Keras:
             return v.constant(1)
         if name in ("metrics_names", "name", "dtype", "input_shape", "output_shape", "units", "iterations"):
             return NUMBER
-        if name in ("layers", "metrics"):
+        if name == "layers":
+            return Value(Data(nested=True, layer=True))
+        if name == "metrics":
             return NUMBER
         if name in ("output", "input", "outputs", "inputs"):
             known = self.run.heap.load(atom, "outputs")
@@ -880,6 +885,7 @@ _METHODS: dict[str, Callable[[Keras, Made | Instance, Arguments, cst.CSTNode, Fr
     "test_on_batch": Keras._evaluate,
     "minimize": Keras._minimize,
     "get_gradients": Keras._own_gradients,
+    "get_layer": Keras._get_layer,
     "update_state": Keras._update_state,
     "result": Keras._result,
     **dict.fromkeys(_SCALING, Keras._scaled),
