@@ -80,17 +80,17 @@ def write_once(facts: Facts) -> Findings:
         found = _guard_fetch(facts, write) if write.node in facts.files.fetches else _guard(facts, write)
         if isinstance(found, Refusal):
             as_it_stands = Guard(write.statement, write.statement, "")
-            yield replace(found, breaks_training=found.breaks_training or _is_read_later(facts, as_it_stands))
+            yield replace(found, breaks_training=found.breaks_training or _is_read_later(facts, as_it_stands, ()))
         elif not isinstance(found, Guard):
             yield found
         else:
             guards.append(found)
     yield from _cached_downloads(facts)
     guards = _joined(facts, guards)
-    guards = _joined(facts, [_around_question(facts, g) if _is_waited_for(facts, g) else g for g in guards])
+    guards = _joined(facts, [_widened(facts, guard, guards) for guard in guards])
     for guard in guards:
         yield guard
-        is_waited_for = _is_waited_for(facts, guard)
+        is_waited_for = _is_waited_for(facts, guard, guards)
         if _is_asked_first(facts, guard, is_waited_for):
             yield InsertBefore(guard.first, (facts.call("barrier"),))
         if is_waited_for:
@@ -101,7 +101,7 @@ def _joined(facts: Facts, guards: list[Guard]) -> list[Guard]:
     """The guards in source order, one for those that stand side by side, without those inside of others."""
     found: list[Guard] = []
     for guard in sorted(guards, key=lambda g: (facts.tree.order[g.first], -facts.tree.last_order_in(g.last))):
-        if found and facts.tree.order[guard.first] <= facts.tree.last_order_in(found[-1].last):
+        if found and _lies_within(facts, found[-1], guard.first):
             continue
         if found and _adjoins(facts, found[-1], guard):
             found[-1] = Guard(found[-1].first, guard.last, guard.condition)
@@ -110,8 +110,15 @@ def _joined(facts: Facts, guards: list[Guard]) -> list[Guard]:
     return found
 
 
-def _is_waited_for(facts: Facts, guard: Guard) -> bool:
-    return _fetches(facts, guard) or _is_read_later(facts, guard)
+def _widened(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> Guard:
+    """The guard with the question around it, where that has to be or spares a guard."""
+    outer = _around_question(facts, guard)
+    is_next = any(_adjoins(facts, outer, other) for other in guards)
+    return outer if is_next or _is_waited_for(facts, guard, guards) else guard
+
+
+def _is_waited_for(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:
+    return _fetches(facts, guard) or _is_read_later(facts, guard, guards)
 
 
 # -- guards --------------------------------------------------------------------------------------------------------
@@ -170,8 +177,7 @@ def _guard_fetch(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
 def _fetches(facts: Facts, guard: Guard) -> bool:
     """Whether the guarded statements download files or make folders, which all workers may use."""
     fetching = (*facts.files.fetches, *facts.files.folders)
-    start, end = facts.tree.order[guard.first], facts.tree.last_order_in(guard.last)
-    return any(start <= facts.tree.order[call] <= end for call in fetching)
+    return any(_lies_within(facts, guard, call) for call in fetching)
 
 
 def _around_question(facts: Facts, guard: Guard) -> Guard:
@@ -401,17 +407,24 @@ def _holds(facts: Facts, guard: Guard, statement: Statement) -> bool:
     return any(facts.tree.contains(s, statement) for s in (guard.first, guard.last))
 
 
-def _is_read_later(facts: Facts, guard: Guard) -> bool:
-    """Whether the script may read afterwards what the guarded statements wrote: the same path, as far as seen."""
+def _is_read_later(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:
+    """Whether the script may read afterwards what the guarded statements wrote: the same path, as far as seen. What is
+    read inside of other guards, the chief reads that has written it."""
     end = facts.tree.last_order_in(facts.tree.statement_of(guard.last))
     writing = _writing_in(facts, guard)
     if writing and all(map(facts.files.is_shown, writing)):
         return False
     write_paths = _paths(facts, guard)
     written = {facts.source(s) for s in write_paths}
-    if any(_uses(facts, call, written) for call in facts.tree.calls if facts.tree.order[call] > end):
+    if any(
+        _uses(facts, call, written)
+        for call in facts.tree.calls
+        if facts.tree.order[call] > end and not _is_guarded(facts, call, guards)
+    ):
         return True
     for look in facts.files.looks:
+        if _is_guarded(facts, look, guards):
+            continue
         again = set(facts.tree.loops_around(look)) & set(facts.tree.loops_around(guard.first))
         if (facts.tree.order[look] > end or again) and any(
             _is_same(facts, path, written) for path in facts.files.paths(look)
@@ -419,6 +432,8 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
             return True
     for read in facts.files.reads:
         if facts.tree.order[read] < end and not _comes_again(facts, guard.first, read):
+            continue
+        if _is_guarded(facts, read, guards):
             continue
         read_paths = facts.files.paths(read)
         paths = {facts.source(p) for p in read_paths}
@@ -428,6 +443,14 @@ def _is_read_later(facts: Facts, guard: Guard) -> bool:
         if paths & written or (not (literal and paths and written) and not _differ(facts, write_paths, read_paths)):
             return True
     return False
+
+
+def _is_guarded(facts: Facts, call: cst.Call, guards: Sequence[Guard]) -> bool:
+    return any(_lies_within(facts, guard, call) for guard in guards)
+
+
+def _lies_within(facts: Facts, guard: Guard, node: cst.CSTNode) -> bool:
+    return facts.tree.order[guard.first] <= facts.tree.order[node] <= facts.tree.last_order_in(guard.last)
 
 
 def _lies_in(file: str, folder: str) -> bool:
@@ -455,6 +478,10 @@ def _end(facts: Facts, path: cst.CSTNode, depth: int) -> str:
     if isinstance(path, cst.FormattedString):
         last = path.parts[-1] if path.parts else None
         return last.value.rpartition("/")[2] if isinstance(last, cst.FormattedStringText) else ""
+    if _is_format(path):
+        return _end_of_pattern(cst.ensure_type(path, cst.BinaryOperation).left, r"%[-#0 +\d.]*[a-zA-Z]")
+    if isinstance(path, cst.Call) and isinstance(path.func, cst.Attribute) and path.func.attr.value == "format":
+        return _end_of_pattern(path.func.value, r"\{[^{}]*\}")
     if isinstance(path, cst.BinaryOperation) and isinstance(path.operator, (cst.Add, cst.Divide)):
         return _end(facts, path.right, depth)
     if isinstance(path, cst.Call) and path.args and facts.source(path.func) in ("os.path.join", "str"):
@@ -469,6 +496,12 @@ def _end(facts: Facts, path: cst.CSTNode, depth: int) -> str:
         ):
             return _end(facts, bindings[0].value, depth + 1)
     return ""
+
+
+def _end_of_pattern(text: cst.BaseExpression, placeholder: str) -> str:
+    """What stands behind the last value that is put into the text."""
+    value = text.evaluated_value if isinstance(text, (cst.SimpleString, cst.ConcatenatedString)) else None
+    return re.split(placeholder, value)[-1].rpartition("/")[2] if isinstance(value, str) else ""
 
 
 def _is_same(facts: Facts, path: cst.BaseExpression, written: set[str]) -> bool:

@@ -52,8 +52,18 @@ _READING_FUNCTIONS = re.compile(
 _LOOKING = re.compile(
     r"^(?:builtins\.open|os\.path\.(?:exists|isfile|getsize|getmtime)|os\.stat|tensorflow\.io\.gfile\.(?:GFile|exists)"
     r"|tensorflow\.gfile\.(?:GFile|FastGFile|Open|Exists)"
-    r"|shelve\.open|zipfile\.ZipFile|tarfile\.open)$"
+    r"|shelve\.open|zipfile\.ZipFile|tarfile\.open|h5py\.File)$"
 )
+# Files that are open for writing in some modes, and those that always are.
+_FILES = re.compile(
+    r"^(?:builtins\.open|io\.open|codecs\.open|gzip\.(?:open|GzipFile)|bz2\.(?:open|BZ2File)|lzma\.(?:open|LZMAFile)"
+    r"|tensorflow\.io\.gfile\.GFile|tensorflow\.gfile\.(?:GFile|FastGFile|Open)|h5py\.File|zipfile\.ZipFile"
+    r"|tarfile\.(?:open|TarFile))$"
+)
+_WRITERS = frozenset({
+    "tensorflow.io.TFRecordWriter", "tensorflow.python_io.TFRecordWriter", "imageio.get_writer",
+    "imageio.v2.get_writer", "cv2.VideoWriter", "pandas.ExcelWriter", "matplotlib.backends.backend_pdf.PdfPages",
+})  # fmt: skip
 _LISTING = re.compile(
     r"^(?:glob\.i?glob|os\.(?:listdir|walk|scandir)|tensorflow\.io\.gfile\.(?:listdir|walk|glob)"
     r"|tensorflow\.gfile\.(?:ListDirectory|Walk|Glob))$"
@@ -380,24 +390,18 @@ class Files:
         return bool(_FIGURES.match(calls(owner.of if isinstance(owner, Element) else owner)))
 
     def _is_opening(self, call: cst.Call) -> bool:
-        """`open(path, "w")`, `path.open("w")` and TensorFlow's own file objects."""
+        """`open(path, "w")`, `path.open("w")`, archives, videos and TensorFlow's own file objects."""
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "open" and self.is_path(call):
             return self._is_writing_mode(argument(call, "mode", 0))
-        for value in self.resolver.values(call.func):
-            if isinstance(value, External) and value.path in (
-                "builtins.open",
-                "tensorflow.io.gfile.GFile",
-                "tensorflow.io.TFRecordWriter",
-            ):
-                if value.path == "tensorflow.io.TFRecordWriter":
-                    return True
-                return self._is_writing_mode(argument(call, "mode", 1))
-        return False
+        paths = {value.path for value in self.resolver.values(call.func) if isinstance(value, External)}
+        return bool(paths & _WRITERS) or (
+            any(map(_FILES.match, paths)) and self._is_writing_mode(argument(call, "mode", 1))
+        )
 
     @staticmethod
     def _is_writing_mode(mode: cst.Arg | None) -> bool:
         text = mode.value.evaluated_value if mode is not None and isinstance(mode.value, cst.SimpleString) else ""
-        return any(letter in str(text) for letter in "wax")
+        return any(letter in "wax+" for letter in str(text).partition(":")[0])  # behind the colon: how it is packed
 
     def _with_around(self, call: cst.Call) -> cst.With | None:
         item = self.tree.parent.get(call)
