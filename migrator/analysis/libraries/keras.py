@@ -253,6 +253,9 @@ class Keras:
             sums = parts == {Partial("sum")} and not any(d.needs for d in self.run.objects.leaves(made))
             penalty = Partial("mean") if sums else Unknown("what a regulariser makes of a batch is no sum over it")
         self.run.heap.store(_EVERY_MODEL, "activity penalties", Value(Data(penalty)))
+        self.run.reductions.add("mean")
+        if "mean" in self.run.plan.reductions:  # beside what is made of all rows, of which workers have unequally many
+            penalty = Unknown("Keras takes the mean of a penalty over the rows of a worker")
         self.run.heap.store(_EVERY_MODEL, "added losses", Value(Data(penalty)))
 
     def _loss_object(self, atom: Made, args: Arguments, node: cst.CSTNode) -> Value:
