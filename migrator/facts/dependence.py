@@ -198,6 +198,10 @@ class Dependence:
         if way is not None:
             self.link(node, parent, way)
 
+    @cached_property
+    def _attributes_read(self) -> set[str]:
+        return {node.attr.value for node in self.tree.order if isinstance(node, cst.Attribute)}
+
     def _items_of_tuples(self, node: cst.Subscript) -> list[cst.CSTNode]:
         """What `acc[1]` takes out of each of the tuples that the name is given; nothing where another value may be."""
         place = node.slice[0].slice if len(node.slice) == 1 else None
@@ -507,6 +511,10 @@ class Dependence:
             name = str(call.args[1].value.evaluated_value)
             for source in (*self.tree.attributes.get(name, ()), ("attribute", name)):
                 self.link(source, call)
+        if _sets_attributes(call):
+            for arg in call.args:  # by position: whichever attributes
+                for name in [arg.keyword.value] if arg.keyword is not None else self._attributes_read:
+                    self.link(arg, ("attribute", name))
         constructed = [v for v in values if isinstance(v, Class)]
         if values and all(isinstance(v, (Function, Object)) for v in values):
             return
@@ -740,6 +748,17 @@ def _accepts(function: FunctionLike, call: cst.Call) -> bool:
 def _makes_new(path: str) -> bool:
     """Whether what the function gives is no part of what it is given."""
     return f"{path}.".startswith(_PURE) and path not in _HANDING_BACK
+
+
+def _sets_attributes(call: cst.Call) -> bool:
+    """`state.__dict__.update(last=loss)`, `vars(state).update(last=loss)`"""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value != "update":
+        return False
+    held = func.value
+    if isinstance(held, cst.Call):
+        return isinstance(held.func, cst.Name) and held.func.value == "vars"
+    return isinstance(held, cst.Attribute) and held.attr.value == "__dict__"
 
 
 def _asks_for_presence(node: cst.Comparison) -> bool:
