@@ -302,6 +302,9 @@ class Decisions:
     @property
     def _chosen_rows(self) -> Iterator[cst.BaseExpression]:
         """What batches are made of that workers have to hold alike before they take their rows of them."""
+        for consumption in self.sharding.consumptions:
+            if isinstance(consumption.dataset, cst.BaseExpression):
+                yield consumption.dataset
         for node in self.sharding.cut_rows:
             for key in self.locality.inputs(node):
                 made_of = key.value if isinstance(key, Binding) else key
