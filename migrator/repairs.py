@@ -18,7 +18,8 @@ def put_together(facts: Facts, operand: Operand) -> Wrap:
 def waits_alone(facts: Facts, repair: Repair) -> Refusal | None:
     """A refusal where the repair would have the chief wait for workers that never come."""
     for write in facts.files.writes:
-        if any(facts.tree.contains(body, repair.node) for body in facts.training.reached_from(write.statement)):
+        bodies = [body for statement in write.statements for body in facts.training.reached_from(statement)]
+        if any(facts.tree.contains(body, repair.node) for body in bodies):
             return Refusal(
                 repair.node,
                 "all workers put this together, but the chief alone writes a file with what it is part of",

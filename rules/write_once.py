@@ -19,8 +19,8 @@ Leaves alone: files that are only read; what is guarded by the rank already; out
 `fit`'s callbacks (see synchronise-callbacks); what each worker writes into a temporary folder of its own and reads
 again there.
 Refuses: a write whose result the rest of the script needs; a `with open(...)` block in which training goes on or
-names are made that are read after it; a file that the chief writes and all read under a path which differs
-from worker to worker (a name with the time in it).
+names are made that are read after it; a file that stays open while more is done than to write it; a file that the chief
+writes and all read under a path which differs from worker to worker (a name with the time in it).
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def write_once(facts: Facts) -> Findings:
         else:
             yield folder
     for write in facts.files.writes:
-        if facts.files.is_chief_only(write.node) or any(_holds(facts, g, write.statement) for g in guards):
+        if facts.files.is_chief_only(write.node) or any(_lies_within(facts, g, write.statement) for g in guards):
             continue
         if facts.worker_paths.is_read_by_itself(write.node):
             continue  # each worker has its own file there
@@ -130,29 +130,28 @@ def _guard(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
     small = _small_statement(facts, write.node)
     if small is not None and _shares_its_line(facts, small):
         return Guard(write.node, write.node, condition)  # parts the line: each statement is looked at by itself then
-    if _trains(facts, statement):
+    if any(_trains(facts, s) for s in write.statements):
         return Refusal(
             write.node,
             "training goes on inside of this statement, so it cannot run on the chief alone",
             _ADVICE,
         )
-    if _draws(facts, statement):
+    if any(_draws(facts, s) for s in write.statements):
         return Refusal(
             write.node,
             "random numbers are drawn inside of this statement: drawn by the chief alone, its generator would run "
             "ahead of the others'",
             "draw them before the write, which can then run on the chief alone",
         )
-    if _calls_model_early(facts, statement):
+    if any(_calls_model_early(facts, s) for s in write.statements):
         reason = "a model that is not built yet would be built here by the chief alone"
         return Refusal(write.node, reason, "call the model before the write, on every worker")
-    if write.is_with:
-        lost = _names_read_after(facts, statement)
+    if write.is_with or write.following:
+        lost = _names_read_after(facts, *write.statements)
         if lost:
-            return Refusal(
-                write.node, f"`{lost}`, which this block makes, is needed by every worker afterwards", _ADVICE
-            )
-        return Guard(statement, statement, condition)
+            block = "this block makes" if write.is_with else "is made while this file is open"
+            return Refusal(write.node, f"`{lost}`, which {block}, is needed by every worker afterwards", _ADVICE)
+        return Guard(statement, write.statements[-1], condition)
     if small is None:
         return Refusal(write.node, "this write is a part of a condition, or of a loop's header", _ADVICE)
     if isinstance(small, cst.Expr):
@@ -376,18 +375,18 @@ def _calls_model_early(facts: Facts, statement: Statement) -> bool:
     )
 
 
-def _names_read_after(facts: Facts, statement: Statement) -> str:
-    scope = facts.tree.scope_of(statement)
+def _names_read_after(facts: Facts, *statements: Statement) -> str:
+    """A name that the statements, which stand in a row, make, and that is read elsewhere."""
+    scope = facts.tree.scope_of(statements[0])
+
+    def lies_within(node: cst.CSTNode) -> bool:
+        return any(facts.tree.contains(statement, node) for statement in statements)
+
     for name, bindings in scope.bindings.items():
-        inside = [
-            b
-            for b in bindings
-            if b.kind != "with" and facts.tree.contains(statement, b.node) and b.node is not statement
-        ]
+        inside = {b for b in bindings if b.kind != "with" and lies_within(b.node)}
+        targets = {b.target for b in bindings}
         if inside and any(
-            use not in {b.target for b in bindings}
-            and facts.tree.order[use] > facts.tree.last_order_in(statement)
-            and set(facts.resolver.reaching(use)) & set(inside)
+            use not in targets and not lies_within(use) and inside & set(facts.resolver.reaching(use))
             for use in facts.tree.names[name]
         ):
             return name
@@ -401,10 +400,6 @@ def _adjoins(facts: Facts, guard: Guard, next_: Guard) -> bool:
         return False
     body = list(cast(cst.IndentedBlock, block).body)
     return body.index(second) == body.index(first) + 1 and not second.leading_lines
-
-
-def _holds(facts: Facts, guard: Guard, statement: Statement) -> bool:
-    return any(facts.tree.contains(s, statement) for s in (guard.first, guard.last))
 
 
 def _is_read_later(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:

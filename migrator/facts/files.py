@@ -16,6 +16,7 @@ from migrator.facts.syntax import argument
 from migrator.facts.training import Training
 from migrator.facts.tree import Statement, Tree
 from migrator.facts.values import Element, External, Function, Member, Object, Result, Value
+from migrator.facts.written_rows import WrittenRows
 
 _MODEL_WRITERS = frozenset({"save", "save_weights", "export", "save_model"})
 _MODEL_READERS = frozenset({"load_weights"})
@@ -95,11 +96,16 @@ _FIGURES = re.compile(r"^matplotlib\.pyplot\.(?:figure|gcf|subplots)$")
 
 @dataclass(frozen=True, eq=False)
 class Write:
-    """A statement that writes files; `result_used_by` is the last statement that needs what it returned."""
+    """A statement that writes files, or several in a row: what opens a file, writes to it, and closes it."""
 
     node: cst.CSTNode
     statement: Statement
     is_with: bool = False
+    following: tuple[Statement, ...] = ()
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        return (self.statement, *self.following)
 
 
 class Files:
@@ -114,10 +120,16 @@ class Files:
     def writes(self) -> list[Write]:
         """The places that write files, in source order, a `with open(…, "w")` as a whole."""
         found: dict[cst.CSTNode, Write] = {}
+        rows = WrittenRows(self.tree, self.resolver, self.kinds, self._is_opening)
+        in_rows: set[Statement] = set()
         for call in self.tree.calls:
-            if self._is_opening(call):
+            if self._is_opening(call) and self.tree.statement_of(call) not in in_rows:
                 with_ = self._with_around(call)
-                if with_ is not None:
+                row = rows.row(call) if with_ is None else ()
+                if row:
+                    in_rows |= set(row)
+                    found.setdefault(call, Write(call, row[0], following=row[1:]))
+                elif with_ is not None:
                     found.setdefault(with_, Write(call, with_, is_with=True))
                 elif isinstance(self.tree.parent.get(call), cst.Arg) or self._is_used_at_once(call):
                     found.setdefault(call, Write(call, self.tree.statement_of(call)))
@@ -162,7 +174,7 @@ class Files:
             paths = [path for c in self._calls_of(write) for path in self.paths(c, most=2)]
             reads = [r for r in self.looks if self._may_read(r, write, paths)]
             for call in self.tree.calls if reads else ():
-                if self.tree.contains(write.statement, call):
+                if any(self.tree.contains(statement, call) for statement in write.statements):
                     yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
 
     def _may_read(self, read: cst.Call, write: Write, written: list[cst.BaseExpression]) -> bool:
@@ -268,7 +280,7 @@ class Files:
 
     def _is_in_write(self, call: cst.Call) -> bool:
         """`pickle.dump(history, open(path, "wb"))`: the statement as a whole is guarded."""
-        return any(self.tree.contains(w.statement, call) for w in self.writes)
+        return any(self.tree.contains(statement, call) for w in self.writes for statement in w.statements)
 
     @cached_property
     def summary_writers(self) -> list[cst.Call]:

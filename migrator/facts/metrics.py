@@ -108,7 +108,8 @@ class Metrics:
 
     def _runs_alone(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
         """Whether the chief alone comes here, or is made to: what writes a file waits for nobody."""
-        if self.files.is_chief_only(node) or any(self.tree.contains(w.statement, node) for w in self.files.writes):
+        written = (statement for write in self.files.writes for statement in write.statements)
+        if self.files.is_chief_only(node) or any(self.tree.contains(statement, node) for statement in written):
             return True
         function = self.tree.function_of(node)
         if function is None or function in seen:
