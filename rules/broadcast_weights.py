@@ -14,8 +14,8 @@ after:
 
 Models that are run without being trained, as a random teacher is, are sent, too.
 
-Leaves alone: models that nothing runs; loaded ones; what is broadcast already; an image or another input that gradients
-are applied to.
+Leaves alone: models that nothing runs, or that are run only so that their results are printed or drawn; loaded ones;
+what is broadcast already; an image or another input that gradients are applied to.
 Refuses: a model that no statement gives a name to, or whose origin is not in this file.
 """
 

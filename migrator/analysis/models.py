@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.run import Run
+from migrator.analysis.shown import Shown
 from migrator.analysis.values import Atom, Instance, Made, Value
 from migrator.facts import api
 
@@ -24,16 +25,21 @@ _APPLICATION = re.compile(r"keras\.applications\.")
 
 def standalone(run: Run) -> set[cst.CSTNode]:
     """The calls that make models and layers which are run on data, are a part of no other, start at random, and
-    of which the weights are never asked for, or only to mix them with others step by step, as those of a teacher."""
+    of which the weights are never asked for, or only to mix them with others step by step, as those of a teacher; but
+    not those of which the results are only shown."""
     holders: dict[Atom, list[Atom]] = defaultdict(list)
     parts: dict[Atom, list[Atom]] = defaultdict(list)
     for owner, value in run.heap.held():
         for atom in _atoms(value):
             holders[atom].append(owner)
             parts[owner].append(atom)
+    candidates = run.applied - run.built_in - (run.known_weights - _mixed(run))
+    shown = Shown(run, candidates)
+    only_shown = {atom for atom in candidates if shown.only(atom)}
     found = set()
-    for atom in run.applied - run.built_in - (run.known_weights - _mixed(run)):
-        if _is_part(run, atom, holders) or not _is_random(run, atom, parts, set()):
+    for atom in candidates - only_shown:
+        owners = _owners(run, atom, holders)
+        if owners - only_shown or (owners and shown.is_inside(atom)) or not _is_random(run, atom, parts, set()):
             continue
         if isinstance(atom, (Made, Instance)):
             found.add(atom.site.node)
@@ -107,9 +113,10 @@ def _atoms(value: Value) -> Iterator[Atom]:
                 yield from _atoms(item)
 
 
-def _is_part(run: Run, atom: Atom, holders: dict[Atom, list[Atom]]) -> bool:
-    """Whether a model holds it, in an attribute, or in a list or dictionary that it has."""
+def _owners(run: Run, atom: Atom, holders: dict[Atom, list[Atom]]) -> set[Atom]:
+    """The models that hold it, in an attribute, or in a list or dictionary that they have."""
     queue, seen = [*holders[atom]], {atom}
+    owners: set[Atom] = set()
     while queue:
         owner = queue.pop()
         if owner in seen:
@@ -118,8 +125,8 @@ def _is_part(run: Run, atom: Atom, holders: dict[Atom, list[Atom]]) -> bool:
         if isinstance(owner, v.Container):
             queue += holders[owner]
         elif any(_is_broadcast(run, owner, base) for base in _bases(run, owner)):
-            return True
-    return False
+            owners.add(owner)
+    return owners
 
 
 def _is_broadcast(run: Run, owner: Atom, base: str) -> bool:
