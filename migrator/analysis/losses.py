@@ -148,6 +148,12 @@ class Losses:
         leaves = list(self._run.objects.leaves(value)) if value is not None else []
         return bool(leaves) and all(d.is_replicated and not d.needs for d in leaves)
 
+    def is_symbolic(self, node: cst.CSTNode) -> bool:
+        """Whether the value is a tensor of a functional model that is built, and no number."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        leaves = list(self._run.objects.leaves(value)) if value is not None else []
+        return bool(leaves) and all(d.symbolic for d in leaves)
+
     def is_array(self, node: cst.CSTNode) -> bool:
         """Whether the value is numbers, and no object that holds some."""
         value = self._run.seen.get(node) if not self.too_much else None

@@ -101,6 +101,9 @@ class Decisions:
         self.losses = losses
         self.means = Means(tree, resolver, self.locality, losses, rows)
         self.agreed_by_word = self._settled_by_word(agreed)
+        for key, mark in list(self.locality.origins.items()):
+            if mark is Mark.STATISTIC and isinstance(key, cst.CSTNode) and losses.is_symbolic(key):
+                self.locality.forget(key)
         self._settle_whole_calls()
         self.repairs = self._settled_by_repair(frozenset(repaired), rows)
 

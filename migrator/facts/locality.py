@@ -97,6 +97,11 @@ class Locality:
         self._settled.add(agreed)
         self._marks = None
 
+    def forget(self, origin: Key) -> None:
+        """From here on, the value is each worker's own only where it is made of such ones."""
+        self.origins.pop(origin, None)
+        self._marks = None
+
     def expect(self, condition: cst.BaseExpression) -> None:
         """From here on, what the condition chooses counts as chosen alike: the workers are made to agree on it."""
         self._agreed.add(condition)
@@ -233,13 +238,14 @@ class Locality:
         )
 
     def _numbers_turns(self, binding: Binding) -> bool:
-        """`step` of `for step, batch in enumerate(dataset)`"""
+        """`step` of `for step, batch in enumerate(dataset)`, or of `dataset.enumerate()`"""
         iterated = binding.value
-        return (
-            isinstance(iterated, cst.Call)
-            and External("builtins.enumerate") in self.resolver.values(iterated.func)
-            and binding.path[:1] == (0,)
-        )
+        if not isinstance(iterated, cst.Call) or binding.path[:1] != (0,):
+            return False
+        func = iterated.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "enumerate":
+            return any(map(self.training.kinds.is_dataset, self.resolver.values(func.value)))
+        return External("builtins.enumerate") in self.resolver.values(func)
 
     def _given_by_fit(self) -> Iterator[Binding]:
         """What `fit` gives a `train_step` of the script's own."""
