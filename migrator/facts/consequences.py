@@ -24,7 +24,8 @@ _HARMLESS = (
     "datetime.", "matplotlib.", "pandas.", "collections.", "itertools.", "functools.", "copy.", "pprint.", "tqdm",
     "absl.logging.", "statistics.", "operator.", "sys.std", "wandb.", "mlflow.", "csv.", "io.", "string.", "re.",
     "heapq.", "bisect.", "textwrap.", "dataclasses.", "traceback.", "gc.", "pathlib.", "IPython.", "lockstep.",
-    "mpl_toolkits.", "seaborn.", "plotly.", "PIL.", "sklearn.", "scipy.", "skimage.", "shutil.get_terminal_size", "os.getcwd", "os.fspath", "sys.getsizeof", "psutil.", "typing.",
+    "mpl_toolkits.", "seaborn.", "plotly.", "PIL.", "sklearn.", "scipy.", "skimage.",
+    "shutil.get_terminal_size", "os.getcwd", "os.fspath", "sys.getsizeof", "psutil.", "typing.",
 )  # fmt: skip
 _EXITS = (
     "sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.abort", "os.kill", "signal.", "builtins.exec",

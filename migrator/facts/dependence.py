@@ -724,6 +724,8 @@ def _is_of_framework(value: Value) -> bool:
 def _is_member_of_unknown(value: Value) -> bool:
     while isinstance(value, Member):
         value = value.owner
+    if isinstance(value, Element) and calls(value.of).startswith("matplotlib."):
+        return False  # `figure, axes = plt.subplots()`
     return isinstance(value, (Parameter, Unknown, Element))
 
 
