@@ -28,7 +28,9 @@ import libcst as cst
 import libcst.matchers as m
 
 from migrator.edits import InsertAfter, InsertFirst, Refusal
+from migrator.facts import api
 from migrator.facts.holders import Holder, Unheld
+from migrator.facts.kinds import calls
 from migrator.facts.script import Facts
 from migrator.facts.tree import Statement
 from migrator.facts.values import Class, Object, Result
@@ -108,7 +110,8 @@ def _made_late(facts: Facts, holder: Holder) -> Refusal | None:
         for made in calls_in(facts, cls):
             values = facts.resolver.values(made)
             is_late = any(map(facts.kinds.is_variable, values)) and not _is_made_at_once(facts, cls, made)
-            if is_late or any(isinstance(v, Result) and _waits_for_input(facts, v) for v in values):
+            waits = any(isinstance(v, Result) and _waits_for_input(facts, v) for v in values)
+            if is_late or (waits and not _is_built_with_its_model(facts, cls, made)):
                 return Refusal(
                     made,
                     "this module makes its variables in its first call, so there is nothing to broadcast before",
@@ -134,6 +137,20 @@ def _added_late(facts: Facts, holder: Holder) -> Refusal | None:
 def _waits_for_input(facts: Facts, value: Result) -> bool:
     """Whether it is a Keras layer or model that is not built where it is made."""
     return facts.kinds.has_weights(value) and not facts.built.when_made(value)
+
+
+def _is_built_with_its_model(facts: Facts, cls: Class, layer: cst.Call) -> bool:
+    """Whether the layer is listed in a Sequential model that the constructor makes, and that is built there."""
+    listed = facts.tree.parent[facts.tree.parent[layer]]
+    arg = facts.tree.parent[listed]
+    model = facts.tree.parent[arg] if isinstance(listed, (cst.List, cst.Tuple)) else None
+    if not isinstance(arg, cst.Arg) or not isinstance(model, cst.Call):
+        return False
+    values = facts.resolver.values(model)
+    is_built = bool(values) and all(
+        isinstance(v, Result) and calls(v) in api.SEQUENTIAL and facts.built.when_made(v) for v in values
+    )
+    return is_built and _is_made_at_once(facts, cls, model)
 
 
 def _is_made_at_once(facts: Facts, cls: Class, made: cst.Call) -> bool:

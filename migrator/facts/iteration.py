@@ -58,8 +58,10 @@ class Iteration:
         seen.add(node)
         if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
             for element in node.elements:
-                starred = isinstance(element, cst.StarredElement)
-                yield Turn(None if starred else part_at(element.value, path), within, path=path)
+                if isinstance(element, cst.StarredElement):
+                    yield from self._turns(element.value, path, None, seen)
+                else:
+                    yield Turn(part_at(element.value, path), within, path=path)
         elif isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
             yield Turn(part_at(node.elt, path), within, path=path)
         elif isinstance(node, cst.Call):
