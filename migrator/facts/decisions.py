@@ -24,7 +24,7 @@ from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Key, Way
 from migrator.facts.files import Files
 from migrator.facts.kinds import calls
-from migrator.facts.locality import Locality, Mark
+from migrator.facts.locality import Locality, Mark, Marks
 from migrator.facts.means import Means, Rows
 from migrator.facts.metrics import MetricResult, Metrics
 from migrator.facts.regions import Regions
@@ -102,7 +102,7 @@ class Decisions:
         self.means = Means(tree, resolver, self.locality, losses, rows)
         self.agreed_by_word = self._settled_by_word(agreed)
         for key, mark in list(self.locality.origins.items()):
-            if mark is Mark.STATISTIC and isinstance(key, cst.CSTNode) and losses.is_symbolic(key):
+            if mark == Mark.STATISTIC and isinstance(key, cst.CSTNode) and losses.is_symbolic(key):
                 self.locality.forget(key)
         self._settle_whole_calls()
         self.repairs = self._settled_by_repair(frozenset(repaired), rows)
@@ -444,7 +444,7 @@ class Decisions:
         for key in sorted(inputs, key=self._order):
             yield from self._numbers(key, seen, near, count)
 
-    def _counts(self, node: cst.BaseExpression, marks: Mark) -> bool:
+    def _counts(self, node: cst.BaseExpression, marks: Marks) -> bool:
         only = bool(marks & Mark.COUNT) and not marks & (Mark.VALUE | Mark.INSIDE)
         return only and not isinstance(node, (cst.Comparison, cst.BooleanOperation))
 
@@ -452,7 +452,7 @@ class Decisions:
         node = key.node if isinstance(key, Binding) else key
         return self.tree.order.get(node, 0) if isinstance(node, cst.CSTNode) else 0
 
-    def _number(self, node: cst.BaseExpression, marks: Mark) -> LocalNumber | None:
+    def _number(self, node: cst.BaseExpression, marks: Marks) -> LocalNumber | None:
         """The expression as a number to combine where it stands or is bound; None where its parts are to be."""
         if not marks & (Mark.VALUE | Mark.INSIDE | Mark.COUNT | Mark.STATISTIC):
             return self._chiefs(node, marks)
@@ -510,7 +510,7 @@ class Decisions:
         bindings = [k for k in self.locality.inputs(node) if isinstance(k, Binding)]
         return bool(bindings) and all(b.kind == "assign" for b in bindings)
 
-    def _chiefs(self, node: cst.BaseExpression, marks: Mark) -> LocalNumber | None:
+    def _chiefs(self, node: cst.BaseExpression, marks: Marks) -> LocalNumber | None:
         """What the chief has in the place of what is each worker's own: a truth, or a number that is compared."""
         if not marks & Mark.OWN or isinstance(node, cst.BooleanOperation):
             return None

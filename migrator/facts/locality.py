@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import Flag
 from functools import cached_property
 from typing import cast
 
@@ -31,8 +30,11 @@ _METRIC_STATES = frozenset({
 })  # fmt: skip
 
 
-class Mark(Flag):
-    """How a value is local."""
+Marks = int  # any number of them, joined by "|"
+
+
+class Mark:
+    """How a value is local. Plain numbers: an enum's are slow, and the marks of all values are joined over and over."""
 
     NONE = 0
     VALUE = 1  # computed from this worker's samples
@@ -78,7 +80,7 @@ class Locality:
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}
         # The history of `fit` is that of averaged logs.
         self._settled |= {fit.call for fit in training.fits}
-        self._marks: dict[Key, Mark] | None = None
+        self._marks: dict[Key, Marks] | None = None
         self._agreed: set[Key] = set()
         self._linked: set[cst.CSTNode] = set()
 
@@ -116,13 +118,13 @@ class Locality:
         finally:
             self._settled, self._marks = settled, marks
 
-    def of(self, key: Key | None) -> Mark:
+    def of(self, key: Key | None) -> Marks:
         """How the value is local; nothing where all workers agree."""
         if self._marks is None:
             self._marks = self._spread(self.origins)
         return self._marks.get(key, Mark.NONE) if key is not None else Mark.NONE
 
-    def reached_from(self, node: cst.BaseExpression) -> dict[Key, Mark]:
+    def reached_from(self, node: cst.BaseExpression) -> dict[Key, Marks]:
         """What would be local if this were."""
         return self._spread({node: Mark.VALUE})
 
@@ -130,8 +132,8 @@ class Locality:
         """What makes the value local."""
         return [k for k, way in self.dependence.inputs(key) if through(way, self.of(k))]
 
-    def _spread(self, origins: dict[Key, Mark]) -> dict[Key, Mark]:
-        marks: dict[Key, Mark] = {}
+    def _spread(self, origins: dict[Key, Marks]) -> dict[Key, Marks]:
+        marks: dict[Key, Marks] = {}
         queue = list(origins.items())
         while queue:
             key, mark = queue.pop()
@@ -167,9 +169,9 @@ class Locality:
     # -- where it comes from -------------------------------------------------------------------------------------
 
     @cached_property
-    def origins(self) -> dict[Key, Mark]:
+    def origins(self) -> dict[Key, Marks]:
         """The values that are each worker's own to begin with."""
-        found: dict[Key, Mark] = {}
+        found: dict[Key, Marks] = {}
         fits = {fit.call for fit in self.training.fits}
         split = [c for c in self.sharding.consumptions if not self.sharding.is_whole(c)]
         readers = {c.reader for c in split if c.reader not in fits}
@@ -322,7 +324,7 @@ class Locality:
         ]
 
 
-def through(way: Way, mark: Mark) -> Mark:
+def through(way: Way, mark: Marks) -> Marks:
     """How a value is local that another enters in this way."""
     if way is Way.WHOLE:
         return mark
