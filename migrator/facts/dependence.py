@@ -326,7 +326,7 @@ class Dependence:
             self._link_parameter(binding, cast(cst.Param, binding.node))
         elif binding.kind == "for" and value is not None:
             iterated, path = self._iteration.narrowed(value, binding.path)
-            counts = isinstance(iterated, cst.Call) and self._is(iterated, "builtins.enumerate") and path[:1] == (0,)
+            counts = self.kinds.numbers_turns(iterated, path)
             keys = isinstance(iterated, cst.Call) and self._lists_keys(iterated, path)
             self.link(iterated, binding, Way.SIZE if counts or keys else Way.USED)
         elif binding.kind in ("assign", "with", "augmented") and value is not None:

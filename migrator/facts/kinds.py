@@ -10,6 +10,8 @@ from migrator.facts.syntax import argument
 from migrator.facts.values import Class, Element, External, Literal, Member, Object, Result, Value
 from migrator.facts.vocabulary import Role
 
+# Methods of a numbered dataset that leave the numbers in their order.
+_KEEPING_NUMBERS = frozenset({"take", "skip", "repeat", "prefetch", "cache"})
 _SHARDED_DATASETS = ("shard_batches", "shard_and_rebatch_dataset")
 
 
@@ -100,6 +102,21 @@ class Kinds:
             and value.function.name in api.DATASET_METHODS
             and self.is_dataset(value.function.owner)
         )
+
+    def numbers_turns(self, iterated: cst.CSTNode, path: tuple[int, ...]) -> bool:
+        """Whether that part of a `for` target numbers the turns: `step` of `for step, batch in enumerate(dataset)`, or
+        of `dataset.enumerate()`."""
+        if path[:1] != (0,):
+            return False
+        while isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
+            owner = iterated.func.value
+            if iterated.func.attr.value == "enumerate":
+                values = self._resolver.values(owner)
+                return bool(values) and all(map(self.is_dataset, values))
+            if iterated.func.attr.value not in _KEEPING_NUMBERS:
+                break
+            iterated = owner
+        return isinstance(iterated, cst.Call) and External("builtins.enumerate") in self._resolver.values(iterated.func)
 
     @staticmethod
     def is_array(value: Value) -> bool:

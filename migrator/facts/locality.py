@@ -175,10 +175,12 @@ class Locality:
         fits = {fit.call for fit in self.training.fits}
         split = [c for c in self.sharding.consumptions if not self.sharding.is_whole(c)]
         readers = {c.reader for c in split if c.reader not in fits}
+        numbers = self.training.kinds.numbers_turns
         for scope in self.tree.scopes.values():
             for bindings in scope.bindings.values():
                 for binding in bindings:
-                    if binding.kind == "for" and binding.node in readers and not self._numbers_turns(binding):
+                    numbered = binding.value is not None and numbers(binding.value, binding.path)
+                    if binding.kind == "for" and binding.node in readers and not numbered:
                         found[binding] = Mark.VALUE
         found.update({reader: Mark.VALUE for reader in readers if isinstance(reader, cst.Call)})
         for node in self.sharding.minibatches.nodes:
@@ -238,16 +240,6 @@ class Locality:
             isinstance(v, Object) and self.resolver.derives_from(v.of, lambda path: path.startswith("keras.callbacks."))
             for v in self.resolver.values(node.value)
         )
-
-    def _numbers_turns(self, binding: Binding) -> bool:
-        """`step` of `for step, batch in enumerate(dataset)`, or of `dataset.enumerate()`"""
-        iterated = binding.value
-        if not isinstance(iterated, cst.Call) or binding.path[:1] != (0,):
-            return False
-        func = iterated.func
-        if isinstance(func, cst.Attribute) and func.attr.value == "enumerate":
-            return any(map(self.training.kinds.is_dataset, self.resolver.values(func.value)))
-        return External("builtins.enumerate") in self.resolver.values(func)
 
     def _given_by_fit(self) -> Iterator[Binding]:
         """What `fit` gives a `train_step` of the script's own."""
