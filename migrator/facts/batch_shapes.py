@@ -16,7 +16,7 @@ import libcst as cst
 from migrator.edits import Refusal
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Class, External, Function
+from migrator.facts.values import Class, External, Function, Object, Result
 
 # They make a tensor of the shape that they are given.
 _MAKERS = re.compile(
@@ -26,6 +26,7 @@ _MAKERS = re.compile(
 )
 _MAKERS_BY_SIZES = frozenset({"numpy.random.randn", "numpy.random.rand"})
 _RESHAPES = frozenset({"tensorflow.reshape", "numpy.reshape", "keras.ops.reshape", "keras.backend.reshape"})
+_FRAMEWORK = re.compile(r"^(?:tensorflow|keras\.ops)\.(?:math\.|nn\.)?[a-z]\w*$")
 _SHAPE_KEYWORDS = frozenset({"shape", "size", "dims"})
 
 
@@ -72,7 +73,7 @@ class BatchShapes:
         seen = (*seen, use)
         maker = self._maker(use)
         if maker is not None:
-            return [Made(maker)] if self._is_for(loop, maker, ()) else None
+            return [Made(maker)] if self._is_for(loop, maker, ()) else self._made_by_callers(loop, maker)
         if self._is_new_shape(use):
             return [Size(use)] if self._is_for(loop, use, ()) else None
         call = self._call_given(use)
@@ -105,6 +106,19 @@ class BatchShapes:
                     return None
                 found += shapes
         return found
+
+    def _made_by_callers(self, loop: cst.CSTNode, maker: cst.BaseExpression) -> list[Made | Size] | None:
+        """The calls for training of a function that only makes the tensor; others may try a model on a whole batch."""
+        function = self.tree.function_of(maker)
+        if function is None or self.resolver.returned(function) != [maker]:
+            return None
+        found: list[Made | Size] = []
+        for caller in self.resolver.callers(function):
+            if self._is_for(loop, caller, ()):
+                found.append(Made(caller))
+            elif not self._is_apart(loop, caller, set()):
+                return None
+        return found or None
 
     # -- what a use does -----------------------------------------------------------------------------------------
 
@@ -193,13 +207,54 @@ class BatchShapes:
             return True
         function = self.tree.function_of(node)
         parent = self.tree.parent[node]
-        loads = self._loads_of(parent.targets[0].target) if isinstance(parent, cst.Assign) else []
+        is_named = isinstance(parent, cst.Assign) and len(parent.targets) == 1
+        loads = self._loads_of(cst.ensure_type(parent, cst.Assign).targets[0].target) if is_named else []
         if loads and all(self._is_for(loop, load, seen) for load in loads):
             return True
         if function is None or function in seen:
             return False
         callers = self.resolver.callers(function)
         return bool(callers) and all(self._is_for(loop, caller, (*seen, function)) for caller in callers)
+
+    def _is_apart(self, loop: cst.CSTNode, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
+        """Whether what the expression gives only goes into lines of the same function that stand outside of the loop,
+        and that put nothing anywhere."""
+        if node in seen:
+            return True
+        seen.add(node)
+        line = self.tree.statement_of(node)
+        if (
+            self.tree.contains(loop, node)
+            or self.tree.function_of(node) is not self.tree.function_of(loop)
+            or not isinstance(line, cst.SimpleStatementLine)
+            or len(line.body) != 1
+        ):
+            return False
+        for owner in self.tree.ancestors(node):
+            if owner is line:
+                break
+            if isinstance(owner, cst.Call) and not self._keeps_nothing(owner):
+                return False
+        statement = line.body[0]
+        if isinstance(statement, cst.Expr):
+            return True
+        if not isinstance(statement, cst.Assign) or len(statement.targets) != 1:
+            return False
+        target = statement.targets[0].target
+        names = [e.value for e in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else [target]
+        return all(
+            isinstance(name, cst.Name) and all(self._is_apart(loop, load, seen) for load in self._loads_of(name))
+            for name in names
+        )
+
+    def _keeps_nothing(self, call: cst.Call) -> bool:
+        """Whether it runs a model, or a function of the framework."""
+        values = self.resolver.values(call.func)
+        return bool(values) and all(
+            isinstance(v, (Object, Result))
+            or (isinstance(v, External) and (v.path == "builtins.print" or _FRAMEWORK.match(v.path)))
+            for v in values
+        )
 
     def _loads_of(self, target: cst.BaseExpression) -> list[cst.Name]:
         """The reads of what an assignment gives a name."""
