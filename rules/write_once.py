@@ -386,7 +386,10 @@ def _names_read_after(facts: Facts, *statements: Statement) -> str:
         inside = {b for b in bindings if b.kind != "with" and lies_within(b.node)}
         targets = {b.target for b in bindings}
         if inside and any(
-            use not in targets and not lies_within(use) and inside & set(facts.resolver.reaching(use))
+            facts.tree.is_read(use)
+            and use not in targets
+            and not lies_within(use)
+            and inside & set(facts.resolver.reaching(use))
             for use in facts.tree.names[name]
         ):
             return name
