@@ -65,12 +65,13 @@ class Scaled:
 class Shape:
     """The sizes of a value that is sharded along `axis`: that entry is a number of rows, the others are replicated.
 
-    `blocks`: see Sharded.
+    `blocks`: see Sharded. `least`: so many axes the value has at least.
     """
 
     axis: int
     rows: str = "one"
     blocks: int = 1
+    least: int = 1
 
 
 @dataclass(frozen=True)

@@ -499,7 +499,8 @@ class Placing:
     def shape(data: Data) -> Value:
         if isinstance(data.placement, Sharded):
             cut = data.placement
-            return Value(Data(Shape(cut.axis, cut.rows, cut.blocks), rank=1, needs=data.needs))
+            least = data.rank or 1 + data.has_features
+            return Value(Data(Shape(cut.axis, cut.rows, cut.blocks, least), rank=1, needs=data.needs))
         if data.is_replicated or isinstance(data.placement, Partial):
             return Value(Data(rank=1, needs=data.needs))
         return Value(Data(Unknown("the shape of this is not seen"), needs=data.needs))

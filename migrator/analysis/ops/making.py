@@ -68,7 +68,8 @@ class Sizes:
             return Arg(REPLICATED, rank=0)
         cut = sharded(whole(value).placement)
         if self.what == "shape":
-            return Arg(Shape(cut.axis, cut.rows, cut.blocks) if cut else REPLICATED, rank=1)
+            least = value.rank or 1 + value.deep
+            return Arg(Shape(cut.axis, cut.rows, cut.blocks, least) if cut else REPLICATED, rank=1)
         if self.what == "rank" or cut is None or (self.what == "length" and cut.axis):
             return Arg(REPLICATED, rank=0)
         return Arg(Partial("sum") if cut.rows == "ragged" else ROWS, rank=0)

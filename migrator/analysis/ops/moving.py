@@ -388,6 +388,8 @@ class GetItem:
             if at != shape.axis:
                 return Arg(REPLICATED, rank=0)
             return Arg(Partial("sum") if shape.rows == "ragged" else ROWS, rank=0)
+        if isinstance(at, int) and shape.axis == 0 and -at < shape.least:
+            return Arg(REPLICATED, rank=0)
         if isinstance(at, slice) and not unknown_constant(at) and at.step in (None, 1):
             start, stop = at.start or 0, at.stop
             if start > shape.axis >= 0:
