@@ -198,8 +198,8 @@ def _is_asked_first(facts: Facts, guard: Guard, is_waited_for: bool) -> bool:
         return question is not None
     if not isinstance(question, (cst.If, cst.While)) or _around_question(facts, guard) is not guard:
         return False
-    asked = {facts.source(p) for call in facts.files.asking_in(question.test) for p in facts.files.paths(call)}
-    return any(facts.source(path) in asked for path in _paths(facts, guard))
+    asked = {_spelling(facts, p) for call in facts.files.asking_in(question.test) for p in facts.files.paths(call)}
+    return any(_spelling(facts, path) in asked for path in _paths(facts, guard))
 
 
 def _question_around(facts: Facts, guard: Guard, or_try: bool) -> Statement | None:
@@ -413,7 +413,7 @@ def _is_read_later(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:
     if writing and all(map(facts.files.is_shown, writing)):
         return False
     write_paths = _paths(facts, guard)
-    written = {facts.source(s) for s in write_paths}
+    written = {_spelling(facts, p) for p in write_paths}
     if any(
         _uses(facts, call, written)
         for call in facts.tree.calls
@@ -434,13 +434,18 @@ def _is_read_later(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:
         if _is_guarded(facts, read, guards):
             continue
         read_paths = facts.files.paths(read)
-        paths = {facts.source(p) for p in read_paths}
+        paths = {_spelling(facts, p) for p in read_paths}
         literal = all(p[:1] in "'\"" for p in (*paths, *written))
         if literal and any(_lies_in(file, path) for file in written for path in paths):
             return True
         if paths & written or (not (literal and paths and written) and not _differ(facts, write_paths, read_paths)):
             return True
     return False
+
+
+def _spelling(facts: Facts, path: cst.BaseExpression) -> str:
+    """The path as Python spells it, whichever quotes the script has."""
+    return repr(path.evaluated_value) if isinstance(path, cst.SimpleString) else facts.source(path)
 
 
 def _is_guarded(facts: Facts, call: cst.Call, guards: Sequence[Guard]) -> bool:
@@ -503,7 +508,7 @@ def _end_of_pattern(text: cst.BaseExpression, placeholder: str) -> str:
 
 
 def _is_same(facts: Facts, path: cst.BaseExpression, written: set[str]) -> bool:
-    return facts.source(path) in written
+    return _spelling(facts, path) in written
 
 
 def _comes_again(facts: Facts, write: cst.CSTNode, read: cst.Call) -> bool:
@@ -538,7 +543,7 @@ def _uses(facts: Facts, call: cst.Call, written: set[str]) -> bool:
         for v in facts.resolver.values(call.func)
     ):
         return False
-    return any(facts.source(arg.value) in written for arg in call.args)
+    return any(_spelling(facts, arg.value) in written for arg in call.args)
 
 
 def _writing_in(facts: Facts, guard: Guard) -> list[cst.CSTNode]:
