@@ -15,6 +15,7 @@ from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.ops.elementwise import Elementwise
+from migrator.analysis.ops.making import Draws
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.sampling import PerSample
 from migrator.analysis.placement import (
@@ -254,6 +255,8 @@ class Placing:
         lost: Arg,
     ) -> Value:
         why = next((p.why for leaf in lost.leaves() for p in _options(leaf.placement) if isinstance(p, Unknown)), "")
+        if row is not None and isinstance(row.kind, Draws):
+            return Value(Data(Unknown(why), needs=needs))
         if path in _SUMS:
             shared = self._shared(row, args, node, made, needs, symbolic, why)
             if shared is not None:
@@ -326,6 +329,9 @@ class Placing:
         symbolic: bool,
         why: str,
     ) -> Value:
+        leaves = (d for _, value in args.all() for d in self.run.objects.leaves(value))
+        if row is None and any(isinstance(d.placement, Shape) for d in leaves):
+            return Value(Data(Unknown("it makes something of the shape of the rows that a worker has"), needs=needs))
         repair = self._repair(args, node, _by_gathering, why)
         return self._whole(row, self._infer(row, args, made, _gathered), needs | {repair}, symbolic)
 

@@ -39,6 +39,17 @@ class Makes:
 
 
 @dataclass(frozen=True)
+class Draws(Makes):
+    """Random numbers that a seed fixes: those of a part of a batch are others than a part of those of the batch."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        bound.get("seed")
+        if super().__call__(bound).placement != REPLICATED:
+            raise NeedsWhole("its seed fixes the numbers of the whole batch", "all_reduce")
+        return super().__call__(bound)
+
+
+@dataclass(frozen=True)
 class Broadcast:
     """A whole value repeated for each row, or rows that stay where they are."""
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from migrator.analysis.ops.call import Kind, Op
 from migrator.analysis.ops.contracting import BatchDot, Einsum, FlatProduct, MatrixProduct, MatrixVector, TensorProduct
 from migrator.analysis.ops.elementwise import Cast, Elementwise, FloorDivision, ListSum, Power
-from migrator.analysis.ops.making import Broadcast, Constant, Counts, Like, Makes, Same, Sizes
+from migrator.analysis.ops.making import Broadcast, Constant, Counts, Draws, Like, Makes, Same, Sizes
 from migrator.analysis.ops.moving import (
     AlongRows,
     ExpandDims,
@@ -94,6 +94,7 @@ KINDS: dict[str, Kind] = {
     "broadcast": Broadcast(),
     "like": Like(),
     "makes": Makes(),
+    "draws": Draws(),
     "per-sample": PerSample(),
     "shape": Sizes("shape"),
     "size": Sizes("size"),

@@ -99,9 +99,9 @@ like (input,dtype): zeros_like ones_like
 makes (shape,dtype): zeros ones fill(dims,value)
 # random: drawn per worker
 makes (shape,mean,stddev,dtype,seed): random.normal random.truncated_normal
-    random.uniform(shape,minval,maxval,dtype,seed) random.stateless_normal(shape,seed,mean,stddev,dtype)
+    random.uniform(shape,minval,maxval,dtype,seed)
+draws (shape,seed,mean,stddev,dtype): random.stateless_normal random.stateless_truncated_normal
     random.stateless_uniform(shape,seed,minval,maxval,dtype)
-    random.stateless_truncated_normal(shape,seed,mean,stddev,dtype)
 # random: drawn per worker
 per-sample (x,rate,noise_shape,seed): dropout
 # random: drawn per worker
