@@ -78,7 +78,7 @@ FAULTS = {
         "raise ValueError('bad sample')",
         1,
         (
-            # The call is named where rank 1's word comes while rank 0 is in it; else the call fails, as it may by chance.
+            # The call is named where rank 1's word comes while rank 0 is in it; by chance the call fails before.
             r"\[0\] lockstep: rank 0 of 2 ended( in all_reduce \(mean over 1 tensor\) at \S*train.py:\d+, run by "
             r"| at )\S*train.py:\d+ because .*: rank 1 of 2 ended by ValueError at \S*train.py:\d+: bad sample",
             r"(?s)worker 1 failed first .*\[1\] ValueError: bad sample",
