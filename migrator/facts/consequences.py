@@ -24,7 +24,7 @@ _HARMLESS = (
     "datetime.", "matplotlib.", "pandas.", "collections.", "itertools.", "functools.", "copy.", "pprint.", "tqdm",
     "absl.logging.", "statistics.", "operator.", "sys.std", "wandb.", "mlflow.", "csv.", "io.", "string.", "re.",
     "heapq.", "bisect.", "textwrap.", "dataclasses.", "traceback.", "gc.", "pathlib.", "IPython.", "lockstep.",
-    "mpl_toolkits.", "seaborn.", "plotly.", "PIL.", "sklearn.", "scipy.", "skimage.",
+    "mpl_toolkits.", "seaborn.", "plotly.", "PIL.",
     "shutil.get_terminal_size", "os.getcwd", "os.fspath", "sys.getsizeof", "psutil.", "typing.",
 )  # fmt: skip
 _EXITS = (

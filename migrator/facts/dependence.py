@@ -191,6 +191,10 @@ class Dependence:
             way = Way.PRESENCE  # which tuple it is
             for item in self._items_of_tuples(parent):
                 self.link(item, parent, Way.WHOLE)
+            # An item may be a list, or an array, that is filled in place.
+            for binding in self.bindings_of(cst.ensure_type(node, cst.Name)):
+                for put_in in ("stored", "contents", "items"):
+                    self.link((put_in, binding), parent, Way.INTO)
         elif (isinstance(parent, cst.Subscript) and node is parent.value and _is_slice(parent)) or isinstance(
             parent, (cst.BaseElement, cst.ComparisonTarget, cst.BaseSlice, cst.SubscriptElement, cst.Await)
         ):

@@ -44,9 +44,10 @@ class Draws(Makes):
 
     def __call__(self, bound: Bound) -> Arg:
         bound.get("seed")
-        if super().__call__(bound).placement != REPLICATED:
+        made = super().__call__(bound)
+        if made.placement != REPLICATED:
             raise NeedsWhole("its seed fixes the numbers of the whole batch", "all_reduce")
-        return super().__call__(bound)
+        return made
 
 
 @dataclass(frozen=True)
