@@ -32,6 +32,12 @@ _FUNCTIONS = {
 _WITH_TABLES = ("tensorflow.", "keras.", "numpy.", "builtins.", "operator.")
 
 
+def _is_fixed_draw(path: str, args: Arguments) -> bool:
+    """Whether an integer fixes what `keras.random` draws: other numbers for a part of a batch than for all of it."""
+    seed = args.keywords.get("seed")
+    return path.startswith("keras.random.") and seed is not None and isinstance(seed.constant, int)
+
+
 class Libraries:
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -54,7 +60,7 @@ class Libraries:
             return v.of(Made(path, Site(node, frame.context)))
         if keras.is_made(path):
             return self.keras.make(path, args, node, frame)
-        row = ops.lookup(keras.full_name(path))
+        row = ops.lookup(keras.full_name(path)) if not _is_fixed_draw(path, args) else None
         if row is not None:
             return self.run.placing.place(row, path, args, node)
         return self._unknown(path, args, node)
