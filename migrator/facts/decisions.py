@@ -24,12 +24,13 @@ from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Key, Way
 from migrator.facts.files import Files
 from migrator.facts.kinds import calls
-from migrator.facts.locality import Locality, Mark, Marks
+from migrator.facts.locality import Locality, Mark
 from migrator.facts.means import Means, Rows
 from migrator.facts.metrics import MetricResult, Metrics
 from migrator.facts.regions import Regions
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
+from migrator.facts.spreading import Marks
 from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import Class, External, Function, Object
@@ -234,7 +235,7 @@ class Decisions:
         """The first place that steers training by the number, such as what a call returned."""
         reached = self.locality.reached_from(number)
         for place in self._places:
-            marks = reached.get(place, Mark.NONE)
+            marks = reached.of(place)
             if (marks and place in self._inputs) or (marks & ~Mark.INSIDE and self.consequences.follow(place)):
                 return place
         return None
@@ -390,7 +391,7 @@ class Decisions:
     def _comes_from_outside(self, key: Key) -> bool:
         """Whether the code under the tape reads here what was made outside of it."""
         if not self._is_under_tape(key):
-            return any(self._is_under_tape(user) for user, _ in self.locality.dependence.users(key))
+            return any(map(self._is_under_tape, self.locality.dependence.users(key)))
         inputs = [k for k in self.locality.inputs(key) if isinstance(k, Binding) and k.kind != "param"]
         return any(not self._is_under_tape(k) for k in inputs)
 
@@ -404,12 +405,13 @@ class Decisions:
 
     def _agree_on(self, place: cst.BaseExpression) -> list[LocalNumber]:
         """The numbers to combine so that the place is the same on all workers; where that cannot be, the place."""
-        found = list(self._numbers(place, set()))
-        for number in found:
+        found = []
+        for number in self._numbers(place, set()):
             if not number.reduction:
                 expression = number.expression if number.is_count else place
                 self.locality.settle(place)
                 return [LocalNumber(expression, is_count=number.is_count)]
+            found.append(number)
         return found
 
     def _numbers(
@@ -479,7 +481,7 @@ class Decisions:
     def _feeds_itself(self, node: cst.BaseExpression) -> bool:
         """Whether the next value is made of this one: combined there, it would be combined in each step again."""
         reached = self.locality.reached_from(node)
-        return any(reached.get(key, Mark.NONE) & ~Mark.CHOSEN for key in self.locality.inputs(node))
+        return any(reached.of(key) & ~Mark.CHOSEN for key in self.locality.inputs(node))
 
     def _is_counted_with(self, node: cst.BaseExpression) -> bool:
         """Whether the number of rows enters arithmetic or a comparison where it stands, and not the size of data."""

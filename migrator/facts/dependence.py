@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from enum import Enum
+from enum import IntEnum
 from functools import cached_property
 from typing import Union, cast
 
@@ -38,15 +38,15 @@ from migrator.facts.values import (
 from migrator.facts.vocabulary import Role
 
 
-class Way(Enum):
+class Way(IntEnum):
     """How a value enters another."""
 
-    WHOLE = "whole"  # it is the other, or may be
-    USED = "used"  # the other is computed from it, or taken out of it
-    INTO = "into"  # the other contains it
-    SIZE = "size"  # of it only the size matters
-    PRESENCE = "presence"  # only whether it is there: `x is None`
-    CHOICE = "choice"  # it decides what the other is
+    WHOLE = 0  # it is the other, or may be
+    USED = 1  # the other is computed from it, or taken out of it
+    INTO = 2  # the other contains it
+    SIZE = 3  # of it only the size matters
+    PRESENCE = 4  # only whether it is there: `x is None`
+    CHOICE = 5  # it decides what the other is
 
 
 Key = Union[cst.CSTNode, Binding, tuple[object, ...]]
@@ -117,21 +117,36 @@ class Dependence:
         self.resolver = resolver
         self.kinds = kinds
         self._iteration = Iteration(tree, resolver)
-        self._users: dict[Key, list[tuple[Key, Way]]] = defaultdict(list)
-        self._inputs: dict[Key, list[tuple[Key, Way]]] = defaultdict(list)
+        # Walks go from number to number: nodes and bindings are slow keys.
+        self._numbers: dict[Key, int] = {}
+        self.keys: list[Key] = []
+        self.edges: list[list[tuple[int, Way]]] = []  # to the users of a key
+        self.sources: list[list[tuple[int, Way]]] = []  # the other way round
         self._with_contents: set[Binding] = set()
         self._link_all()
 
-    def users(self, key: Key) -> list[tuple[Key, Way]]:
-        return self._users.get(key, [])
+    def number(self, key: Key) -> int:
+        """The number of the key, a new one where it has none; it stays."""
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = len(self.keys)
+            self.keys.append(key)
+            self.edges.append([])
+            self.sources.append([])
+        return found
+
+    def users(self, key: Key) -> list[Key]:
+        number = self._numbers.get(key)
+        return [] if number is None else [self.keys[user] for user, _ in self.edges[number]]
 
     def inputs(self, key: Key) -> list[tuple[Key, Way]]:
-        return self._inputs.get(key, [])
+        number = self._numbers.get(key)
+        return [] if number is None else [(self.keys[source], way) for source, way in self.sources[number]]
 
     def link(self, source: Key | None, target: Key, way: Way = Way.WHOLE) -> None:
         if source is not None and source is not target:
-            self._users[source].append((target, way))
-            self._inputs[target].append((source, way))
+            self.edges[self.number(source)].append((self.number(target), way))
+            self.sources[self.number(target)].append((self.number(source), way))
 
     # -- the walk ------------------------------------------------------------------------------------------------
 

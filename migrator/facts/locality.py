@@ -6,7 +6,7 @@ A value is local as soon as anything local reaches it through the graph of depen
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import cast
@@ -19,6 +19,7 @@ from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.kinds import calls
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
+from migrator.facts.spreading import Marks, Spread
 from migrator.facts.training import Training, is_super
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import External, Literal, Object, Value
@@ -28,9 +29,6 @@ _METRIC_STATES = frozenset({
     "total", "count", "variables", "weights", "true_positives", "true_negatives", "false_positives", "false_negatives",
     "total_cm",
 })  # fmt: skip
-
-
-Marks = int  # any number of them, joined by "|"
 
 
 class Mark:
@@ -80,9 +78,11 @@ class Locality:
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}
         # The history of `fit` is that of averaged logs.
         self._settled |= {fit.call for fit in training.fits}
-        self._marks: dict[Key, Marks] | None = None
+        self._spread: Spread | None = None
         self._agreed: set[Key] = set()
-        self._linked: set[cst.CSTNode] = set()
+        # By number.
+        self._linked: set[int] = set()
+        self._open: dict[int, bool] = {}
 
     @cached_property
     def dependence(self) -> Dependence:
@@ -97,74 +97,84 @@ class Locality:
     def settle(self, agreed: Key) -> None:
         """From here on, what the binding or the expression gives counts as the same on all workers."""
         self._settled.add(agreed)
-        self._marks = None
+        self._take_back([agreed])
 
     def forget(self, origin: Key) -> None:
         """From here on, the value is each worker's own only where it is made of such ones."""
         self.origins.pop(origin, None)
-        self._marks = None
+        self._take_back([origin])
 
     def expect(self, condition: cst.BaseExpression) -> None:
         """From here on, what the condition chooses counts as chosen alike: the workers are made to agree on it."""
         self._agreed.add(condition)
-        self._marks = None
+        self._take_back(self.dependence.users(condition))
 
     @contextmanager
     def trying(self) -> Iterator[None]:
         """What is settled inside is forgotten afterwards."""
-        settled, marks = set(self._settled), self._marks
+        settled, spread = set(self._settled), self._spread
+        self._spread = spread and spread.copy()
         try:
             yield
         finally:
-            self._settled, self._marks = settled, marks
+            self._settled, self._spread = settled, spread
 
     def of(self, key: Key | None) -> Marks:
         """How the value is local; nothing where all workers agree."""
-        if self._marks is None:
-            self._marks = self._spread(self.origins)
-        return self._marks.get(key, Mark.NONE) if key is not None else Mark.NONE
+        if self._spread is None:
+            self._spread = self._spread_from(self.origins)
+        return self._spread.of(key) if key is not None else Mark.NONE
 
-    def reached_from(self, node: cst.BaseExpression) -> dict[Key, Marks]:
+    def reached_from(self, node: cst.BaseExpression) -> Spread:
         """What would be local if this were."""
-        return self._spread({node: Mark.VALUE})
+        return self._spread_from({node: Mark.VALUE})
 
     def inputs(self, key: Key) -> list[Key]:
         """What makes the value local."""
-        return [k for k, way in self.dependence.inputs(key) if through(way, self.of(k))]
+        return [k for k, way in self.dependence.inputs(key) if _PASSED[way][self.of(k)]]
 
-    def _spread(self, origins: dict[Key, Marks]) -> dict[Key, Marks]:
-        marks: dict[Key, Marks] = {}
-        queue = list(origins.items())
-        while queue:
-            key, mark = queue.pop()
-            known = marks.get(key, Mark.NONE)
-            if (key in self._settled and key not in origins) or not mark & ~known:
-                continue
-            marks[key] = mark = known | mark
-            if isinstance(key, cst.BaseExpression):
-                self._link_choices(key)
-            for user, way in self.dependence.users(key):
-                passed = through(way, mark) if way is not Way.CHOICE or key not in self._agreed else Mark.NONE
-                if passed and self._lets_in(user):
-                    queue.append((user, passed))
-        return marks
+    def _spread_from(self, origins: dict[Key, Marks]) -> Spread:
+        spread = Spread(self.dependence, _PASSED, self._lets_in, self._link_choices)
+        numbered = {self.dependence.number(key): mark for key, mark in origins.items()}
+        spread.add(numbered.items(), self._closed(origins), self._choosing_alike)
+        return spread
 
-    def _lets_in(self, user: Key) -> bool:
+    def _take_back(self, keys: Iterable[Key]) -> None:
+        """The values have lost what made them local, or part of it."""
+        if self._spread is not None:
+            numbers = map(self.dependence.number, keys)
+            origins = {self.dependence.number(key): mark for key, mark in self.origins.items()}
+            self._spread.take_back(numbers, origins, self._closed(self.origins), self._choosing_alike)
+
+    def _closed(self, origins: Collection[Key]) -> set[int]:
+        """What takes no marks from others: what is settled, unless it is local to begin with."""
+        return {self.dependence.number(key) for key in self._settled if key not in origins}
+
+    @property
+    def _choosing_alike(self) -> set[int]:
+        return set(map(self.dependence.number, self._agreed))
+
+    def _lets_in(self, number: int) -> bool:
         """Gradients come reduced to those who read them, be it out of what holds local numbers, too."""
-        flow = self.training.flow
-        if isinstance(user, cst.Call):
-            return not flow.is_tape_call(user)
-        return not (isinstance(user, (cst.Attribute, cst.Subscript)) and flow.sources(user))
+        found = self._open.get(number)
+        if found is None:
+            user, flow = self.dependence.keys[number], self.training.flow
+            if isinstance(user, cst.Call):
+                found = not flow.is_tape_call(user)
+            else:
+                found = not (isinstance(user, (cst.Attribute, cst.Subscript)) and flow.sources(user))
+            self._open[number] = found
+        return found
 
-    def _link_choices(self, node: cst.BaseExpression) -> None:
+    def _link_choices(self, number: int) -> None:
         """Once a condition is local, what is bound under it is chosen by it; unless consequences follow, for which
         workers are made to agree on it."""
-        if node not in self._linked:
-            self._linked.add(node)
-            if self.consequences.follow(node):
-                return
-            for chosen in self.regions.chosen_by(node, self.dependence):
-                self.dependence.link(node, chosen, Way.CHOICE)
+        if number not in self._linked:
+            self._linked.add(number)
+            key = self.dependence.keys[number]
+            if isinstance(key, cst.BaseExpression) and not self.consequences.follow(key):
+                for chosen in self.regions.chosen_by(key, self.dependence):
+                    self.dependence.link(key, chosen, Way.CHOICE)
 
     # -- where it comes from -------------------------------------------------------------------------------------
 
@@ -316,7 +326,7 @@ class Locality:
         ]
 
 
-def through(way: Way, mark: Marks) -> Marks:
+def _through(way: Way, mark: Marks) -> Marks:
     """How a value is local that another enters in this way."""
     if way is Way.WHOLE:
         return mark
@@ -330,6 +340,9 @@ def through(way: Way, mark: Marks) -> Marks:
     if way is Way.INTO:
         return (mark & ~Mark.VALUE) | Mark.INSIDE if mark & Mark.VALUE else mark
     return (mark & ~Mark.INSIDE) | Mark.VALUE if mark & Mark.INSIDE else mark
+
+
+_PASSED = [[_through(way, mark) for mark in range(2 * Mark.STATISTIC)] for way in Way]
 
 
 def _is_update(call: cst.Call) -> bool:
