@@ -403,7 +403,7 @@ def _without_waiting_alone(facts: Facts, found: dict[cst.Module, list[Found]]) -
 
 def _guarded(facts: Facts, guard: Guard) -> list[cst.CSTNode]:
     first, last = facts.tree.statement_of(guard.first), facts.tree.statement_of(guard.last)
-    block = list(getattr(facts.tree.block_of(first), "body", ()))
+    block = facts.tree.statements_beside(first)
     return block[block.index(first) : block.index(last) + 1]
 
 

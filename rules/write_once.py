@@ -401,8 +401,8 @@ def _adjoins(facts: Facts, guard: Guard, next_: Guard) -> bool:
     block = facts.tree.block_of(first)
     if block is not facts.tree.block_of(second):
         return False
-    body = list(cast(cst.IndentedBlock, block).body)
-    return body.index(second) == body.index(first) + 1 and not second.leading_lines
+    body = facts.tree.statements_beside(first)
+    return second in body[body.index(first) + 1 :][:1] and not second.leading_lines
 
 
 def _is_read_later(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:

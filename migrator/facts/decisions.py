@@ -44,7 +44,7 @@ _COUNTING = frozenset({"take", "skip", "repeat", "batch", "padded_batch", "windo
 _LENGTHS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "batch_size", "class_weight"})
 # Classes of what is trained, and of what trains it.
 _MAKING = re.compile(r"keras\.(?:layers|regularizers|constraints|initializers|optimizers|losses)\.(?:\w+\.)*[A-Z]\w*$")
-_RUN_ON_SAMPLES = ("keras.layers.Lambda", "keras.losses.")
+_OF_WEIGHTS = ("_initializer", "_regularizer", "_constraint")
 # Functions of Python's that ask a function when to stop.
 _STOPPING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter")
 _EXITS = frozenset({"sys.exit", "os._exit"})
@@ -331,11 +331,18 @@ class Decisions:
         if makes or any(isinstance(v, External) and _MAKING.match(v.path) for v in self.resolver.values(call.func)):
             for arg in call.args:
                 yield arg.value
-                if not self._calls_one_of(call, _RUN_ON_SAMPLES):
+                if not self._runs_on_samples(call, arg):
                     yield from self._given_by(arg.value)
         elif self._calls_one_of(call, _STOPPING):
             for arg in call.args:
                 yield from self._given_by(arg.value)
+
+    def _runs_on_samples(self, call: cst.Call, arg: cst.Arg) -> bool:
+        """Whether what is given is a loss, or what a layer does with its inputs (an activation), and not with its
+        weights."""
+        if self._calls_one_of(call, ("keras.layers.",)):
+            return arg.keyword is None or not arg.keyword.value.endswith(_OF_WEIGHTS)
+        return self._calls_one_of(call, ("keras.losses.",))
 
     def _calls_one_of(self, call: cst.Call, prefixes: tuple[str, ...]) -> bool:
         return any(isinstance(v, External) and v.path.startswith(prefixes) for v in self.resolver.values(call.func))

@@ -33,6 +33,8 @@ _REPORTING = (
 )  # fmt: skip
 # Outside of a step they count steps, inside of it rows.
 _COUNTING = frozenset({"builtins.range", "builtins.min", "builtins.max"})
+# They make a number of a number, as `//` does.
+_ARITHMETIC = frozenset({"numpy.sqrt", "numpy.ceil", "numpy.floor", "numpy.log2", "builtins.int", "builtins.round"})
 _SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
 
 
@@ -241,6 +243,7 @@ class Obstacles:
             f"the training step uses the global batch size `{self.tree.modules[0].code_for_node(use)}`, but each "
             "worker has only its part of a batch",
             "take the size from the batch itself, for instance tf.shape(x)[0]",
+            breaks_training=True,  # nothing tells that all workers are given the same batch
         )
 
     def _batch_cut_by(self, use: cst.BaseExpression, consumption: Consumption) -> cst.Name | None:
@@ -290,6 +293,7 @@ class Obstacles:
                     use,
                     "the model keeps the global batch size, but each worker has only its part of a batch",
                     "take the size from the batch itself, for instance tf.shape(x)[0]",
+                    breaks_training=True,
                 )
         return None
 
@@ -353,12 +357,16 @@ class Obstacles:
                 other = owner.left if owner.right is child else owner.right
                 if isinstance(other, (cst.List, cst.Tuple)):
                     return True
-            if isinstance(owner, cst.Call):
+            if isinstance(owner, cst.Call) and not self._is_arithmetic(owner):
                 return child is not owner.func and not self._only_reports(owner, counting)
             if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
                 return False
             child = owner
         return False
+
+    def _is_arithmetic(self, call: cst.Call) -> bool:
+        paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(call.func)]
+        return bool(paths) and all(path.startswith("math.") or path in _ARITHMETIC for path in paths)
 
     def _only_reports(self, call: cst.Call, counting: Collection[str]) -> bool:
         """Calls that print, log or count, but for those that count rows here."""

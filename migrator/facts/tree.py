@@ -375,6 +375,11 @@ class Tree:
         """The block (module, indented block) in which the statement is listed."""
         return self.parent[statement]
 
+    def statements_beside(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
+        """The statements of its block; itself alone where that is none, as in `else: plt.show()`."""
+        block = self.block_of(statement)
+        return list(block.body) if isinstance(block, (cst.Module, cst.IndentedBlock)) else [statement]
+
     def lift(self, node: cst.CSTNode, block: cst.CSTNode) -> Statement | None:
         """The statement of `block` that holds the node, however deeply; None where the block does not hold it."""
         current: cst.CSTNode | None = node
