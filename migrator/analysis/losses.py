@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.models import standalone
+from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ROWS, Either, Partial, Replicated, Scaled, Sharded, Unknown
 from migrator.analysis.run import Plan, Run, TooMuch
 from migrator.analysis.values import Data, Instance, Repair, Value
@@ -147,6 +148,11 @@ class Losses:
         value = self._run.seen.get(node) if not self.too_much else None
         leaves = list(self._run.objects.leaves(value)) if value is not None else []
         return bool(leaves) and all(d.is_replicated and not d.needs for d in leaves)
+
+    def is_constant(self, node: cst.CSTNode) -> bool:
+        """Whether the value is a literal, the same one on every way there."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        return value is not None and value.constant is not NOT_CONSTANT
 
     def is_symbolic(self, node: cst.CSTNode) -> bool:
         """Whether the value is a tensor of a functional model that is built, and no number."""

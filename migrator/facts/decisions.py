@@ -394,13 +394,33 @@ class Decisions:
             is_read = isinstance(key, (cst.Name, cst.Attribute)) and self.locality.of(key) & Mark.VALUE
             if is_read and self._comes_from_outside(key) and self._is_number(cast(cst.BaseExpression, key)):
                 yield cast(cst.BaseExpression, key)
+            elif isinstance(key, cst.BaseExpression) and self._is_overlooked(key):
+                yield key
+
+    def _is_overlooked(self, node: cst.BaseExpression) -> bool:
+        """Whether the code under the tape reads there what samples that came before have left behind (how many are in a
+        set of them), and nothing is known to put together for that."""
+        if not self.locality.of(node) & ~Mark.CHOSEN or not self._is_under_tape(node):
+            return False
+        if not self.losses.is_same(node) or self.losses.is_constant(node):
+            return False
+        reads = [node, *(part for part in self._parts(node) if not self.losses.is_same(part))]
+        return any(isinstance(k, (cst.Name, cst.Attribute)) and self._comes_from_outside(k) for k in reads)
+
+    def _parts(self, node: Key) -> Iterator[cst.BaseExpression]:
+        """The expressions that make the expression local which stand in it."""
+        for key in self.locality.inputs(node):
+            if isinstance(key, cst.BaseExpression):
+                yield key
+            elif isinstance(key, cst.CSTNode):  # an argument, an element
+                yield from self._parts(key)
 
     def _comes_from_outside(self, key: Key) -> bool:
         """Whether the code under the tape reads here what was made outside of it."""
         if not self._is_under_tape(key):
             return any(map(self._is_under_tape, self.locality.dependence.users(key)))
-        inputs = [k for k in self.locality.inputs(key) if isinstance(k, Binding) and k.kind != "param"]
-        return any(not self._is_under_tape(k) for k in inputs)
+        bindings = [k[-1] if isinstance(k, tuple) else k for k in self.locality.inputs(key)]
+        return any(isinstance(b, Binding) and b.kind != "param" and not self._is_under_tape(b) for b in bindings)
 
     def _is_number(self, node: cst.BaseExpression) -> bool:
         """Whether all that makes the value local are numbers that can be combined, and no samples."""
