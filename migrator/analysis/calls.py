@@ -100,6 +100,12 @@ class Calls:
         """Forgets what calls gave."""
         self._summaries.clear()
 
+    @property
+    def is_in_layer(self) -> bool:
+        """Whether code runs that a layer or a model does with its inputs."""
+        names = [function.name.value for function in self.stack if isinstance(function, cst.FunctionDef)]
+        return "call" in names or "__call__" in names
+
     # -- evaluating ----------------------------------------------------------------------------------------------
 
     def evaluate(self, node: cst.Call, frame: Frame) -> Value:

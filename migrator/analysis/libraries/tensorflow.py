@@ -273,9 +273,12 @@ def _written(run: Run, args: Arguments, node: cst.CSTNode) -> Value:
     if not leaves:
         return NUMBER
     is_batch = len(args.positional) + len(args.keywords) == 1  # and no table of which some rows change
-    if any(not isinstance(d.placement, (Replicated, Partial, Unknown, Local)) for d in leaves):
+    # What a layer keeps is read elsewhere, too, and saved; what a loop adds up is put together where it is read.
+    parts = () if run.calls.is_in_layer else (Partial,)
+    if any(not isinstance(d.placement, (Replicated, Unknown, Local, *parts)) for d in leaves):
         needs = frozenset((run.placing.put_together(args, node),)).union(*(d.needs for d in leaves))
-        return Value(Data(REPLICATED, whole=is_batch, needs=needs))
+        has_rows = any(not isinstance(d.placement, (Replicated, Partial)) for d in leaves)
+        return Value(Data(REPLICATED, whole=is_batch and has_rows, needs=needs))
     found = NOTHING
     for data in leaves:
         found = v.join(found, Value(replace(data, constant=NOT_CONSTANT, whole=data.whole and is_batch)))
