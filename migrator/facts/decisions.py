@@ -212,12 +212,14 @@ class Decisions:
     def kinds(self) -> set[str]:
         """How the numbers that training is steered by are combined; empty where that is not known."""
         kinds = set()
-        for number in self.local_numbers:
+        local = self.local_numbers  # what metrics settle is settled first
+        steering = {number.expression for numbers in self.steering.values() for number in numbers}
+        for number in local:
             if number.is_count:
                 kinds.add(SUM)
             elif number.metric is None:
                 kinds.add(number.reduction)
-            elif self.first_steered_by(number.metric.call) is not None:
+            elif number.expression in steering or self.first_steered_by(number.metric.call) is not None:
                 fed = {self.losses.of_number(node).reduction for node in self.locality.fed_to(number.metric.metric)}
                 kinds |= fed if fed in ({MEAN}, {SUM}) and number.metric.is_mean else {SUM}
         return kinds - {"chief"}
@@ -402,6 +404,9 @@ class Decisions:
         set of them), and nothing is known to put together for that."""
         if not self.locality.of(node) & ~Mark.CHOSEN or not self._is_under_tape(node):
             return False
+        parent = self.tree.parent.get(node)
+        if isinstance(parent, cst.Call) and parent.func is node:
+            return False
         if not self.losses.is_same(node) or self.losses.is_constant(node):
             return False
         reads = [node, *(part for part in self._parts(node) if not self.losses.is_same(part))]
@@ -483,6 +488,9 @@ class Decisions:
 
     def _number(self, node: cst.BaseExpression, marks: Marks) -> LocalNumber | None:
         """The expression as a number to combine where it stands or is bound; None where its parts are to be."""
+        result = self.metrics.result(node) if isinstance(node, cst.Call) else None
+        if result is not None and not result.is_own:
+            return LocalNumber(node, metric=result, reduction="mean")
         if not marks & (Mark.VALUE | Mark.INSIDE | Mark.COUNT | Mark.STATISTIC):
             return self._chiefs(node, marks)
         if node in self._differentiated or not self._is_atom(node) or self._is_list(node):

@@ -98,6 +98,7 @@ _FILLING = frozenset({
 _KEEPING = (
     "tensorflow.Variable", "keras.Variable", "keras.backend.variable", "tensorflow.lookup.", "tensorflow.queue.",
     "tensorflow.TensorArray", "keras.callbacks.", "tensorflow.random.Generator", "keras.random.SeedGenerator",
+    "keras.metrics.",
 )  # fmt: skip
 _HANDING_BACK = frozenset({
     "builtins.getattr", "builtins.vars", "builtins.iter", "builtins.next", "builtins.zip", "builtins.enumerate",
@@ -699,8 +700,11 @@ class Dependence:
         return [arg for arg in call.args if not isinstance(arg.value, (cst.BaseString, cst.BaseNumber))]
 
     def changed_by(self, call: cst.Call) -> list[Key]:
-        """What a method of an object that the script does not define may change: the object it is called on."""
+        """What a method of an object that the script does not define may change: the object it is called on; a metric
+        that is called is its own method."""
         values = self.resolver.values(call.func)
+        if any(calls(v).startswith("keras.metrics.") for v in values):
+            return self.contents(call.func)
         method = self._method(call)
         if method is None or (values and not any(isinstance(v, Member) for v in values)):
             return []
@@ -716,8 +720,8 @@ class Dependence:
         return bound[0] if len(bound) == 1 and isinstance(bound[0], cst.Attribute) else None
 
     def _keeps(self, owner: Value) -> bool:
-        """Whether a method may store its arguments in this object, for the script to read them from it again; metrics,
-        models, optimizers and tapes have walks of their own."""
+        """Whether a method may store its arguments in this object, for the script to read them from it again; models,
+        optimizers and tapes have walks of their own."""
         if isinstance(owner, (External, File)) or self.kinds.has_weights(owner) or self.kinds.is_optimizer(owner):
             return False
         path = calls(owner)

@@ -66,17 +66,24 @@ class Metrics:
         is no mean needs it."""
         steps = [body for loop in self._loops() for body in self.training.reached_from(loop)]
         for call in self.tree.calls:
-            func = call.func
-            if not isinstance(func, cst.Attribute) or func.attr.value != "result" or call.args:
-                continue
-            if self._is_combined(call) or not self.locality.is_fed_locally(func.value) or self._runs_alone(call, set()):
+            result = self.result(call)
+            if result is None or self._is_combined(call) or self._runs_alone(call, set()):
                 continue
             if any(self.tree.contains(step, call) for step in self._fit_steps()):
                 continue  # `fit` averages what its steps give
-            metrics = self.resolver.values(func.value)
-            is_mean = not self.parts_differ and all(_MEANS.match(calls(v)) for v in metrics)
-            if not is_mean or not any(self.tree.contains(step, call) for step in steps):
-                yield MetricResult(call, func.value, is_mean, any(isinstance(v, Object) for v in metrics))
+            if not result.is_mean or not any(self.tree.contains(step, call) for step in steps):
+                yield result
+
+    def result(self, call: cst.Call) -> MetricResult | None:
+        """The call as that of a metric for its result, where the metric has seen this worker's part."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value != "result" or call.args:
+            return None
+        if not self.locality.is_fed_locally(func.value):
+            return None
+        metrics = self.resolver.values(func.value)
+        is_mean = not self.parts_differ and all(_MEANS.match(calls(v)) for v in metrics)
+        return MetricResult(call, func.value, is_mean, any(isinstance(v, Object) for v in metrics))
 
     def _fit_steps(self) -> Iterator[cst.CSTNode]:
         for update in self.training.updates:

@@ -830,8 +830,9 @@ class Keras:
         apart = next((d for d in self.run.objects.leaves(fed) if not d.is_replicated), None)
         if apart is None:
             return NUMBER
+        # Whoever decides by it puts together what the workers have counted.
         lost = isinstance(apart.placement, (Unknown, type(LOCAL)))
-        return Value(Data(apart.placement if lost else Partial("mean"), rank=0, nested=True, needs=apart.needs))
+        return Value(Data(apart.placement if lost else REPLICATED, rank=0, nested=True, needs=apart.needs))
 
     def _result(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         return self._metric_result(atom)
