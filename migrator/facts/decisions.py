@@ -404,10 +404,8 @@ class Decisions:
         set of them), and nothing is known to put together for that."""
         if not self.locality.of(node) & ~Mark.CHOSEN or not self._is_under_tape(node):
             return False
-        parent = self.tree.parent.get(node)
-        if isinstance(parent, cst.Call) and parent.func is node:
-            return False
-        if not self.losses.is_same(node) or self.losses.is_constant(node):
+        is_number = self.losses.is_array(node) and not self.losses.is_constant(node)
+        if not is_number or not self.losses.is_same(node):
             return False
         reads = [node, *(part for part in self._parts(node) if not self.losses.is_same(part))]
         return any(isinstance(k, (cst.Name, cst.Attribute)) and self._comes_from_outside(k) for k in reads)
