@@ -48,11 +48,12 @@ from migrator.facts.listed import listed, listed_values
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
 from migrator.facts.training import Fit
-from migrator.facts.values import Literal, Object, Result, Value
+from migrator.facts.values import Function, Literal, Object, Result, Value
 from migrator.repairs import put_together
 from migrator.rule import Findings, rule
 
 _CALLBACKS, _METRICS = 5, 2  # positions in fit and compile
+_TOLD = ("on_epoch_end", "on_train_batch_end", "on_batch_end", "on_train_end")
 _MONITORING = frozenset({"EarlyStopping", "ReduceLROnPlateau", "ModelCheckpoint"})
 
 
@@ -74,6 +75,7 @@ def average_metrics(facts: Facts) -> Findings:
                 number.expression,
                 "how the workers' parts of this metric of the script's own add up cannot be seen",
                 "combine them by hand: lockstep.all_reduce of its sums and counts before the result is computed",
+                breaks_training=facts.decisions.first_steered_by(number.expression) is not None,
             )
         elif number.metric is not None and not number.metric.is_mean:
             yield Replace(number.expression, (facts.call("metric_result", facts.source(number.metric.metric)),))
@@ -158,22 +160,49 @@ def _is_result(node: cst.BaseExpression) -> bool:
 
 
 def _told_to_callbacks(facts: Facts) -> Findings:
-    """Metrics of classes of the script's own that a callback may decide by: `fit` tells it the mean of the workers'."""
+    """Metrics of the script's own that a callback, or what follows, decides by: `fit` tells the mean of all workers."""
     for fit in facts.training.fits:
-        asking = facts.keywords.given(fit.call, "callbacks", _CALLBACKS)
-        if asking is None or not any(map(_may_ask, listed_values(facts.resolver, asking))):
+        odd = facts.losses.odd_metrics(fit.call) & {"function", "own"}
+        if not odd or not _decides_by_metrics(facts, fit):
             continue
         for compile_ in facts.training.compiles_of(fit.values):
             metrics = facts.keywords.given(compile_.call, "metrics", _METRICS)
             for node in listed(metrics) if metrics is not None else ():
-                if any(_adds_up_otherwise(facts, value) for value in facts.resolver.values(node)):
+                values = facts.resolver.values(node)
+                if any(isinstance(v, Function) and "function" in odd for v in values) or any(
+                    _adds_up_otherwise(facts, v) for v in values
+                ):
                     yield Refusal(
                         node,
-                        "how the workers' parts of this metric of the script's own add up cannot be seen, and "
-                        "callbacks may decide by it",
-                        "let them decide by the loss, or by a metric of Keras's that is a mean",
+                        "how the workers' parts of this metric of the script's own add up cannot be seen, and training "
+                        "is steered by it",
+                        "let the loss decide, or a metric of Keras's, or put its arguments together by hand with "
+                        "lockstep.all_gather",
                         breaks_training=True,
                     )
+
+
+def _decides_by_metrics(facts: Facts, fit: Fit) -> bool:
+    """Whether a callback, or the script itself, may decide by the training metrics of the fit."""
+    if facts.decisions.first_steered_by(fit.call) is not None:
+        return True
+    asking = facts.keywords.given(fit.call, "callbacks", _CALLBACKS)
+    given = listed_values(facts.resolver, asking) if asking is not None else []
+    return any(_may_ask(callback) and not _only_tells(facts, callback) for callback in given)
+
+
+def _only_tells(facts: Facts, callback: Value) -> bool:
+    """Whether nothing is steered by the logs that a callback of the script's own is given."""
+    if not isinstance(callback, Object):
+        return False
+    methods = [facts.resolver.method(callback.of, name) for name in _TOLD]
+    read = [name for m in methods if m for name in facts.tree.names_in(m.body) if _is_logs(facts, name)]
+    return all(facts.decisions.first_steered_by(name) is None for name in read)
+
+
+def _is_logs(facts: Facts, name: cst.Name) -> bool:
+    is_given = any(b.kind == "param" for b in facts.resolver.reaching(name))
+    return is_given and name.value not in ("self", "epoch", "batch")
 
 
 def _may_ask(callback: Value) -> bool:

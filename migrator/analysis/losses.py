@@ -143,6 +143,11 @@ class Losses:
             return self._repairable(SUM, frozenset(r for d in leaves for r in d.needs))
         return self._verdict(value, node)
 
+    def odd_metrics(self, fit: cst.CSTNode) -> set[str]:
+        """Of what kind the metrics are that `fit` or `train_on_batch` tells and that are no means over the rows: a
+        "class" of Keras's, a "function" or a class of the script's "own"."""
+        return {"class", "function", "own"} if self.too_much else self._run.odd_metrics.get(fit, set())
+
     def is_same(self, node: cst.CSTNode) -> bool:
         """Whether all workers have the value without any repair."""
         value = self._run.seen.get(node) if not self.too_much else None

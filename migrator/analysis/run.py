@@ -123,6 +123,8 @@ class Run:
         self.torn: set[cst.CSTNode] = set()
         self.reductions: set[str] = set()  # the kinds that are taken over rows
         self.hidden: set[cst.CSTNode] = set()
+        # Of what kind the metrics of a `fit` are that are no means: "class" of Keras's, "function", "own" class.
+        self.odd_metrics: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()
         self.known_weights: set[v.Atom] = set()

@@ -21,6 +21,14 @@ _ONLY_IN_V1 = re.compile(
 )
 
 
+# Metrics, and what `compile` calls them: the mean of their results over parts of one size is that over the whole.
+MEAN_METRICS = re.compile(
+    r"(?i)^(?:Mean|MeanTensor|MeanRelativeError|\w*Accuracy|acc|\w*Crossentropy|MeanSquaredError|MSE|MAE|BCE"
+    r"|MeanAbsoluteError|MeanAbsolutePercentageError|MeanSquaredLogarithmicError|CosineSimilarity|KLDivergence"
+    r"|LogCosh(?:Error)?|Poisson|\w*Hinge)$"
+)
+
+
 def canonical(path: str) -> str:
     """One name for each thing, whichever of its public spellings a script uses.
 

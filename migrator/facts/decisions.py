@@ -407,7 +407,9 @@ class Decisions:
         is_number = self.losses.is_array(node) and not self.losses.is_constant(node)
         if not is_number or not self.losses.is_same(node):
             return False
-        reads = [node, *(part for part in self._parts(node) if not self.losses.is_same(part))]
+        # Of a batch itself it is known what becomes of it.
+        held = (part for part in self._parts(node) if not self.losses.is_array(part))
+        reads = [node, *(part for part in held if not self.losses.is_same(part))]
         return any(isinstance(k, (cst.Name, cst.Attribute)) and self._comes_from_outside(k) for k in reads)
 
     def _parts(self, node: Key) -> Iterator[cst.BaseExpression]:

@@ -233,7 +233,7 @@ class Means:
     def _call(self, call: cst.Call) -> str:
         values = self.resolver.values(call.func)
         if any(call is fit.call for fit in self.locality.training.batch_fits):
-            return self._mean
+            return self._mean if not self.losses.odd_metrics(call) else _NEITHER
         returned = self._returned(call)
         if returned and all(isinstance(v, Function) for v in values):
             return _joined(self._of(r) for r in returned)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
 
-from migrator.facts import vocabulary
+from migrator.facts import api, vocabulary
 from migrator.facts.files import Files
 from migrator.facts.kinds import calls
 from migrator.facts.locality import Locality
@@ -18,13 +17,6 @@ from migrator.facts.training import Training
 from migrator.facts.tree import Tree
 from migrator.facts.values import External, Object
 from migrator.facts.vocabulary import Role
-
-# The mean of their results over parts of one size is the result over the whole; that of all others is not.
-_MEANS = re.compile(
-    r"^keras\.metrics\.(?:Mean|MeanTensor|MeanRelativeError|\w*Accuracy|\w*Crossentropy|MeanSquaredError|MSE"
-    r"|MeanAbsoluteError|MeanAbsolutePercentageError|MeanSquaredLogarithmicError|CosineSimilarity|KLDivergence|LogCoshError"
-    r"|Poisson|\w*Hinge)$"
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +74,7 @@ class Metrics:
         if not self.locality.is_fed_locally(func.value):
             return None
         metrics = self.resolver.values(func.value)
-        is_mean = not self.parts_differ and all(_MEANS.match(calls(v)) for v in metrics)
+        is_mean = not self.parts_differ and all(_is_mean(calls(v)) for v in metrics)
         return MetricResult(call, func.value, is_mean, any(isinstance(v, Object) for v in metrics))
 
     def _fit_steps(self) -> Iterator[cst.CSTNode]:
@@ -122,3 +114,8 @@ class Metrics:
         if function is None or function in seen:
             return False
         return any(self._runs_alone(call, seen | {function}) for call in self.resolver.callers(function))
+
+
+def _is_mean(path: str) -> bool:
+    start, _, name = path.rpartition(".")
+    return start == "keras.metrics" and api.MEAN_METRICS.match(name) is not None

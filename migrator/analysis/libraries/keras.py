@@ -157,7 +157,9 @@ class Keras:
         if path == runtime.WHOLE_BATCH:
             result = self.run.calls.call(self.run.heap.load(atom, "loss"), args, node, frame)
             done = frozenset((v.Repair(atom.site.node, frozenset(), "", form="done"),))
-            return v.mapped(result, lambda d: Data(REPLICATED, needs=done))
+            given = [d for _, x in args.all() for d in self.run.objects.leaves(x)]
+            lost = next((d.placement for d in given if isinstance(d.placement, (Unknown, type(LOCAL)))), REPLICATED)
+            return v.mapped(result, lambda d: Data(lost, needs=done))
         if not _LOSS.match(path) and not _METRIC.match(path):
             self.run.note_forward()
             self.run.note_applied(atom, args)
@@ -646,6 +648,8 @@ class Keras:
         optimizer = args.get("optimizer", 0)
         if optimizer is not None:
             self.run.heap.store(atom, ("compiled", "optimizer"), optimizer)
+        for name in ("metrics", "weighted_metrics"):
+            self.run.heap.store(atom, ("compiled", "metrics"), args.get(name) or NOTHING)
         self.run.compiled[node] = v.join(self.run.compiled.get(node, NOTHING), v.of(atom))
         return NONE
 
@@ -744,6 +748,11 @@ class Keras:
         x, y = self._inputs(batch)
         predicted = self.run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
         self.run.note_forward()
+        self._note_metrics(atom, Arguments([y, predicted]), node, frame)
+        told = self.run.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
+        if told is not None:
+            given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
+            self.run.calls.call(told, Arguments([], given), node, frame)
         loss = self.run.heap.load(atom, ("compiled", "loss"))
         own = self.run.method(atom, "compute_loss") if isinstance(atom, Instance) else None
         if own is not None:
@@ -770,7 +779,14 @@ class Keras:
     def _train_on_batch(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         x, y = args.get("x", 0) or NUMBER, args.get("y", 1) or NUMBER
         self._train(atom, v.of(Tuple((self._rows(x), self._rows(y)))), node, frame)
-        return Value(Data(Partial("mean"), nested=True))
+        told = Container("dict", Site(node, frame.context))
+        mean, odd = Value(Data(Partial("mean"), nested=True)), self.run.odd_metrics.get(node)
+        if not odd:
+            return mean
+        for name in (0, "loss"):
+            self.run.heap.store(told, name, mean)
+        self.run.heap.store(told, None, v.unseen("how the workers' parts of this metric add up is not known"))
+        return v.of(told)
 
     def _infer(self, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: Frame) -> Value:
         items = self.run.sequence_items(x)
@@ -816,6 +832,38 @@ class Keras:
         return Value(Data(Partial("mean"), nested=True))
 
     # -- metrics -------------------------------------------------------------------------------------------------
+
+    def _told_metrics(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`super().compute_metrics(…)`: what this worker has counted."""
+        return Value(Data(LOCAL, nested=True))
+
+    def _note_metrics(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
+        """Notes of what kind the metrics are that the model is compiled with and that are no means over the rows."""
+        queue = [self.run.heap.load(atom, ("compiled", "metrics"))]
+        given = frozenset(r for x in args.positional for d in self.run.objects.leaves(x) for r in d.needs)
+        for value in queue:
+            if value.data is not None and not value.is_none and not _is_mean_metric(str(value.constant)):
+                self.run.odd_metrics[node].add("class")
+            for metric in value:
+                if isinstance(metric, (Container, Tuple)):
+                    queue.append(self.run.parts(v.of(metric)))
+                elif isinstance(metric, Instance):
+                    self.run.odd_metrics[node].add("own")
+                elif isinstance(metric, Made) or (isinstance(metric, External) and _METRIC.match(metric.path)):
+                    if not _is_mean_metric(metric.path):
+                        self.run.odd_metrics[node].add("class")
+                elif not self._is_mean(metric, args, given, node, frame):
+                    self.run.odd_metrics[node].add("function")
+
+    def _is_mean(
+        self, metric: v.Atom, args: Arguments, given: frozenset[v.Repair], node: cst.CSTNode, frame: Frame
+    ) -> bool:
+        result = self._with_block("Keras applies it", lambda: self.run.calls.call(v.of(metric), args, node, frame))
+        return all(
+            (d.is_replicated or isinstance(d.placement, Sharded) or d.placement == Partial("mean"))
+            and not d.needs - given
+            for d in self.run.objects.leaves(result)
+        )
 
     def _update_metric(self, atom: Made | Instance, args: Arguments) -> None:
         for data in (d for x in args.positional for d in self.run.objects.leaves(x)):
@@ -892,8 +940,16 @@ _METHODS: dict[str, Callable[[Keras, Made | Instance, Arguments, cst.CSTNode, Fr
     "get_layer": Keras._get_layer,
     "update_state": Keras._update_state,
     "result": Keras._result,
+    "compute_metrics": Keras._told_metrics,
+    "get_metrics_result": Keras._told_metrics,
     **dict.fromkeys(_SCALING, Keras._scaled),
 }
+
+
+def _is_mean_metric(name: str) -> bool:
+    """Whether the name, or the dotted path, is that of a metric of Keras's which is a mean over the rows."""
+    short = full_name(f"keras.metrics.{name.rpartition('.')[2]}").rpartition(".")[2]
+    return api.MEAN_METRICS.match(short.replace("_", "")) is not None
 
 
 def _is_told(value: Value | None) -> bool:
