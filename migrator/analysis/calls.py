@@ -212,7 +212,13 @@ class Calls:
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING
     ) -> Value:
         args = self.run.lifted(function, args, node)
-        key = (function, args.key(), receiver, self._context(node, frame) if self.run.is_sensitive(function) else ())
+        key = (
+            function,
+            self.run.in_loss,
+            args.key(),
+            receiver,
+            self._context(node, frame) if self.run.is_sensitive(function) else (),
+        )
         if key in self._running:
             self._met.add(key)
             return self._running[key]

@@ -122,13 +122,13 @@ class Expressions:
 
     def _boolean(self, node: cst.BooleanOperation, frame: Frame) -> Value:
         left = self.eval(node.left, frame)
-        self.run.decide(node.left, left)
+        agreed = self.run.decide(node.left, left)
         truth = self.run.truth(left)
         is_and = isinstance(node.operator, cst.And)
         if truth is not None and truth is not is_and:
             return left
         right = self.eval(node.right, frame)
-        return right if truth is not None else v.join(left, right)
+        return right if truth is not None else self.run.chosen(v.join(left, right), [agreed])
 
     def _comparison(self, node: cst.Comparison, frame: Frame) -> Value:
         left = self.eval(node.left, frame)
@@ -146,11 +146,11 @@ class Expressions:
 
     def _conditional(self, node: cst.IfExp, frame: Frame) -> Value:
         condition = self.eval(node.test, frame)
-        self.run.decide(node.test, condition)
+        agreed = self.run.decide(node.test, condition)
         truth = self.run.truth(condition)
         if truth is not None:
             return self.eval(node.body if truth else node.orelse, frame)
-        return v.join(self.eval(node.body, frame), self.eval(node.orelse, frame))
+        return self.run.chosen(v.join(self.eval(node.body, frame), self.eval(node.orelse, frame)), [agreed])
 
     def assume(self, test: cst.BaseExpression, outcome: bool, frame: Frame) -> None:
         """Takes `None` out of a name that a test has shown not to be it."""
@@ -180,8 +180,12 @@ class Expressions:
         return self.run.attribute(self.eval(node.value, frame), node.attr.value, node)
 
     def _subscript(self, node: cst.Subscript, frame: Frame) -> Value:
-        owner = self.eval(node.value, frame)
-        return self.run.item(owner, self.index(node.slice, frame), node)
+        owner, index = self.eval(node.value, frame), self.index(node.slice, frame)
+        found = self.run.item(owner, index, node)
+        if not any(isinstance(atom, Container) for atom in owner):
+            return found
+        place = node.slice[0].slice
+        return self.run.chosen(found, [self.run.agreed(place.value, index) if isinstance(place, cst.Index) else index])
 
     def index(self, slices: Sequence[cst.SubscriptElement], frame: Frame) -> Value:
         """The index of a subscript; several are a tuple."""

@@ -39,6 +39,8 @@ class Frame:
     ended: list[Names] = field(default_factory=list)
     yielded: Value = NOTHING
     loops: list[Loop] = field(default_factory=list)
+    # The conditions that have decided that the code which runs now does.
+    conditions: list[Value] = field(default_factory=list)
 
 
 def join_names(states: Iterable[Names | None]) -> Names | None:

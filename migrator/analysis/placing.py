@@ -393,6 +393,18 @@ class Placing:
         """The repair that has all rows, and sums and means over all of them, where the call keeps its arguments."""
         return self._repair(args, node, _by_gathering, "it keeps what depends on a worker's part of the batch")
 
+    def agreed(self, node: cst.CSTNode, value: Value) -> Value:
+        """What a condition is once sums and means over the batch, and numbers of rows, are those of all."""
+        if not isinstance(node, cst.BaseExpression) or all(_by_reducing(d) is None for d in v.contents(value)):
+            return value
+        repair = self._repair(
+            Arguments([value], nodes={0: node}), node, _by_reducing, "it decides by a worker's part of the batch"
+        )
+        needs = frozenset((repair,))
+        return v.mapped(
+            value, lambda d: d if _by_reducing(d) is None else replace(d, placement=REPLICATED, needs=needs | d.needs)
+        )
+
     def gather_at(self, node: cst.CSTNode, value: Value) -> Value:
         """The value of an expression around which all rows are put together."""
         if not any(not d.is_replicated for d in self.run.objects.leaves(value)):

@@ -8,7 +8,8 @@ stable; names are followed in the order of the statements. What is met on the wa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,6 +28,7 @@ from migrator.analysis.placing import Placing
 from migrator.analysis.statements import Statements
 from migrator.analysis.values import (
     NOTHING,
+    NUMBER,
     Bound,
     Class,
     Container,
@@ -41,6 +43,7 @@ from migrator.analysis.values import (
 from migrator.facts.modules import Modules, Script
 from migrator.facts.tree import Tree
 
+_CALLABLES = (Function, Bound, External, v.Curried)
 _BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
 _MOST_STEPS = 400_000
 _MOST_RUNS = 4
@@ -97,6 +100,7 @@ class Run:
         self._defaults: dict[tuple[int, int, str], Value] = {}
         self._generators: dict[cst.CSTNode, bool] = {}
         self._steps = 0
+        self.in_loss = False  # whether code runs that a loss is made by
         self._forget()
 
     def _forget(self) -> None:
@@ -225,10 +229,44 @@ class Run:
         """Notes a model that is trained or filled: whoever asks for its weights sees to them."""
         self.known_weights.add(model)
 
-    def decide(self, node: cst.CSTNode, value: Value) -> None:
-        """Notes that what runs next depends on this value."""
+    def decide(self, node: cst.CSTNode, value: Value) -> Value:
+        """Notes that what runs next depends on this value; gives it as all workers have it once it is put together."""
         before = self.decisions.get(node, NOTHING)
         self.decisions[node] = v.join(before, value)
+        return self.agreed(node, value)
+
+    def agreed(self, node: cst.CSTNode, value: Value) -> Value:
+        """What a loss is decided by, as all workers have it once it is put together."""
+        return self.placing.agreed(node, value) if self.in_loss else value
+
+    @contextmanager
+    def making_loss(self) -> Iterator[None]:
+        before, self.in_loss = self.in_loss, True
+        try:
+            yield
+        finally:
+            self.in_loss = before
+
+    def chosen(self, value: Value, conditions: Sequence[Value]) -> Value:
+        """The value, where these decide, in what a loss is made of, that it is this one and no other."""
+        leaves = [d for condition in conditions for d in v.contents(condition)]
+        if not self.in_loss:  # by numbers a script decides anywhere: facts/decisions.py
+            leaves = [d for d in leaves if d.needs and all(o.how == "gather" for r in d.needs for o in r.operands)]
+        apart = next((d for d in leaves if not d.is_replicated), None)
+        needs = frozenset(r for d in leaves for r in d.needs)
+        if apart is None and not needs:
+            return value
+        lost = Unknown("it is chosen by what a worker has seen of the batch") if apart is not None else None
+
+        whole = any(d.whole for d in leaves)
+
+        def choose(data: Data) -> Data:
+            is_whole = data.whole or (whole and data.is_replicated)
+            return replace(data, placement=lost or data.placement, whole=is_whole, needs=data.needs | needs)
+
+        if any(isinstance(a, _CALLABLES) for a in value):
+            value = Value(v.join(Value(value.data), NUMBER).data, value.objects)
+        return v.mapped(value, choose)
 
     def differentiate(self, node: cst.CSTNode, loss: Value) -> None:
         """Notes the loss of which a call takes the gradients."""
@@ -463,7 +501,8 @@ class Run:
             return self.libraries.keras.trusted(node, "", args)
         result = self.placing.unknown(args, node)
         self.libraries.may_set(args, result)
-        return result
+        is_picked = function.data is not None and function.data.is_replicated
+        return self.chosen(result, [function]) if is_picked else result
 
     def is_symbolic(self, args: Arguments) -> bool:
         """Whether Keras's tensors are among the arguments, which stand for those of a model."""

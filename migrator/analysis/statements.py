@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
@@ -10,7 +11,8 @@ import libcst as cst
 from migrator.analysis import arrays
 from migrator.analysis import values as v
 from migrator.analysis.frames import Frame, Loop, Names, join_names
-from migrator.analysis.values import NONE, NOTHING, Class, Function, Value
+from migrator.analysis.libraries.tensorflow import TAPE
+from migrator.analysis.values import NONE, NOTHING, Class, Function, Made, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -62,7 +64,7 @@ class Statements:
 
     def _return(self, node: cst.Return, frame: Frame) -> None:
         value = self.eval(node.value, frame) if node.value is not None else NONE
-        frame.returned = v.join(frame.returned, value)
+        frame.returned = v.join(frame.returned, self.run.chosen(value, frame.conditions))
         if frame.names is not None:
             frame.ended.append(frame.names)
         frame.names = None
@@ -99,10 +101,11 @@ class Statements:
 
     def _if(self, node: cst.If, frame: Frame) -> None:
         condition = self.eval(node.test, frame)
-        self.run.decide(node.test, condition)
+        agreed = self.run.decide(node.test, condition)
         truth = self.run.truth(condition)
         before = frame.names
         ends = []
+        frame.conditions.append(agreed)
         if truth is not False:
             frame.names = dict(before or {})
             self.run.expressions.assume(node.test, True, frame)
@@ -116,15 +119,38 @@ class Statements:
             elif node.orelse is not None:
                 self.body(node.orelse.body, frame)
             ends.append(frame.names)
-        frame.names = join_names(ends)
+        if None not in ends:  # else the condition also decides that what follows runs
+            frame.conditions.remove(agreed)
+        frame.names = self._chosen_names(ends, before, [agreed])
+
+    def _chosen_names(
+        self, ends: Sequence[Names | None], before: Names | None, conditions: Sequence[Value]
+    ) -> Names | None:
+        """The names where ways meet of which these conditions have chosen one."""
+        joined = join_names(ends)
+        if joined is None:
+            return None
+        known = before or {}
+        changed = [
+            name
+            for name, value in joined.items()
+            if any(e is not None and e.get(name) is not known.get(name) for e in ends)
+        ]
+        for name in changed:
+            joined[name] = self.run.chosen(joined[name], conditions)
+        return joined
 
     def _while(self, node: cst.While, frame: Frame) -> None:
+        agreed: list[Value] = []
+        before = frame.names
+
         def enter() -> bool:
             condition = self.eval(node.test, frame)
-            self.run.decide(node.test, condition)
+            agreed[:] = [self.run.decide(node.test, condition)]
             return self.run.truth(condition) is not False
 
         self._loop(node, enter, frame, endless=self._is_true(node.test))
+        frame.names = self._chosen_names([frame.names], before, agreed)
 
     @staticmethod
     def _is_true(node: cst.BaseExpression) -> bool:
@@ -170,12 +196,15 @@ class Statements:
         frame.names = join_names([frame.names, *loop.breaks])
 
     def _with(self, node: cst.With, frame: Frame) -> None:
+        taped = False
         for item in node.items:
             value = self.eval(item.item, frame)
             entered = self.run.enter(value, item.item)
             if item.asname is not None:
                 self.bind(item.asname.name, entered, frame)
-        self.body(node.body, frame)
+            taped |= any(isinstance(atom, Made) and atom.path == TAPE for atom in entered)
+        with self.run.making_loss() if taped else nullcontext():
+            self.body(node.body, frame)
 
     def _try(self, node: cst.Try | cst.TryStar, frame: Frame) -> None:
         before = dict(frame.names or {})
@@ -202,18 +231,21 @@ class Statements:
 
     def _match(self, node: cst.Match, frame: Frame) -> None:
         subject = self.eval(node.subject, frame)
-        self.run.decide(node.subject, subject)
+        agreed = [self.run.decide(node.subject, subject)]
         before = frame.names
         ends = [before]
+        frame.conditions += agreed
         for case in node.cases:
             frame.names = dict(before or {})
             for name in self.run.tree.names_in(case.pattern):
                 self.run.assign(name.value, self.run.parts(subject), frame)
             if case.guard is not None:
-                self.run.decide(case.guard, self.eval(case.guard, frame))
+                agreed.append(self.run.decide(case.guard, self.eval(case.guard, frame)))
             self.body(case.body, frame)
             ends.append(frame.names)
-        frame.names = join_names(ends)
+        if None not in ends:
+            frame.conditions.remove(agreed[0])
+        frame.names = self._chosen_names(ends, before, agreed)
 
     # -- definitions ---------------------------------------------------------------------------------------------
 

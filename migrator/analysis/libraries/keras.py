@@ -745,7 +745,10 @@ class Keras:
             finally:
                 self._fitting.pop()
             return
-        x, y = self._inputs(batch)
+        with self.run.making_loss():
+            self._forward(atom, *self._inputs(batch), node, frame)
+
+    def _forward(self, atom: Made | Instance, x: Value, y: Value, node: cst.CSTNode, frame: Frame) -> None:
         predicted = self.run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
         self.run.note_forward()
         self._note_metrics(atom, Arguments([y, predicted]), node, frame)
@@ -808,7 +811,8 @@ class Keras:
     def _minimize(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         loss = args.get("loss", 0) or NUMBER
         if any(isinstance(a, (Function, Bound, Curried)) for a in loss):
-            loss = self.run.calls.call(loss, Arguments(), node, frame)
+            with self.run.making_loss():
+                loss = self.run.calls.call(loss, Arguments(), node, frame)
         self.run.differentiate(node, loss)
         return NUMBER
 

@@ -63,10 +63,9 @@ def _variable(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
 
 def _cond(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     condition, yes, no = args.get("pred", 0), args.get("true_fn", 1), args.get("false_fn", 2)
-    if condition is not None:
-        run.decide(args.node("pred", 0) or node, condition)
+    agreed = run.decide(args.node("pred", 0) or node, condition) if condition is not None else NUMBER
     results = [run.calls.call(f, Arguments(), node, frame) for f in (yes, no) if f is not None]
-    return v.join_all(results)
+    return run.chosen(v.join_all(results), [agreed])
 
 
 def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
