@@ -7,7 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.analysis.losses import Losses
+from migrator.analysis.losses import SUM, Losses
 from migrator.analysis.values import Repair
 from migrator.facts import api
 from migrator.facts.batch_shapes import Made, Size
@@ -170,6 +170,8 @@ class Facts:
         decisions = self._decisions(losses, reductions)
         cuts = {reductions.cut_for(update) for update in self.training.updates}
         if not decisions.kinds or (len(cuts | decisions.kinds) == 1 and cuts != {GATHER}):
+            if cuts == {SUM} and any(number.is_count for number in decisions.local_numbers):
+                return self._decisions(losses, reductions, Rows.ONCE)  # so that rows can be counted
             return decisions
         if self.training.batch_fits:  # of which nothing can be put together that a batch has to be
             return self._decisions(losses, reductions, Rows.REPEATED)
