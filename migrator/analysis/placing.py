@@ -106,7 +106,7 @@ class Placing:
         if not apart:
             self.run.note_plain(node)
             return self._replicated(row, args, made, whole, needs, symbolic)
-        if whole and any(isinstance(d.placement, Sharded) for d in apart):
+        if whole and any(isinstance(d.placement, (Sharded, Shape)) for d in apart):
             why = "a worker's part of the batch meets what is made of all of it"
             return self._gathered(row, path, args, node, made, needs, symbolic, why)
         result = self._infer(row, args, made, _plain)
@@ -329,8 +329,10 @@ class Placing:
         symbolic: bool,
         why: str,
     ) -> Value:
-        leaves = (d for _, value in args.all() for d in self.run.objects.leaves(value))
-        if row is None and any(isinstance(d.placement, Shape) for d in leaves):
+        leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
+        given = {type(p) for d in leaves for p in _options(d.placement)}
+        has_rows = Sharded in given or any(d.whole for d in leaves)
+        if Shape in given and (row is None or has_rows):  # beside all rows it stays the shape of a part
             return Value(Data(Unknown("it makes something of the shape of the rows that a worker has"), needs=needs))
         repair = self._repair(args, node, _by_gathering, why)
         return self._whole(row, self._infer(row, args, made, _gathered), needs | {repair}, symbolic)

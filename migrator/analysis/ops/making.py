@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole, literal
+from migrator.analysis.ops.elementwise import elementwise
 from migrator.analysis.ops.moving import sizes, target
-from migrator.analysis.ops.terms import placed, sharded, term, whole
+from migrator.analysis.ops.terms import one_layout, placed, sharded, term, whole
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 
 
@@ -55,8 +56,14 @@ class Broadcast:
     """A whole value repeated for each row, or rows that stay where they are."""
 
     def __call__(self, bound: Bound) -> Arg:
-        value, wanted = whole(bound.data()), sizes(bound.data(1))
+        value, shape = whole(bound.data()), bound.data(1)
         cut, (base, power) = sharded(value.placement), term(value.placement)
+        if isinstance(shape.placement, Shape) and shape.items is None:
+            rows = Sharded(shape.placement.axis, shape.placement.rows, shape.placement.blocks)
+            if cut and cut.axis == rows.axis:  # with fewer axes its rows would be spread along another one, and not fit
+                return Arg(placed(one_layout([cut, rows]), power), rank=value.rank)
+            return elementwise([Arg(rows), value], "product")  # as if it were multiplied by ones of that shape
+        wanted = sizes(shape)
         if wanted is None or wanted.count(ROWS) > 1:
             raise NeedsWhole("its shape is not seen", "all_gather")
         if cut is None and ROWS in wanted and base == REPLICATED:
