@@ -149,23 +149,39 @@ class Decisions:
     def _settle_whole_calls(self) -> None:
         """What is made of values that all workers have is the same on all, though the same function also runs on parts
         of batches. But not what is read from files, into which a worker may have written what it has seen."""
-        found = []
         read = [node for _, node in self.files.told_again()]
-        for call in self.tree.calls:
-            marks = self.locality.of(call)
-            given = [arg.value for arg in call.args]
-            given += [call.func.value] if isinstance(call.func, cst.Attribute) else []
-            # What was chosen by a local value (a counter of bad steps) looks like any other number.
-            is_made = marks and not marks & (Mark.OWN | Mark.STATISTIC | Mark.CHOSEN)
-            is_whole = is_made and not any(map(self.locality.of, given))
-            if is_whole and call not in self.locality.origins and self.losses.is_same(call):
-                reached = self.training.reached_from(call)
-                if not any(self.tree.contains(body, node) for body in reached for node in read) and (
-                    self._is_local_by_parameters(reached)
-                ):
-                    found.append(call)
+        found = [call for call in self.tree.calls if self._may_be_whole(call, read)]
+        while found:
+            # They may be made of each other: a word is fed back to the model that gave it. What differs first would do
+            # so by something else.
+            with self.locality.trying():
+                for call in found:
+                    self.locality.settle(call)
+                kept = [call for call in found if self._is_made_of_whole(call)]
+            if len(kept) == len(found):
+                break
+            found = kept
         for call in found:
             self.locality.settle(call)
+
+    def _may_be_whole(self, call: cst.Call, read: Collection[cst.CSTNode]) -> bool:
+        """Whether all workers have it as long as they have what it is given."""
+        marks = self.locality.of(call)
+        if not marks or marks & (Mark.OWN | Mark.STATISTIC) or call in self.locality.origins:
+            return False
+        if not self.losses.is_same(call):
+            return False
+        reached = self.training.reached_from(call)
+        return not any(self.tree.contains(body, node) for body in reached for node in read) and (
+            self._is_local_by_parameters(reached)
+        )
+
+    def _is_made_of_whole(self, call: cst.Call) -> bool:
+        """Whether all workers have what the call is given; and it is not picked by a local value (a counter of bad
+        steps), which looks like any other number."""
+        given = [arg.value for arg in call.args]
+        given += [call.func.value] if isinstance(call.func, cst.Attribute) else []
+        return not self.locality.due(call) & Mark.CHOSEN and not any(map(self.locality.of, given))
 
     def _is_local_by_parameters(self, reached: Iterable[cst.CSTNode]) -> bool:
         """Whether what these functions return is local by what other calls hand them, and by nothing else they read."""

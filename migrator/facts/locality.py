@@ -125,6 +125,14 @@ class Locality:
             self._spread = self._spread_from(self.origins)
         return self._spread.of(key) if key is not None else Mark.NONE
 
+    def due(self, key: Key) -> Marks:
+        """How the value is made local, be it settled or not."""
+        marks = Mark.NONE
+        for source, way in self.dependence.inputs(key):
+            if way is not Way.CHOICE or source not in self._agreed:
+                marks |= _PASSED[way][self.of(source)]
+        return marks
+
     def reached_from(self, node: cst.BaseExpression) -> Spread:
         """What would be local if this were."""
         return self._spread_from({node: Mark.VALUE})
