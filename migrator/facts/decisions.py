@@ -155,14 +155,28 @@ class Decisions:
             # They may be made of each other: a word is fed back to the model that gave it. What differs first would do
             # so by something else.
             with self.locality.trying():
-                for call in found:
-                    self.locality.settle(call)
+                self._settle_with_parts(found)
                 kept = [call for call in found if self._is_made_of_whole(call)]
             if len(kept) == len(found):
                 break
             found = kept
+        self._settle_with_parts(found)
+
+    def _settle_with_parts(self, found: Iterable[cst.Call]) -> None:
         for call in found:
             self.locality.settle(call)
+            for binding in self._parts_bound.get(call, ()):
+                self.locality.settle(binding)
+
+    @cached_property
+    def _parts_bound(self) -> dict[cst.CSTNode, list[Binding]]:
+        """The names that get a part of what a call returns: `word, state = model(word, state)`."""
+        found: dict[cst.CSTNode, list[Binding]] = defaultdict(list)
+        for scope in self.tree.scopes.values():
+            for binding in (b for bindings in scope.bindings.values() for b in bindings):
+                if binding.kind == "assign" and binding.path and isinstance(binding.value, cst.Call):
+                    found[binding.value].append(binding)
+        return found
 
     def _may_be_whole(self, call: cst.Call, read: Collection[cst.CSTNode]) -> bool:
         """Whether all workers have it as long as they have what it is given."""
@@ -181,7 +195,8 @@ class Decisions:
         steps), which looks like any other number."""
         given = [arg.value for arg in call.args]
         given += [call.func.value] if isinstance(call.func, cst.Attribute) else []
-        return not self.locality.due(call) & Mark.CHOSEN and not any(map(self.locality.of, given))
+        made = (call, *self._parts_bound.get(call, ()))
+        return not any(self.locality.due(key) & Mark.CHOSEN for key in made) and not any(map(self.locality.of, given))
 
     def _is_local_by_parameters(self, reached: Iterable[cst.CSTNode]) -> bool:
         """Whether what these functions return is local by what other calls hand them, and by nothing else they read."""
