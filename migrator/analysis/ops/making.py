@@ -103,6 +103,16 @@ class Same:
 
 
 @dataclass(frozen=True)
+class Stacked:
+    """The value itself, as one array: a list of arrays is stacked, and their rows then lie behind its items."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        value = bound.data()
+        is_shape = value.items is not None and all(leaf.placement in (REPLICATED, ROWS) for leaf in value.leaves())
+        return value if is_shape else whole(value)
+
+
+@dataclass(frozen=True)
 class Constant:
     """The same on all workers, whatever it is asked of: a name, a dtype, a small number."""
 

@@ -23,7 +23,7 @@ power (x1,x2): power
 elementwise-3 (x,x_min,x_max): clip
 select (condition,x1,x2): where
 cast (x,dtype): cast
-same (x,dtype): array convert_to_tensor convert_to_numpy(x) copy(x) stop_gradient(variable)
+stacked (x,dtype): array convert_to_tensor convert_to_numpy(x) copy(x) stop_gradient(variable)
 reduces-mean (x,axis,keepdims): mean
 average (x,axis,weights): average
 reduces-sum (x,axis,keepdims): sum
@@ -91,7 +91,8 @@ elementwise-2 (x,y): maximum minimum
 mask-2 (x,y): equal not_equal greater greater_equal less less_equal
 power (x,a): pow
 cast (x,dtype): cast
-same (x): stop_gradient(variables) cast_to_floatx
+same (x): stop_gradient(variables)
+stacked (x): cast_to_floatx
 constant (): epsilon floatx image_data_format
 reduces-mean (x,axis,keepdims): mean
 reduces-sum (x,axis,keepdims): sum

@@ -18,7 +18,7 @@ floor-division (x1,x2): floor_divide
 power (x1,x2): power
 elementwise-3 (a,a_min,a_max): clip
 select (condition,x,y): where
-same (a,dtype): array(object,dtype) asarray copy(a) ascontiguousarray
+stacked (a,dtype): array(object,dtype) asarray copy(a) ascontiguousarray
 cast (self,dtype): ndarray.astype
 same (self): ndarray.copy ndarray.tolist
 reduces-mean (a,axis,dtype,out,keepdims): mean ndarray.mean(self,axis,dtype,out,keepdims)
