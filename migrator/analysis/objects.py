@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _DEEPEST_PARTS = 4
 _DECORATED = ("property", "static", "class")
+_ANY_OBJECT = Made("", Site(cst.Pass(), ()))  # holds what is given to an attribute of an object that is not seen
 
 
 @dataclass(eq=False)
@@ -127,6 +128,8 @@ class Objects:
         found = NOTHING
         for atom in owner:
             found = v.join(found, self._attribute(atom, name, node))
+            if isinstance(atom, (Instance, Made)):
+                found = v.join(found, self.run.heap.load(_ANY_OBJECT, name))
         if owner.data is not None and not (owner.data.constant is None and owner.objects):
             found = v.join(found, self.run.placing.attribute(owner.data, name, node))
         return found
@@ -214,6 +217,17 @@ class Objects:
                 frame = self.run.frames.get(atom.module)
                 if frame is not None and frame.names is not None:
                     self.run.assign(name, v.join(frame.names.get(name, NOTHING), value), frame)
+            elif isinstance(atom, Method):
+                self._store_anywhere(name, value)
+        if owner.data is not None and owner.data.constant is not None:
+            self._store_anywhere(name, value)
+
+    def _store_anywhere(self, name: str, value: Value) -> None:
+        """Which object gets it is not seen (one of a model's layers): any may have it. Numbers are made to agree where
+        they are set, see facts/consequences.py."""
+        if any((not data.is_replicated or data.needs) and data.rank != 0 for data in self.leaves(value)):
+            why = f"whose `.{name}` a worker's own value is put into is not seen"
+            self.run.heap.store(_ANY_OBJECT, name, v.unseen(why))
 
     # -- items ---------------------------------------------------------------------------------------------------
 
