@@ -414,31 +414,32 @@ def _is_read_later(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:
         return False
     write_paths = _paths(facts, guard)
     written = {_spelling(facts, p) for p in write_paths}
+
+    def follows(call: cst.Call) -> bool:
+        is_above = facts.tree.order[call] < facts.tree.order[guard.first]
+        return facts.tree.order[call] > end or (is_above and _comes_again(facts, guard.first, call))
+
     if any(
-        _uses(facts, call, written)
+        _uses(facts, call, written) and not _is_guarded(facts, call, guards) and follows(call)
         for call in facts.tree.calls
-        if facts.tree.order[call] > end and not _is_guarded(facts, call, guards)
     ):
         return True
     for look in facts.files.looks:
-        if _is_guarded(facts, look, guards):
-            continue
-        again = set(facts.tree.loops_around(look)) & set(facts.tree.loops_around(guard.first))
-        if (facts.tree.order[look] > end or again) and any(
-            _is_same(facts, path, written) for path in facts.files.paths(look)
-        ):
+        same = any(_is_same(facts, path, written) for path in facts.files.paths(look))
+        if same and not _is_guarded(facts, look, guards) and follows(look):
             return True
     for read in facts.files.reads:
-        if facts.tree.order[read] < end and not _comes_again(facts, guard.first, read):
-            continue
-        if _is_guarded(facts, read, guards):
+        if _is_guarded(facts, read, guards) or not follows(read):
             continue
         read_paths = facts.files.paths(read)
         paths = {_spelling(facts, p) for p in read_paths}
         literal = all(p[:1] in "'\"" for p in (*paths, *written))
         if literal and any(_lies_in(file, path) for file in written for path in paths):
             return True
-        if paths & written or (not (literal and paths and written) and not _differ(facts, write_paths, read_paths)):
+        if paths & written:
+            return True
+        may_be = facts.tree.order[read] > end or _reads_weights(facts, read)
+        if may_be and not (literal and paths and written) and not _differ(facts, write_paths, read_paths):
             return True
     return False
 
@@ -511,18 +512,20 @@ def _is_same(facts: Facts, path: cst.BaseExpression, written: set[str]) -> bool:
     return _spelling(facts, path) in written
 
 
+def _reads_weights(facts: Facts, read: cst.Call) -> bool:
+    return read in facts.files.restores or any(is_call_of(v, *LOAD_MODEL) for v in facts.resolver.values(read))
+
+
 def _comes_again(facts: Facts, write: cst.CSTNode, read: cst.Call) -> bool:
-    """Whether weights that are read further up in the script may be read after the write all the same: in the next turn
-    of a loop, or when their function is called once more."""
-    if read not in facts.files.restores and not any(is_call_of(v, *LOAD_MODEL) for v in facts.resolver.values(read)):
-        return False
+    """Whether what stands further up in the script may run after the write all the same: in the next turn of a loop, or
+    when its function is called later."""
     for first in _places(facts, write):
         for second in _places(facts, read):
             if facts.tree.function_of(first) is not facts.tree.function_of(second):
                 continue
             if set(facts.tree.loops_around(first)) & set(facts.tree.loops_around(second)):
                 return True
-            if first is not write and facts.tree.order[second] > facts.tree.order[first]:
+            if facts.tree.order[second] > facts.tree.order[first]:
                 return True
     return False
 
