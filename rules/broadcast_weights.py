@@ -22,7 +22,7 @@ Refuses: a model that no statement gives a name to, or whose origin is not in th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 import libcst.matchers as m
@@ -205,7 +205,7 @@ def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfte
     for call in (*facts.files.restores, *_foreign_weights(facts)):
         parts = list(facts.files.restored(call))
         models = parts if any(_names_one_of(facts, part, trained) for part in parts) else []
-        statement = _outside_of_conditions(facts, facts.tree.statement_of(call))
+        statement = _outside_of_conditions(facts, facts.tree.statement_of(call), models)
         if not models or gives(
             facts, facts.source(models[0]), facts.tree.block_of(statement), Role.BROADCAST, statement
         ):
@@ -228,14 +228,29 @@ def _foreign_weights(facts: Facts) -> Iterator[cst.Call]:
             yield call
 
 
-def _outside_of_conditions(facts: Facts, statement: Statement) -> Statement:
-    """The statement, or the `if` around it: where only the chief finds a file to restore, all must meet afterwards."""
+def _outside_of_conditions(facts: Facts, statement: Statement, models: Sequence[cst.BaseExpression]) -> Statement:
+    """The statement, or the `if` around it: where only the chief finds a file to restore, all must meet afterwards. But
+    not where training goes on in the branch, or the models are made in it."""
     for owner in facts.tree.ancestors(statement):
         if isinstance(owner, (cst.FunctionDef, cst.For, cst.While, cst.ClassDef)):
             break
         if isinstance(owner, (cst.If, cst.Try)) and not _leaves(owner):
+            if _trains_beside(facts, statement) or any(_is_made_in(facts, owner, model) for model in models):
+                break
             statement = owner
     return statement
+
+
+def _trains_beside(facts: Facts, statement: Statement) -> bool:
+    reached = facts.training.reached_from(facts.tree.block_of(statement))
+    return any(facts.tree.contains(body, site) for body in reached for site in facts.training.sites)
+
+
+def _is_made_in(facts: Facts, owner: cst.CSTNode, model: cst.BaseExpression) -> bool:
+    """Whether a name of the model is known in this statement only."""
+    names = [name for name in facts.tree.names_in(model) if facts.tree.is_read(name)]
+    reaching = [facts.resolver.reaching(name) for name in names]
+    return any(found and all(facts.tree.contains(owner, b.node) for b in found) for found in reaching)
 
 
 def _leaves(statement: cst.If | cst.Try) -> bool:
