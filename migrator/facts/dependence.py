@@ -17,11 +17,12 @@ from typing import Union, cast
 import libcst as cst
 
 from migrator.facts import vocabulary
+from migrator.facts.indirect import Indirect
 from migrator.facts.iteration import Iteration
 from migrator.facts.kinds import Kinds, calls, origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import dotted, part_at
-from migrator.facts.tree import Binding, FunctionLike, Tree, semantic_children
+from migrator.facts.tree import Binding, Tree, semantic_children
 from migrator.facts.values import (
     Class,
     Element,
@@ -59,6 +60,7 @@ _PARTS: tuple[type, ...] = (
 # They put in what they are given as it is: as many elements as that has.
 _JOINING = frozenset({"extend", "extendleft", "update"})
 _MOST_HOLDERS = 300  # what a name was made of more steps ago, it no longer is
+_OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign})
 _COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
 _SPECIAL = (
     "__bool__", "__len__", "__float__", "__int__", "__index__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
@@ -117,6 +119,7 @@ class Dependence:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
+        self.indirect = Indirect(tree, resolver, kinds)
         self._iteration = Iteration(tree, resolver)
         # Walks go from number to number: nodes and bindings are slow keys.
         self._numbers: dict[Key, int] = {}
@@ -168,6 +171,8 @@ class Dependence:
                 self._link_call(cast(cst.Call, node))
             elif kind is cst.Raise and cast(cst.Raise, node).exc is not None:
                 self.link(cast(cst.Raise, node).exc, ("raised",))
+            if kind in _OPERATIONS:
+                self._link_operators(node)
         for scope in self.tree.scopes.values():
             for bindings in scope.bindings.values():
                 for binding in bindings:
@@ -378,9 +383,11 @@ class Dependence:
 
     def _link_parameter(self, binding: Binding, param: cst.Param) -> None:
         function = self.resolver.function_of_parameter(param)
+        every = (*function.params.posonly_params, *function.params.params)
         for given in self.resolver.given(param):
             self.link(given, binding)
-        self.link(("handed to", function), binding)
+        if not (self.resolver.owner_class(function) is not None and param is (*every, param)[0]):
+            self.link(("handed to", function), binding)  # but the object that a method is of
         rest = param in (function.params.star_arg, function.params.star_kwarg)
         for call in self.resolver.callers(function):
             if any(self.tree.contains(call, given) for given in self.resolver.arguments(param, function, [call])):
@@ -419,6 +426,9 @@ class Dependence:
                 self.link(value, ("stored", holder), Way.INTO)
                 for part in target.slice:
                     self.link(part, ("stored", holder), Way.USED)
+        for method, operands in self.indirect.stores(target, value):
+            for operand in operands:
+                self.link(operand, ("handed to", method))
 
     def items(self, target: cst.Subscript) -> Iterator[Key]:
         """What an assignment to `target` changes: that item of a dictionary, or the container."""
@@ -460,7 +470,9 @@ class Dependence:
 
     def _made_from(self, binding: Binding) -> list[cst.CSTNode]:
         if binding.kind == "param":
-            return list(self.resolver.given(cast(cst.Param, binding.node)))
+            param = cast(cst.Param, binding.node)
+            function = self.resolver.function_of_parameter(param)
+            return [*self.resolver.given(param), *self.indirect.given_to(function)]
         return [part_at(binding.value, binding.path) or binding.value] if binding.value is not None else []
 
     def _named_in(self, node: cst.CSTNode) -> tuple[list[Binding], list[Key]]:
@@ -526,6 +538,7 @@ class Dependence:
         functions = self._script_functions(call)
         for function in functions:
             self._link_returned(function, call)
+        self._link_wrappers(call)
         self._link_object(call)
         if "builtins.getattr" in paths and len(call.args) > 1 and isinstance(call.args[1].value, cst.SimpleString):
             name = str(call.args[1].value.evaluated_value)
@@ -634,40 +647,25 @@ class Dependence:
     def _link_handed_functions(self, call: cst.Call) -> None:
         """Functions that are handed to a call run with what else it is given; so does any that the script has stored or
         handed on where it is not seen what is called."""
-        values = self.resolver.values(call.func)
-        if External("functools.partial") in values:
-            return  # nothing runs yet
-        given = [arg.value for arg in call.args]
-        for value in values:
-            given += _built_with(value)
-        handed = [v.node for node in given for v in self.resolver.values(node) if isinstance(v, Function)]
-        is_unseen = not values or any(isinstance(v, (Parameter, Unknown, Element)) for v in values)
-        if is_unseen and (not isinstance(call.func, cst.Attribute) or call.func.attr.value in self.tree.attributes):
-            handed += [f for f in self._escaped if _accepts(f, call)]
-        for function in dict.fromkeys(handed):
+        functions, given = self.indirect.handed(call)
+        for function in functions:
             self._link_returned(function, call)
             for node in given:
                 self.link(node, ("handed to", function), Way.USED)
 
-    @cached_property
-    def _escaped(self) -> list[cst.FunctionDef]:
-        """Functions of the script that it stores or hands on, so that calls may run them that do not show it."""
-        found: dict[cst.FunctionDef, None] = {}
-        for function in self.tree.functions:
-            for name in self.tree.names.get(function.name.value, ()):
-                parent = self.tree.parent.get(name)
-                if isinstance(parent, cst.Attribute) and parent.attr is name:
-                    name_or_attribute: cst.CSTNode = parent
-                    parent = self.tree.parent.get(parent)
-                else:
-                    name_or_attribute = name
-                if isinstance(parent, cst.Call) and parent.func is name_or_attribute:
-                    continue
-                if isinstance(parent, (cst.FunctionDef, cst.ImportAlias, cst.Decorator)):
-                    continue
-                if any(isinstance(v, Function) and v.node is function for v in self.resolver.values(name_or_attribute)):
-                    found[function] = None
-        return list(found)
+    def _link_wrappers(self, call: cst.Call) -> None:
+        """The functions that decorators have put in the place of the one that is called get what it is given."""
+        for function in self.indirect.wrappers_run_by(call):
+            self._link_returned(function, call)
+            for arg in call.args:
+                self.link(arg, ("handed to", function), Way.USED)
+
+    def _link_operators(self, node: cst.CSTNode) -> None:
+        for method, operands in self.indirect.operators(node):
+            for operand in operands:
+                self.link(operand, ("handed to", method))
+            if not isinstance(node, cst.AugAssign):
+                self._link_returned(method, node)
 
     def _link_changed(self, call: cst.Call, values: Iterable[Value]) -> None:
         """What the call may put into its receiver and into what else it is given."""
@@ -679,6 +677,11 @@ class Dependence:
             for arg in given:
                 joined = name in _JOINING and arg.keyword is None
                 self.link(arg, holder, Way.WHOLE if joined else Way.INTO if name in COLLECTING else Way.USED)
+        for container in self.indirect.put_by(call):
+            for holder in self.contents(container):
+                for arg in given:
+                    if arg.value is not container:
+                        self.link(arg, holder, Way.INTO)
         for changed in self._filled(call, paths) if len(given) > 1 else ():
             for holder in self.contents(changed.value):
                 for arg in given:
@@ -750,24 +753,6 @@ def _is_member_of_unknown(value: Value) -> bool:
     if isinstance(value, Element) and calls(value.of).startswith("matplotlib."):
         return False  # `figure, axes = plt.subplots()`
     return isinstance(value, (Parameter, Unknown, Element))
-
-
-def _built_with(value: Value) -> list[cst.BaseExpression]:
-    """What the object was built with whose method is called: `Timer(limit, on_end).stop()`."""
-    while isinstance(value, (Member, Element)):
-        value = value.owner if isinstance(value, Member) else value.of
-    return [arg.value for arg in value.call.args] if isinstance(value, Result) else []
-
-
-def _accepts(function: FunctionLike, call: cst.Call) -> bool:
-    """Whether the function may be called with so many arguments."""
-    params = function.params
-    if isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None or any(a.star for a in call.args):
-        return True
-    every = [*params.posonly_params, *params.params]
-    is_method = bool(every) and every[0].name.value == "self"
-    needed = len([p for p in every if p.default is None]) - is_method
-    return needed <= len(call.args) <= len(every) + len(params.kwonly_params) - is_method
 
 
 def _makes_new(path: str) -> bool:
