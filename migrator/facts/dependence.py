@@ -60,6 +60,7 @@ _PARTS: tuple[type, ...] = (
 # They put in what they are given as it is: as many elements as that has.
 _JOINING = frozenset({"extend", "extendleft", "update"})
 _MOST_HOLDERS = 300  # what a name was made of more steps ago, it no longer is
+_NAMESPACES = ("builtins.globals", "builtins.locals", "builtins.vars")
 _OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign})
 _COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
 _SPECIAL = (
@@ -169,6 +170,8 @@ class Dependence:
                 self._link_attribute(cast(cst.Attribute, node))
             elif kind is cst.Call:
                 self._link_call(cast(cst.Call, node))
+            elif kind is cst.Yield:
+                self.link(("sent",), node, Way.USED)
             elif kind is cst.Raise and cast(cst.Raise, node).exc is not None:
                 self.link(cast(cst.Raise, node).exc, ("raised",))
             if kind in _OPERATIONS:
@@ -314,10 +317,11 @@ class Dependence:
             for owner in owners:
                 for cls in self.resolver.lineage(owner.of) if isinstance(owner, Object) else ():
                     found.update(dict.fromkeys(self.tree.scopes[cls.node].bindings.get(name, ())))
-            # `Class.name = …` in some method
+            # `Class.name = …` in some method, or of an object that is not seen
             for binding in self.tree.attributes.get(name, ()):
                 target = cast(cst.Attribute, binding.target)
-                if any(isinstance(v, Class) for v in self.resolver.values(target.value)):
+                targeted = self.resolver.values(target.value)
+                if not targeted or any(isinstance(v, (Class, Parameter, Unknown, Element)) for v in targeted):
                     found.setdefault(binding)
             return list(found)
         if any(isinstance(v, Class) for v in owners):
@@ -359,6 +363,9 @@ class Dependence:
         elif binding.kind == "other":
             self._link_other(binding)
         if isinstance(binding.target, cst.Attribute):
+            for method, operands in self.indirect.sets(binding.target, binding.target):
+                for operand in operands:
+                    self.link(binding if operand is binding.target else operand, ("handed to", method))
             for owner in self.resolver.values(binding.target.value):
                 if isinstance(owner, Object):
                     for cls in self.resolver.lineage(owner.of):
@@ -426,9 +433,21 @@ class Dependence:
                 self.link(value, ("stored", holder), Way.INTO)
                 for part in target.slice:
                     self.link(part, ("stored", holder), Way.USED)
+        for name in [key] if key is not None else self._attributes_read:
+            if _holds_attributes(target.value):
+                self.link(value, ("attribute", name))
+        self._link_to_names(target.value, key, value)
         for method, operands in self.indirect.stores(target, value):
             for operand in operands:
                 self.link(operand, ("handed to", method))
+
+    def _link_to_names(self, holder: cst.CSTNode, name: str | None, value: cst.CSTNode) -> None:
+        """`globals()["best"] = loss`"""
+        if isinstance(holder, cst.Call) and any(self._is(holder, path) for path in _NAMESPACES):
+            scope = self.tree.scopes[self.tree.module_of(holder)]
+            for bound in [name] if name is not None else scope.bindings:
+                for binding in scope.bindings.get(bound, ()):
+                    self.link(value, binding)
 
     def items(self, target: cst.Subscript) -> Iterator[Key]:
         """What an assignment to `target` changes: that item of a dictionary, or the container."""
@@ -497,6 +516,7 @@ class Dependence:
                 named = self._attribute_bindings(part)
             elif isinstance(part, cst.Call):
                 queue += self._handed_back(part)
+                others.update(dict.fromkeys(("changed", cls.node) for cls in self._behind_super(part)))
             elif isinstance(part, cst.Subscript):
                 queue.append(part.value)
             elif isinstance(part, _COMPREHENSIONS):
@@ -505,6 +525,14 @@ class Dependence:
                 queue += semantic_children(part)
             bindings.update(dict.fromkeys(b for b in named if b.kind not in ("import", "def", "class")))
         return list(bindings), list(others)
+
+    def _behind_super(self, call: cst.Call) -> Iterator[Class]:
+        """The classes whose object `super()` is, where that is a container of the script's: `class Log(list)`."""
+        function = self.tree.function_of(call) if self._is(call, "builtins.super") else None
+        node = self.tree.class_of(function) if isinstance(function, cst.FunctionDef) else None
+        if node is not None and not self._is_of_keras(Object(Class(node))):
+            yield Class(node)
+            yield from self.indirect.subclasses(Class(node))
 
     def _is_fixed(self, node: cst.CSTNode) -> bool:
         """Whether the expression is a dataset, which nothing changes."""
@@ -544,9 +572,16 @@ class Dependence:
             name = str(call.args[1].value.evaluated_value)
             for source in (*self.tree.attributes.get(name, ()), ("attribute", name)):
                 self.link(source, call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
+            for arg in call.args:
+                self._link_to_names(call.func.value, arg.keyword.value if arg.keyword is not None else None, arg)
         if _sets_attributes(call):
             for arg in call.args:  # by position: whichever attributes
                 for name in [arg.keyword.value] if arg.keyword is not None else self._attributes_read:
+                    self.link(arg, ("attribute", name))
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("__setattr__", "__setitem__"):
+            for arg in call.args:
+                for name in self._attributes_read:
                     self.link(arg, ("attribute", name))
         constructed = [v for v in values if isinstance(v, Class)]
         if values and all(isinstance(v, (Function, Object)) for v in values):
@@ -677,11 +712,14 @@ class Dependence:
             for arg in given:
                 joined = name in _JOINING and arg.keyword is None
                 self.link(arg, holder, Way.WHOLE if joined else Way.INTO if name in COLLECTING else Way.USED)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "send":
+            for arg in given:
+                self.link(arg, ("sent",))  # to a generator
         for container in self.indirect.put_by(call):
             for holder in self.contents(container):
-                for arg in given:
-                    if arg.value is not container:
-                        self.link(arg, holder, Way.INTO)
+                for part in self.indirect.given_by(call):
+                    if part is not container:
+                        self.link(part, holder, Way.INTO)
         for changed in self._filled(call, paths) if len(given) > 1 else ():
             for holder in self.contents(changed.value):
                 for arg in given:
@@ -765,7 +803,11 @@ def _sets_attributes(call: cst.Call) -> bool:
     func = call.func
     if not isinstance(func, cst.Attribute) or func.attr.value != "update":
         return False
-    held = func.value
+    return _holds_attributes(func.value)
+
+
+def _holds_attributes(held: cst.BaseExpression) -> bool:
+    """`state.__dict__`, `vars(state)`"""
     if isinstance(held, cst.Call):
         return isinstance(held.func, cst.Name) and held.func.value == "vars"
     return isinstance(held, cst.Attribute) and held.attr.value == "__dict__"

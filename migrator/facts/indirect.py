@@ -13,7 +13,7 @@ from typing import Union
 
 import libcst as cst
 
-from migrator.facts.kinds import Kinds, origin
+from migrator.facts.kinds import Kinds, calls, origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import FunctionLike, Tree
 from migrator.facts.values import Class, Element, External, Function, Member, Object, Parameter, Result, Unknown, Value
@@ -22,7 +22,7 @@ _PARTIAL = External("functools.partial")
 # Calls that give back what a container holds, or an attribute.
 _TAKING_OUT = frozenset({
     "builtins.getattr", "builtins.next", "builtins.iter", "builtins.vars", "builtins.globals", "builtins.locals",
-    "operator.itemgetter", "operator.attrgetter",
+    "builtins.eval", "operator.itemgetter", "operator.attrgetter",
 })  # fmt: skip
 _CONTAINERS = ("builtins.", "collections.", "types.SimpleNamespace", "copy.", "itertools.", "weakref.")
 # Methods that put what they are given into their object.
@@ -56,13 +56,17 @@ class Indirect:
         values = self.resolver.values(call.func)
         if _PARTIAL in values:
             return [], []  # nothing runs yet
-        given = [arg.value for arg in call.args]
-        for value in values:
-            given += _built_with(value)
+        given = self.given_by(call)
         found = [f for node in given for v in self.resolver.values(node) for f in self._run_by(v)]
+        found += [f for value in values for f in self._looked_up(value) if accepts(f, call)]
         if self._is_unseen(call):
             found += [f for f in self._escaped if accepts(f, call)]
         return list(dict.fromkeys(found)), given
+
+    def given_by(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """What the call gives, and what its function was made with."""
+        made = [node for value in self.resolver.values(call.func) for node in _built_with(value)]
+        return [*(arg.value for arg in call.args), *made]
 
     def _is_unseen(self, call: cst.Call) -> bool:
         """Whether the call may run functions that it does not show."""
@@ -70,6 +74,31 @@ class Indirect:
             return False
         values = self.resolver.values(call.func)
         return not values or any(map(_may_be_any, values))
+
+    def _looked_up(self, value: Value) -> Iterator[FunctionLike]:
+        """What a function may be that is found by its name: `getattr(log, "on_" + event)`, `globals()[name]`."""
+        while isinstance(value, (Element, Member)):
+            value = value.of if isinstance(value, Element) else value.owner
+        path = calls(value)
+        if path in ("builtins.globals", "builtins.locals", "builtins.vars", "builtins.eval"):
+            yield from self.tree.functions
+        elif path == "builtins.getattr" and isinstance(value, Result) and len(value.call.args) > 1:
+            name = _text(value.call.args[1].value)
+            owners = self.resolver.values(value.call.args[0].value)
+            classes = {c.node for v in owners if isinstance(v, (Object, Class)) for c in self._family(_class_of(v))}
+            is_seen = bool(owners) and all(isinstance(v, (Object, Class)) for v in owners)
+            for function in self.tree.functions:
+                cls = self.tree.class_of(function)
+                if (cls in classes or (not is_seen and cls is not None)) and name in ("", function.name.value):
+                    yield function
+
+    def _family(self, cls: Class) -> Iterator[Class]:
+        """The class, what it derives from, and what derives from it."""
+        yield from self.resolver.lineage(cls)
+        yield from self.subclasses(cls)
+
+    def subclasses(self, cls: Class) -> list[Class]:
+        return [Class(node) for node in self.tree.classes if cls in self.resolver.lineage(Class(node))]
 
     def _run_by(self, value: Value) -> Iterator[FunctionLike]:
         """The functions of the script that run when somebody calls the value."""
@@ -165,13 +194,18 @@ class Indirect:
         the script has stored: `map(found.append, losses)`."""
         found = {a: None for arg in call.args for a in self._methods_behind(arg.value)}
         values = self.resolver.values(call.func)
+        more: list[cst.BaseExpression] = []
         for value in values:
+            if calls(value) == "operator.methodcaller":
+                more += [arg.value for arg in call.args]
+            elif calls(value) == "builtins.getattr" and isinstance(value, Result):
+                more += [arg.value for arg in value.call.args[:1]]
             if isinstance(value, Result) and value.function == _PARTIAL and value.call.args:
                 found.update(dict.fromkeys(self._methods_behind(value.call.args[0].value)))
         is_direct = isinstance(call.func, cst.Attribute) and any(isinstance(v, Member) for v in values)
         if not is_direct and (self._is_unseen(call) or any(isinstance(v, Member) for v in values)):
             found.update(dict.fromkeys(self._stored_methods))
-        return list(dict.fromkeys(method.value for method in found))
+        return list(dict.fromkeys([*(method.value for method in found), *more]))
 
     def _methods_behind(self, node: cst.BaseExpression) -> Iterator[cst.Attribute]:
         for value in self.resolver.values(node):
@@ -264,11 +298,24 @@ class Indirect:
         """`log[key] = value` of an object of the script's"""
         yield from self._methods(target.value, ["__setitem__"], [*target.slice, value])
 
+    def sets(self, target: cst.Attribute, value: cst.CSTNode) -> Iterator[Use]:
+        """`log.last = value` where that is a method's task: of a property, of `__setattr__`, of a descriptor."""
+        name = target.attr.value
+        yield from self._methods(target.value, ["__setattr__"], [value])
+        for owner in self.resolver.values(target.value):
+            for cls in self._family(owner.of) if isinstance(owner, Object) else ():
+                for binding in self.tree.scopes[cls.node].bindings.get(name, ()):
+                    if isinstance(binding.node, cst.FunctionDef):
+                        if any(_is_setter(d.decorator) for d in binding.node.decorators):
+                            yield binding.node, [value]
+                    elif binding.value is not None:
+                        yield from self._methods(binding.value, ["__set__"], [value])
+
     def _methods(self, node: cst.CSTNode, names: Iterable[str], operands: list[cst.CSTNode]) -> Iterator[Use]:
         for value in self.resolver.values(node):
             if isinstance(value, Object):
-                for name in names:
-                    method = self.resolver.method(value.of, name)
+                classes = [value.of, *(self.subclasses(value.of) if value.call is None else ())]
+                for method in dict.fromkeys(self.resolver.method(cls, name) for cls in classes for name in names):
                     if method is not None:
                         yield method, operands
 
@@ -281,19 +328,33 @@ def accepts(function: FunctionLike, call: cst.Call) -> bool:
     every = [*params.posonly_params, *params.params]
     is_method = bool(every) and every[0].name.value == "self"
     needed = len([p for p in every if p.default is None]) - is_method
-    return needed <= len(call.args) <= len(every) + len(params.kwonly_params) - is_method
+    return needed <= len(call.args) <= len(every) + len(params.kwonly_params)  # by `Class.method`, too
 
 
 def _may_be_any(value: Value) -> bool:
     """Whether the value may be any function that the script has stored."""
     if isinstance(value, (Parameter, Unknown, Element)):
         return True
+    if isinstance(value, Member):  # `Hooks.end = …`
+        return isinstance(value.owner, (Class, Object, Function))
     if not isinstance(value, Result):
         return False
     if isinstance(value.function, External):
         return value.function.path in _TAKING_OUT
     path = origin(value.function)  # `hooks.get("end")`
     return not path or path.startswith(_CONTAINERS)
+
+
+def _class_of(value: Object | Class) -> Class:
+    return value.of if isinstance(value, Object) else value
+
+
+def _is_setter(decorator: cst.BaseExpression) -> bool:
+    return isinstance(decorator, cst.Attribute) and decorator.attr.value == "setter"
+
+
+def _text(node: cst.CSTNode) -> str:
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
 
 
 def _built_with(value: Value) -> list[cst.BaseExpression]:
