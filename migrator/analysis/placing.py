@@ -379,8 +379,24 @@ class Placing:
             return "the samples do not lie along its first axis"
         if any(cut.blocks > 1 for cut in cuts):
             return "it is made of several batches, one behind the other"
-        found.add(Operand(node, str(hows.pop())))
+        how_put = str(hows.pop())
+        found.add(Operand(self._unlisted(node) if how_put == "gather" else node, how_put))
         return ""
+
+    def _unlisted(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The array of which the expression makes a list: `labels.numpy().tolist()`. Lists go item by item."""
+        while isinstance(node, cst.Call):
+            func = node.func
+            inner: cst.BaseExpression = node
+            if isinstance(func, cst.Attribute) and func.attr.value == "tolist" and not node.args:
+                inner = func.value
+            elif isinstance(func, cst.Name) and func.value in ("list", "tuple") and len(node.args) == 1:
+                inner = node.args[0].value
+            value = self.run.seen.get(inner)
+            if inner is node or value is None or value.data is None or value.objects:
+                break
+            node = inner
+        return node
 
     def as_mean(self, value: Value, place: cst.BaseExpression | None, node: cst.CSTNode) -> Value:
         """A term of a loss that is a mean: a sum over the batch is put together first."""

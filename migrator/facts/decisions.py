@@ -439,9 +439,13 @@ class Decisions:
         if not is_number or not self.losses.is_same(node):
             return False
         # Of a batch itself it is known what becomes of it.
-        held = (part for part in self._parts(node) if not self.losses.is_array(part))
-        reads = [node, *(part for part in held if not self.losses.is_same(part))]
+        held = [part for part in self._parts(node) if not self.losses.is_array(part)]
+        reads = [node, *(part for part in held if not self.losses.is_same(part) or self._is_apart(part))]
         return any(isinstance(k, (cst.Name, cst.Attribute)) and self._comes_from_outside(k) for k in reads)
+
+    def _is_apart(self, container: cst.BaseExpression) -> bool:
+        """Whether what the container holds settles how many it holds: keys of a dictionary."""
+        return bool(self.locality.of(container) & Mark.VALUE)
 
     def _parts(self, node: Key) -> Iterator[cst.BaseExpression]:
         """The expressions that make the expression local which stand in it."""

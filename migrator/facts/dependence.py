@@ -29,6 +29,7 @@ from migrator.facts.values import (
     External,
     File,
     Function,
+    Literal,
     Member,
     Object,
     Parameter,
@@ -170,6 +171,8 @@ class Dependence:
                 self._link_attribute(cast(cst.Attribute, node))
             elif kind is cst.Call:
                 self._link_call(cast(cst.Call, node))
+            elif kind is cst.Del:
+                self._link_deleted(cast(cst.Del, node).target)
             elif kind is cst.Yield:
                 self.link(("sent",), node, Way.USED)
             elif kind is cst.Raise and cast(cst.Raise, node).exc is not None:
@@ -193,12 +196,17 @@ class Dependence:
         way: Way | None = Way.USED
         if isinstance(parent, cst.Arg):
             way = None if node is parent.keyword else Way.WHOLE
+        elif isinstance(parent, cst.DictElement) and node is parent.key:
+            self.link(node, self.tree.parent[parent], Way.USED)
+            way = None
         elif isinstance(parent, cst.Lambda):
             way = Way.WHOLE if node is parent.body else None
         elif isinstance(parent, (cst.List, cst.Tuple, cst.Dict)):
             way = Way.INTO
         elif isinstance(parent, _COMPREHENSIONS):
-            way = Way.WHOLE if node is parent.for_in else Way.USED if isinstance(parent, cst.SetComp) else Way.INTO
+            way = Way.WHOLE if node is parent.for_in else Way.INTO
+            if isinstance(parent, cst.SetComp) or (isinstance(parent, cst.DictComp) and node is parent.key):
+                way = Way.USED  # how many there are is settled by what they are
         elif isinstance(parent, cst.CompFor):
             way = None if node is parent.target else Way.SIZE if node is parent.iter else Way.WHOLE
         elif isinstance(parent, cst.CompIf):
@@ -275,6 +283,7 @@ class Dependence:
         for holder in holders:
             for put_in in (("stored", holder), ("contents", holder)):
                 self.link(put_in, node, Way.INTO)
+            self.link(("keys", holder), node)
             if key is not None and parent is not None:
                 self.link(("item", holder, key), parent)
             else:
@@ -425,6 +434,7 @@ class Dependence:
 
     def _link_item(self, target: cst.Subscript, value: cst.BaseExpression) -> None:
         key = _constant_key(target)
+        is_dict = any(map(_is_dictionary, self.resolver.values(target.value)))
         for holder in self.holders(target.value):
             if key is not None:
                 self.link(value, ("item", holder, key))
@@ -432,7 +442,7 @@ class Dependence:
             else:
                 self.link(value, ("stored", holder), Way.INTO)
                 for part in target.slice:
-                    self.link(part, ("stored", holder), Way.USED)
+                    self.link(part, ("keys", holder) if is_dict else ("stored", holder), Way.USED)
         for name in [key] if key is not None else self._attributes_read:
             if _holds_attributes(target.value):
                 self.link(value, ("attribute", name))
@@ -440,6 +450,16 @@ class Dependence:
         for method, operands in self.indirect.stores(target, value):
             for operand in operands:
                 self.link(operand, ("handed to", method))
+
+    def _link_deleted(self, target: cst.BaseExpression) -> None:
+        """`del losses[worst]`"""
+        if isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self._link_deleted(element.value)
+        elif isinstance(target, cst.Subscript):
+            for holder in self.holders(target.value):
+                for part in target.slice:
+                    self.link(part, ("keys", holder), Way.CHOICE)
 
     def _link_to_names(self, holder: cst.CSTNode, name: str | None, value: cst.CSTNode) -> None:
         """`globals()["best"] = loss`"""
@@ -710,8 +730,12 @@ class Dependence:
             method = self._method(call)
             name = method.attr.value if method is not None else ""
             for arg in given:
-                joined = name in _JOINING and arg.keyword is None
+                joined = (name in _JOINING and arg.keyword is None) or (name == "setdefault" and arg is given[0])
                 self.link(arg, holder, Way.WHOLE if joined else Way.INTO if name in COLLECTING else Way.USED)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "sort":
+            self.link(call.func.value, ("order", call), Way.USED)
+            for holder in self.contents(call.func.value):
+                self.link(("order", call), holder, Way.INTO)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "send":
             for arg in given:
                 self.link(arg, ("sent",))  # to a generator
@@ -811,6 +835,12 @@ def _holds_attributes(held: cst.BaseExpression) -> bool:
     if isinstance(held, cst.Call):
         return isinstance(held.func, cst.Name) and held.func.value == "vars"
     return isinstance(held, cst.Attribute) and held.attr.value == "__dict__"
+
+
+def _is_dictionary(value: Value) -> bool:
+    if isinstance(value, Literal):
+        return isinstance(value.node, (cst.Dict, cst.DictComp))
+    return calls(value) == "builtins.dict" or calls(value).startswith("collections.")
 
 
 def _asks_for_presence(node: cst.Comparison) -> bool:

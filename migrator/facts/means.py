@@ -151,25 +151,32 @@ class Means:
         kinds = []
         for binding in bindings:
             kinds.append(self._binding(binding))
-            kinds += [self._put_in(arg) for arg in self._put_into(binding)]
+            kinds += [self._put_in(put) for put in self._put_into(binding)]
         return _joined(kinds) if kinds else _NEITHER
 
-    def _put_into(self, binding: Binding) -> list[cst.Arg]:
-        """What calls put into the container that the name holds, by whichever name."""
-        queue, seen, found = list(self.locality.inputs(binding)), set(), []
+    def _put_into(self, binding: Binding) -> list[cst.Arg | None]:
+        """What calls put into the container that the name holds, by whichever name; None where it is sorted by that."""
+        queue, seen = list(self.locality.inputs(binding)), set()
+        found: list[cst.Arg | None] = []
         while queue:
             key = queue.pop()
             if isinstance(key, cst.Arg):
                 found.append(key)
+            elif isinstance(key, tuple) and key[0] == "order":
+                found.append(None)
             elif isinstance(key, tuple) and key[0] == "contents" and key not in seen:
                 seen.add(key)
                 queue += self.locality.inputs(key)
         return found
 
-    def _put_in(self, arg: cst.Arg) -> str:
-        call = self.tree.parent.get(arg)
+    def _put_in(self, arg: cst.Arg | None) -> str:
+        call = self.tree.parent.get(arg) if arg is not None else None
         func = call.func if isinstance(call, cst.Call) else None
-        if isinstance(func, cst.Attribute) and func.attr.value in (*COLLECTING, "assign_add", "assign"):
+        if (
+            arg is not None
+            and isinstance(func, cst.Attribute)
+            and func.attr.value in (*COLLECTING, "assign_add", "assign")
+        ):
             return self._of(arg.value)
         return _NEITHER
 

@@ -12,7 +12,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Sharded
+from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Sharded
 from migrator.analysis.values import (
     NONE,
     NOTHING,
@@ -35,7 +35,7 @@ Handler = Callable[["Run", Arguments, cst.CSTNode, Frame], Value]
 # They are read one element after the other, where somebody loops over them.
 _LAZY = "python."
 _SAME = frozenset({
-    "builtins.iter", "builtins.reversed", "builtins.sorted", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
+    "builtins.iter", "builtins.reversed", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
     "tqdm.tqdm_notebook", "itertools.islice", "itertools.cycle", "itertools.chain", "rich.progress.track",
     "tqdm.rich.tqdm", "tensorflow.nest.flatten", "tree.flatten",
 })  # fmt: skip
@@ -81,8 +81,11 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
             return NOTHING
         frame = run.frames[run.tree.module_of(reader)]
         result = run.calls.call(given[0], Arguments(items), reader, frame) if given else NUMBER
-        return result if kind == "map" else v.join_all(items)
-    return v.join_all(run.elements(x, reader, node) for x in given)
+        apart = kind == "filter" and any(not d.is_replicated or d.needs for d in run.objects.leaves(result))
+        kept = v.join_all(items)
+        return result if kind == "map" else run.opaque([kept, result], "it is picked by what it is") if apart else kept
+    kept = v.join_all(run.elements(x, reader, node) for x in given)
+    return _ordered(run, kept) if kind == "sorted" else kept
 
 
 def _next(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -164,8 +167,14 @@ def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
 def _push(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`heapq.heappush(heap, item)`"""
     for atom in args.positional[0] if len(args.positional) > 1 else ():
-        run.heap.store(atom, None, args.positional[1])
+        run.heap.store(atom, None, _ordered(run, args.positional[1]))
     return NONE
+
+
+def _ordered(run: Run, item: Value) -> Value:
+    """The item where what it is settles its place: numbers of a worker's own are put elsewhere than those of all."""
+    apart = any(isinstance(d.placement, Partial) for d in run.objects.leaves(item))
+    return run.opaque([item], "its place among others is settled by what it is") if apart else item
 
 
 def _pop(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -314,6 +323,7 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.enumerate": _lazy("enumerate"),
     "builtins.map": _lazy("map"),
     "builtins.filter": _lazy("filter"),
+    "builtins.sorted": _lazy("sorted"),
     "builtins.next": _next,
     "heapq.heappush": _push,
     "heapq.heappop": _pop,
@@ -402,6 +412,8 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     if name == "items":
         keys = run.elements(v.of(atom), node, node)
         return _listed(run, v.of(Tuple((keys, everything))) if everything is not NOTHING else NOTHING, node, frame)
+    if name == "sort":
+        run.heap.store(atom, None, _ordered(run, everything))
     if name in ("copy", "__iter__", "union", "reverse", "sort", "__enter__"):
         return v.of(atom)
     if name == "_asdict":
