@@ -10,7 +10,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.values import NONE, NOTHING, Data, Made, Value
+from migrator.analysis.values import NONE, Data, Made, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -24,9 +24,11 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
     """All workers have to put the rows of all into theirs; what comes out is the same on all of them then."""
     if name not in _PUTTING:
         stored = run.heap.load(atom, _STORED)
-        if stored is NOTHING and name == "lookup" and args.positional:
-            return v.mapped(args.positional[0], lambda data: replace(data, constant=NOT_CONSTANT))  # key by key
         needs = frozenset(r for d in run.objects.leaves(stored) for r in d.needs)
+        if name == "lookup" and args.positional:  # key by key
+            return v.mapped(
+                args.positional[0], lambda data: replace(data, constant=NOT_CONSTANT, needs=data.needs | needs)
+            )
         return v.mapped(run.placing.unknown(args, node), lambda data: replace(data, needs=data.needs | needs))
     leaves = [d for _, value in args.all() for d in run.objects.leaves(value)]
     if any(not d.is_replicated or d.needs for d in leaves):
