@@ -176,8 +176,7 @@ def _told_to_callbacks(facts: Facts) -> Findings:
                         node,
                         "how the workers' parts of this metric of the script's own add up cannot be seen, and training "
                         "is steered by it",
-                        "let the loss decide, or a metric of Keras's, or put its arguments together by hand with "
-                        "lockstep.all_gather",
+                        "let it be steered by the loss, or by a metric of Keras's",
                         breaks_training=True,
                     )
 
