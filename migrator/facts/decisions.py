@@ -363,12 +363,24 @@ class Decisions:
         makes = any(map(kinds.is_optimizer, self.resolver.values(call))) or _is_from_config(func)
         if makes or any(isinstance(v, External) and _MAKING.match(v.path) for v in self.resolver.values(call.func)):
             for arg in call.args:
+                runs_on_samples = self._runs_on_samples(call, arg)
+                if runs_on_samples and isinstance(arg.value, cst.Lambda):
+                    yield from self._closed_over(arg.value)
+                    continue
                 yield arg.value
-                if not self._runs_on_samples(call, arg):
+                if not runs_on_samples:
                     yield from self._given_by(arg.value)
         elif self._calls_one_of(call, _STOPPING):
             for arg in call.args:
                 yield from self._given_by(arg.value)
+
+    def _closed_over(self, function: cst.Lambda) -> Iterator[cst.BaseExpression]:
+        """What the function reads besides what it is called with."""
+        for name in self.tree.names_in(function.body):
+            if not any(
+                b.kind == "param" and self.tree.contains(function, b.node) for b in self.resolver.reaching(name)
+            ):
+                yield name
 
     def _runs_on_samples(self, call: cst.Call, arg: cst.Arg) -> bool:
         """Whether what is given is a loss, or what a layer does with its inputs (an activation), and not with its

@@ -21,8 +21,8 @@ from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
 from migrator.facts.spreading import Marks, Spread
 from migrator.facts.training import Training, is_super
-from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import External, Literal, Object, Value
+from migrator.facts.tree import Binding, FunctionLike, Tree
+from migrator.facts.values import Class, External, Function, Literal, Object, Result, Value
 from migrator.facts.vocabulary import Role
 
 _METRIC_STATES = frozenset({
@@ -59,6 +59,17 @@ _OWN = CLOCKS | {
 }  # fmt: skip
 _STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
 _INFERENCE = frozenset({"evaluate", "predict", "predict_on_batch", "test_on_batch"})
+
+
+# What Keras calls with rows of the batches, and what it calls with weights.
+_RUN_BY_MODELS = (
+    (("keras.layers.", "keras.Model", "keras.models.", "keras.Sequential"), ("call",)),
+    (("keras.losses.",), ("call", "__call__")),
+    (("keras.metrics.",), ("update_state",)),
+)
+_TAKING_FUNCTIONS = ("keras.layers.", "keras.losses.", "keras.metrics.")
+_OF_WEIGHTS = ("_initializer", "kernel_regularizer", "bias_regularizer", "_constraint", "optimizer")
+_OF_MODES = frozenset({"training", "mask"})
 
 
 class Locality:
@@ -205,6 +216,7 @@ class Locality:
             found[node] = Mark.INSIDE if self._is_list(node) else Mark.VALUE
         found.update({fit.call: Mark.VALUE for fit in self.training.batch_fits})
         found.update(dict.fromkeys(self._given_by_fit(), Mark.VALUE))
+        found.update(dict.fromkeys(self._given_by_models(), Mark.VALUE))
         found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
         found.update(dict.fromkeys(self._metrics_of_models(), Mark.VALUE))
         found.update({call: Mark.VALUE for call, func in self.training.methods("train_step") if is_super(func.value)})
@@ -269,6 +281,51 @@ class Locality:
                 continue
             for param in method.params.params[1:]:
                 yield from (b for b in self.tree.scopes[method].bindings[param.name.value] if b.node is param)
+
+    def _given_by_models(self) -> Iterator[Binding]:
+        """What Keras gives the script's own layers, losses, metrics and activations in a model that is trained."""
+        for function in dict.fromkeys(self._run_by_models()):
+            params = [*function.params.posonly_params, *function.params.params, *function.params.kwonly_params]
+            is_method = isinstance(function, cst.FunctionDef) and self.resolver.owner_class(function) is not None
+            for param in params[is_method:]:
+                if param.name.value not in _OF_MODES:
+                    yield from (b for b in self.tree.scopes[function].bindings[param.name.value] if b.node is param)
+
+    def _run_by_models(self) -> Iterator[FunctionLike]:
+        fitted = [v for fit in self.training.fits for v in fit.values]
+        are_seen = all(isinstance(v, (Object, Result)) for v in fitted)
+        for node in self.tree.classes:
+            cls = Class(node)
+            is_fitted = any(isinstance(v, Object) and cls in self.resolver.lineage(v.of) for v in fitted)
+            if self.training.kinds.is_keras_model_class(cls) and are_seen and not is_fitted:
+                continue  # the script calls it itself
+            for kind, names in _RUN_BY_MODELS:
+                if self.resolver.derives_from(cls, lambda path, kind=kind: path.startswith(kind)):  # type: ignore[misc]
+                    yield from (m for m in (self.resolver.method(cls, name) for name in names) if m is not None)
+        for call in self.tree.calls:
+            func = call.func
+            compiles = isinstance(func, cst.Attribute) and func.attr.value == "compile"
+            makes = any(
+                isinstance(v, External) and v.path.startswith(_TAKING_FUNCTIONS) for v in self.resolver.values(func)
+            )
+            for arg in call.args if compiles or makes else ():
+                if arg.keyword is None or not arg.keyword.value.endswith(_OF_WEIGHTS):
+                    yield from self._functions_in(arg.value)
+
+    def _functions_in(self, node: cst.BaseExpression) -> Iterator[FunctionLike]:
+        if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
+            for element in node.elements:
+                yield from self._functions_in(element.value)
+            return
+        for value in self.resolver.values(node):
+            if isinstance(value, Function):
+                yield value.node
+            elif isinstance(value, Object):
+                method = self.resolver.method(value.of, "__call__")
+                if method is not None:
+                    yield method
+            elif isinstance(value, Literal) and value.node is not node:
+                yield from self._functions_in(value.node)
 
     def _gives_dataset(self, call: cst.Call) -> bool:
         return any(map(self.training.kinds.is_dataset, self.resolver.values(call)))
