@@ -14,7 +14,7 @@ from migrator.analysis import values as v
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Function, Site, Tuple, Value
 
 if TYPE_CHECKING:
@@ -90,6 +90,8 @@ class Expressions:
             sizes = _sizes(sequences[0], operands[1])
             if sizes is not None:
                 return sizes
+        if operator == "Multiply" and (rows := self._a_row_each(operands, sequences)) is not None:
+            return rows
         constants = [o.constant for o in operands]
         if operator in ("Add", "Subtract") and isinstance(constants[1], (int, float)) and constants[1] == 0:
             return operands[0]
@@ -102,6 +104,22 @@ class Expressions:
             if folded is not NOT_CONSTANT:
                 return v.constant(folded)
         return self.run.operator(f"operator.{_OPERATORS.get(operator, 'unknown')}", operands, nodes, node)
+
+    def _a_row_each(self, operands: Sequence[Value], sequences: Sequence[list[Value] | None]) -> Value | None:
+        """A list repeated for each row of a worker's part: `[start] * target.shape[0]`."""
+        for items, times in zip(sequences, reversed(operands)):
+            is_number = times.data is not None and times.data.placement == ROWS and not times.objects
+            if not items or not is_number:
+                continue
+            leaves = [d for item in items for d in self.run.objects.leaves(item)]
+            if not leaves or any(not d.is_replicated or d.whole for d in leaves):
+                return None
+            ranks = {item.data.rank if item.data is not None and not item.objects else None for item in items}
+            rank = ranks.pop() if len(ranks) == 1 else None
+            needs = frozenset(r for d in (times.data, *leaves) if d is not None for r in d.needs)
+            rows = "one" if len(items) == 1 else "even"
+            return Value(Data(Sharded(0, rows), rank=None if rank is None else rank + 1, needs=needs))
+        return None
 
     def augmented(self, node: cst.AugAssign, operator: str, before: Value, frame: Frame) -> Value:
         added = self.eval(node.value, frame)
