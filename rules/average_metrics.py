@@ -248,9 +248,17 @@ def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:
         own = facts.losses.of_number(number.expression)
         if own.is_agreed and own.repairs and own.repairs <= set(facts.repairs):
             return None  # what it is made of is put together already
+        if number.binding is None and _is_within_sum(facts, number.expression):
+            return None
     kinds = [facts.losses.of_number(node).reduction for node in _made_of(facts, number)]
     sums = SUM in (*kinds, number.reduction)
     return _combined(facts, number, "all_reduce", *(('reduction="sum"',) if sums else ()))
+
+
+def _is_within_sum(facts: Facts, node: cst.CSTNode) -> bool:
+    """Whether the sum, or the mean, that the number is a term of is put together itself."""
+    operands = (operand for repair in facts.repairs for operand in repair.operands)
+    return any(o.how in ("mean", "sum") and o.node is not node and facts.tree.contains(o.node, node) for o in operands)
 
 
 def _combined(facts: Facts, number: LocalNumber, function: str, *arguments: str) -> InsertAfter | Wrap:

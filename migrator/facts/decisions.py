@@ -450,6 +450,8 @@ class Decisions:
         is_number = self.losses.is_array(node) and not self.losses.is_constant(node)
         if not is_number or not self.losses.is_same(node):
             return False
+        if isinstance(node, cst.Call) and self.metrics.result(node) is not None:
+            return True
         # Of a batch itself it is known what becomes of it.
         held = [part for part in self._parts(node) if not self.losses.is_array(part)]
         reads = [node, *(part for part in held if not self.losses.is_same(part) or self._is_apart(part))]

@@ -169,7 +169,7 @@ class Indirect:
         values = self.resolver.values(call.func)
         paths = [origin(v) for v in values]
         return bool(paths) and all(
-            path.startswith(("tensorflow.", "keras.", "numpy."))
+            path.startswith(("tensorflow.", "keras.", "numpy.", "lockstep."))
             or path in ("builtins.map", "builtins.filter", "builtins.sorted", "builtins.min", "builtins.max")
             or path == "functools.reduce"
             for path in paths
