@@ -158,7 +158,8 @@ class Resolver:
         for node in self._names.starred.get(importer, ()):
             module = self._modules.named(importer, module_name(node))
             if module is not None:
-                found.extend(self._file_member(module, name))
+                # A file that has no such name lends none.
+                found.extend(v for v in self._file_member(module, name) if v != Unknown(module))
             elif module_name(node).split(".")[0] in ("tensorflow", "keras", "tf_keras"):
                 found.append(External(api.canonical(f"{module_name(node)}.{name}")))
         return found

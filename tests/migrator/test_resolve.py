@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import libcst as cst
 import pytest
 from script_nodes import Script
 
+from migrator.facts import modules
 from migrator.facts.kinds import calls
+from migrator.facts.script import Facts
 from migrator.facts.values import Class, Element, External, Function, Literal, Object, Parameter, Unknown, Value
+from migrator.parsing import parse
 
 DENSE, ADAM, SGD = "keras.layers.Dense", "keras.optimizers.Adam", "keras.optimizers.SGD"
 
@@ -333,3 +338,14 @@ def test_bindings_that_reach_a_use(script: str, expected: list[str]) -> None:
 def test_values_of_constants_are_literals() -> None:
     script = Script("x = [1, 'a']\nuse(x)\n")
     assert all(isinstance(v, Literal) for v in script.facts.resolver.values(script.node("x")))
+
+
+def test_a_file_lends_no_names_that_it_does_not_have() -> None:
+    texts = {
+        "main": "from first import *\nfrom second import *\nos.getcwd\n",
+        "first": "width = 8\n",
+        "second": "import os\n",
+    }
+    facts = Facts([modules.Script(Path(f"{name}.py"), parse(text), text) for name, text in texts.items()])
+    asked = next(node for node in facts.tree.order if isinstance(node, cst.Attribute))
+    assert facts.resolver.values(asked) == (External("os.getcwd"),)
