@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from migrator.analysis.values import Repair
 from migrator.edits import Refusal, Trust, Wrap
 from migrator.facts.script import Facts
 from migrator.repairs import put_together, waits_alone
@@ -45,7 +46,7 @@ def gather_batch(facts: Facts) -> Findings:
     for repair in facts.repairs:
         if repair.form not in ("whole", "call"):
             continue
-        refusal = waits_alone(facts, repair)
+        refusal = _beside_all_rows(facts, repair) or waits_alone(facts, repair)
         if refusal is not None:
             yield refusal
             continue
@@ -53,6 +54,13 @@ def gather_batch(facts: Facts) -> Findings:
             if operand.node not in done:
                 done.add(operand.node)
                 yield put_together(facts, operand)
+
+
+def _beside_all_rows(facts: Facts, repair: Repair) -> Refusal | None:
+    obstacle = facts.losses.obstacle(repair)
+    if not obstacle:
+        return None
+    return Refusal(repair.node, f"{repair.why}; {obstacle}", "put all rows together here by hand", breaks_training=True)
 
 
 def _whole_batch(facts: Facts, call: cst.Call) -> Findings:

@@ -13,6 +13,7 @@ from migrator.analysis import values as v
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ROWS, Either, Partial, Replicated, Scaled, Sharded, Unknown
+from migrator.analysis.placing import MEETS
 from migrator.analysis.run import Plan, Run, TooMuch
 from migrator.analysis.values import Data, Instance, Repair, Value
 from migrator.facts.modules import Script
@@ -179,6 +180,19 @@ class Losses:
                 if verdict.is_agreed and verdict.repairs:
                     yield node, verdict.repairs
 
+    def with_meetings(self, repairs: Collection[Repair]) -> set[Repair]:
+        """The repairs, and those that they make needful: where what is made of all rows then meets a worker's part of
+        them, in a metric or a loss that is only told."""
+        found = set(repairs)
+        for _ in range(len(self._run.meetings) if not self.too_much else 0):
+            before = len(found)
+            for node, several in self._run.meetings.items():
+                if any(needs <= found for needs in several):
+                    found |= {r for r in self._run.repairs[node] if r.why == MEETS}
+            if len(found) == before:
+                break
+        return found
+
     @cached_property
     def standalone_models(self) -> set[cst.CSTNode]:
         """The calls that make models which run on data, start at random and are no part of another one."""
@@ -215,12 +229,12 @@ class Losses:
 
     def _repairable(self, reduction: str, repairs: frozenset[Repair]) -> Verdict:
         for repair in repairs:
-            obstacle = self._obstacle(repair)
+            obstacle = self.obstacle(repair)
             if obstacle:
                 return Verdict(NONE, why=f"{repair.why}; {obstacle}" if repair.why else obstacle, node=repair.node)
         return Verdict(reduction, repairs)
 
-    def _obstacle(self, repair: Repair) -> str:
+    def obstacle(self, repair: Repair) -> str:
         """Why the repair cannot be written down; empty where it can."""
         if repair.blocked:
             return repair.blocked
@@ -244,7 +258,7 @@ class Losses:
         """
         functions, expressions = set(), set()
         for repair in self._needed():
-            obstacle = self._obstacle(repair)
+            obstacle = self.obstacle(repair)
             function = self._function_of(repair.node)
             fixed = function is None or function in self._run.forward or function in self._run.hidden
             if not fixed and function is not None and function not in self._plan.functions:

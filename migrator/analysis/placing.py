@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 View = Callable[[Data], Placement]
 
+MEETS = "a worker's part of the batch meets what is made of all of it"
 # Sums of terms: one that is the same on all workers may be counted by parts.
 _SUMS = frozenset({
     "operator.add", "operator.sub", "tensorflow.add", "tensorflow.subtract", "tensorflow.math.add",
@@ -107,8 +108,9 @@ class Placing:
             self.run.note_plain(node)
             return self._replicated(row, args, made, whole, needs, symbolic)
         if whole and any(isinstance(d.placement, (Sharded, Shape)) for d in apart):
-            why = "a worker's part of the batch meets what is made of all of it"
-            return self._gathered(row, path, args, node, made, needs, symbolic, why)
+            value = self._gathered(row, path, args, node, made, needs, symbolic, MEETS)
+            self._note_meeting(leaves, node)
+            return value
         result = self._infer(row, args, made, _plain)
         made_of_rows = self._reduction(result, leaves) if not _is_lost(result) else ""
         if made_of_rows:
@@ -120,6 +122,20 @@ class Placing:
             self.run.note_plain(node)
             return self._value(result, needs, symbolic, whole=whole)
         return self._repaired(row, path, args, node, made, needs, symbolic, result)
+
+    def meet(self, args: Arguments, node: cst.CSTNode) -> None:
+        """Notes where what is called keeps its arguments, of which some are made of all rows."""
+        leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
+        if any(d.whole for d in leaves) and any(isinstance(d.placement, Sharded) for d in leaves):
+            self._repair(args, node, _by_gathering, MEETS)
+            self._note_meeting(leaves, node)
+        else:
+            self.run.note_plain(node)
+
+    def _note_meeting(self, leaves: Sequence[Data], node: cst.CSTNode) -> None:
+        needs = frozenset(r for d in leaves if d.whole for r in d.needs)
+        if needs:
+            self.run.meetings[node].add(needs)
 
     @staticmethod
     def _reduction(result: Arg, given: Sequence[Data]) -> str:

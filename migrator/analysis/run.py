@@ -121,6 +121,8 @@ class Run:
         self.plain_sources: set[cst.CSTNode] = set()
         self.plain_calls: set[cst.CSTNode] = set()
         self.repairs: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
+        # Where a worker's rows meet what is made of all of them, with the repairs that make it so.
+        self.meetings: dict[cst.CSTNode, set[frozenset[v.Repair]]] = defaultdict(set)
         self.lost_at: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
         self.forward: set[cst.CSTNode] = set()
         # Calls of one of several functions, of which only some need their arguments put together.

@@ -19,6 +19,7 @@ from typing import cast
 import libcst as cst
 
 from migrator.analysis.losses import MEAN, SUM, Losses
+from migrator.analysis.placing import MEETS
 from migrator.analysis.values import Repair
 from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Key, Way
@@ -229,6 +230,10 @@ class Decisions:
         for nodes in found.values():
             for node in nodes:
                 self.locality.settle(node)
+        # What is gathered where it meets all rows, in a metric, is all rows there.
+        for operand in (o for r in repaired if r.why == MEETS for o in r.operands if o.how == "gather"):
+            if isinstance(operand.node, cst.BaseExpression) and not self.locality.of(operand.node) & ~Mark.VALUE:
+                self.locality.settle(operand.node)
         return needed
 
     def _differentiated_losses(self) -> Iterator[cst.CSTNode]:

@@ -50,8 +50,8 @@ class Reductions:
 
     @cached_property
     def repairs_of_updates(self) -> set[Repair]:
-        """What has to be put together in the losses of all updates."""
-        return {repair for update in self.training.updates for repair in self.repairs(update)}
+        """What has to be put together in the losses of all updates, and in what else is made of their parts."""
+        return self.losses.with_meetings({r for update in self.training.updates for r in self.repairs(update)})
 
     def are_agreed(self, update: Update) -> bool:
         """Whether the losses of the update are the same on all workers."""

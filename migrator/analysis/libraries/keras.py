@@ -186,7 +186,7 @@ class Keras:
         if _LOSS.match(path):
             return self._loss_object(atom, args, node)
         if _METRIC.match(path):
-            self._update_metric(atom, args)
+            self._update_metric(atom, args, node)
             return self._metric_result(atom)
         row = ops.lookup(path)
         if row is None and _LAYER.match(path):
@@ -869,12 +869,13 @@ class Keras:
             for d in self.run.objects.leaves(result)
         )
 
-    def _update_metric(self, atom: Made | Instance, args: Arguments) -> None:
+    def _update_metric(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> None:
+        self.run.placing.meet(args, node)
         for data in (d for x in args.positional for d in self.run.objects.leaves(x)):
             self.run.heap.store(atom, "fed", Value(replace(data, constant=NOT_CONSTANT)))
 
     def _update_state(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-        self._update_metric(atom, args)
+        self._update_metric(atom, args, node)
         return NUMBER
 
     def _metric_result(self, atom: Made | Instance) -> Value:
