@@ -63,6 +63,11 @@ def unary(op: Op) -> list[Sample]:
     return [S(f(8, 4)), S(f(8))]
 
 
+def stacked(op: Op) -> list[Sample]:
+    """Of a list, rows lie along the second axis of the array that is made of it."""
+    return [*unary(op), S([f(8, 4), f(8, 4)]), S([f(8), f(8)])]
+
+
 def binary(op: Op) -> list[Sample]:
     pairs = [
         (f(8, 4), f(8, 4)),
@@ -181,6 +186,7 @@ BY_KIND: dict[str, Callable[[Op], list[Sample]]] = {
     "ListSum": lambda op: [S([f(8, 4), f(8, 4)]), S([f(4), f(4), f(4)])],
     "Cast": lambda op: [S(f(8, 4), dtype("float64")), S(f(8, 4), dtype("int32")), S(ROW_COUNT, dtype("float32"))],
     "Same": unary,
+    "Stacked": stacked,
     "Constant": unary,
     "Like": unary,
     "Broadcast": lambda op: [
