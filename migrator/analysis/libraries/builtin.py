@@ -129,6 +129,8 @@ def _sequence(kind: str) -> Handler:
                 run.heap.store(made, i, item)
             return v.of(made)
         if value.data is not None and not value.objects:
+            if kind == "set" and isinstance(value.data.placement, Sharded):
+                return run.placing.unknown(args, node)
             return value
         run.heap.store(made, None, run.elements(value, node, node))
         return v.of(Container("list", made.site)) if kind == "tuple" else v.of(made)
@@ -248,6 +250,8 @@ def _scalar(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     data = value.data
     if data is None:
         return NUMBER
+    if isinstance(data.placement, Sharded) and not data.symbolic:
+        return run.opaque([value], "the samples of a worker's part are taken one by one")
     return Value(replace(data, constant=NOT_CONSTANT, rank=0)) if data.constant is NOT_CONSTANT else value
 
 
