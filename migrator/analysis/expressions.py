@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Callable
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Function, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Function, Instance, Site, Tuple, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -75,6 +76,26 @@ class Expressions:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
         return self.operate(node, type(node.operator).__name__, (left, right), (node.left, node.right), frame)
 
+    def _own_operator(
+        self,
+        node: cst.CSTNode,
+        operator: str,
+        operands: Sequence[Value],
+        nodes: Sequence[cst.CSTNode | None],
+        frame: Frame,
+    ) -> Value | None:
+        """What a class of the program makes of the operator: `log << losses`."""
+        name = _OPERATORS.get(operator, "").rstrip("_")
+        for i, kind in enumerate((f"__{name}__", f"__r{name}__") if len(operands) == 2 else ()):
+            atom, other = operands[i].only, nodes[1 - i]
+            method = self.run.objects.method(atom, kind) if isinstance(atom, Instance) else None
+            if method is not None:
+                written: dict[int | str, cst.BaseExpression] = {}
+                if isinstance(other, cst.BaseExpression):
+                    written[0] = other
+                return self.run.calls.call(method, Arguments([operands[1 - i]], nodes=written), node, frame)
+        return None
+
     def operate(
         self,
         node: cst.CSTNode,
@@ -83,6 +104,9 @@ class Expressions:
         nodes: Sequence[cst.CSTNode | None],
         frame: Frame,
     ) -> Value:
+        own = self._own_operator(node, operator, operands, nodes, frame)
+        if own is not None:
+            return own
         sequences = [self.run.sequence_items(o) for o in operands]
         if operator == "Add" and all(s is not None for s in sequences):
             return self.run.concatenated(operands, Site(node, frame.context))

@@ -284,7 +284,10 @@ class Objects:
                 setter = self.method(atom, "__setitem__")
                 if setter is not None:
                     frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
-                    self.run.calls.call(setter, Arguments([index, value]), atom.cls.node, frame)
+                    assigned = self.run.tree.parent.get(self.run.tree.parent.get(node, node))
+                    written = assigned.value if isinstance(assigned, cst.Assign) else None
+                    args = Arguments([index, value], nodes={1: written} if written is not None else {})
+                    self.run.calls.call(setter, args, node, frame)
 
     # -- sequences -----------------------------------------------------------------------------------------------
 
