@@ -73,7 +73,8 @@ _SIZES = frozenset({"shape", "size"})
 # They tell of what kind a value is, which is the same everywhere.
 _KIND_CALLS = frozenset({
     "builtins.isinstance", "builtins.type", "builtins.hasattr", "builtins.callable", "tensorflow.is_tensor",
-    "keras.backend.is_keras_tensor", "keras.ops.is_tensor", "tensorflow.rank",
+    "keras.backend.is_keras_tensor", "keras.ops.is_tensor", "tensorflow.rank", "keras.backend.ndim", "keras.ops.ndim",
+    "numpy.ndim",
 })  # fmt: skip
 _STEPS = frozenset(
     {"train_step", "test_step", "predict_step"}
