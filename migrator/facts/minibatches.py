@@ -183,6 +183,8 @@ class MinibatchFinder:
                 direct.append(node)
             else:
                 return None
+        # Items that are picked by rows which are cut themselves: `centers[labels]`.
+        direct = [node for node in direct if not any(n.value in names for n in self._index_of(node))]
         found = [*names.values(), *direct]
         if is_cut:
             return [] if not found else None
@@ -199,6 +201,10 @@ class MinibatchFinder:
         if direct:
             cuts.append(CutExpressions(tuple(direct), update))
         return cuts
+
+    def _index_of(self, item: cst.BaseExpression) -> Iterator[cst.Name]:
+        for part in item.slice if isinstance(item, cst.Subscript) else ():
+            yield from self.tree.names_in(part)
 
     def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: cst.With) -> bool:
         """Whether what follows the tape reads of the batches how many rows the whole ones have, and nothing else."""
