@@ -53,8 +53,7 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
 
 
 class Losses:
-    """`readers`, `rows`, `sizes`, `reduced`, `said`: see Run. `entries`: functions of interest, called or not;
-    `callers`: functions that nobody calls, and that call one of those.
+    """`readers`, `rows`, `sizes`, `reduced`, `said`: see Run. `entries`: functions of interest, called or not.
     `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so that means are
     taken over all rows."""
 
@@ -69,10 +68,8 @@ class Losses:
         entries: Iterable[cst.FunctionDef],
         said: Mapping[cst.CSTNode, str] | None = None,
         numbers: Collection[cst.CSTNode] = (),
-        callers: Iterable[cst.FunctionDef] = (),
     ) -> None:
         self.tree = tree
-        self._callers = list(dict.fromkeys(callers))
         self._entries = list(dict.fromkeys(entries))
         self._numbers = numbers
         self._plan = Plan(reductions={MEAN} if numbers else set())
@@ -83,7 +80,7 @@ class Losses:
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
             try:
-                self._run.run(self._entries, self._callers)
+                self._run.run(self._entries)
             except (TooMuch, RecursionError):
                 self.too_much = True
                 return

@@ -136,9 +136,8 @@ class Run:
         self.known_weights: set[v.Atom] = set()
         self.wanting: set[cst.CSTNode] = set()
 
-    def run(self, entries: Iterable[cst.FunctionDef] = (), callers: Iterable[cst.FunctionDef] = ()) -> None:
-        """Runs the modules in their order, then the `callers` and those of the `entries` that nobody has called. The
-        first say best what the others get; they are given no batches themselves.
+    def run(self, entries: Iterable[cst.FunctionDef] = ()) -> None:
+        """Runs the modules in their order, then those of the `entries` that nobody has called.
 
         Raises TooMuch.
         """
@@ -148,12 +147,9 @@ class Run:
             self._forget()
             for module in self.tree.modules:
                 self._run_module(module)
-            for function in callers:
-                if function not in self.called:
-                    self._enter_alone(function, Value(Data(nested=True)))
             for function in entries:
                 if function not in self.called:
-                    self._enter_alone(function, self.batch())
+                    self._enter_alone(function)
             if not self.heap.is_stale:
                 return
 
@@ -165,8 +161,8 @@ class Run:
         if frame.names is None:  # `raise SystemExit`, at the end of a script
             frame.names = {}
 
-    def _enter_alone(self, function: cst.FunctionDef, given: Value) -> None:
-        """Runs a function that nobody calls, with arguments of which nothing else is known."""
+    def _enter_alone(self, function: cst.FunctionDef) -> None:
+        """Runs a function that nobody calls, with arguments of which nothing is known."""
         scope = self.tree.scopes[function].parent
         owner = self.tree.class_of(function)
         module = self.frames[self.tree.module_of(function)]
@@ -178,9 +174,9 @@ class Run:
             if init is not None:
                 self.calls.call(init, Arguments(rest=v.NUMBER), owner, module)
             method = v.of(Bound(Function(function, module), receiver))
-            self.calls.call(method, Arguments(rest=given), function, module)
+            self.calls.call(method, Arguments(rest=self.batch()), function, module)
         elif scope is not None and scope.parent is None:
-            self.calls.call(v.of(Function(function, module)), Arguments(rest=given), function, module)
+            self.calls.call(v.of(Function(function, module)), Arguments(rest=self.batch()), function, module)
 
     @staticmethod
     def batch() -> Value:

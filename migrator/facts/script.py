@@ -139,19 +139,7 @@ class Facts:
             around,
             self.stated.values,
             numbers,
-            [outer for function in around for outer in self._uncalled_around(function)],
         )
-
-    def _uncalled_around(self, function: cst.FunctionDef) -> list[cst.FunctionDef]:
-        """The functions that nobody calls by which the function comes to run."""
-        found, seen = [], [function]
-        for each in seen:
-            callers = self.resolver.callers(each)
-            if not callers and each is not function:
-                found.append(each)
-            outer = [self.tree.function_of(call) for call in callers]
-            seen += [f for f in dict.fromkeys(outer) if f is not None and f not in seen]
-        return found
 
     @cached_property
     def repairs(self) -> list[Repair]:
