@@ -215,6 +215,7 @@ class Calls:
         key = (
             function,
             self.run.in_loss,
+            frozenset(r for c in self.run.conditions for d in v.contents(c) for r in d.needs),
             args.key(),
             receiver,
             self._context(node, frame) if self.run.is_sensitive(function) else (),
@@ -278,10 +279,14 @@ class Calls:
             receiver=receiver if receiver is not NOTHING else function.frame.receiver,
             owner=owner if owner is not None else function.frame.owner,
         )
-        self._bind(function, args, inner)
-        if isinstance(function.node, cst.Lambda):
-            return self.run.expressions.eval(function.node.body, inner)
-        self.run.statements.body(function.node.body, inner)
+        self.run.running.append(inner)
+        try:
+            self._bind(function, args, inner)
+            if isinstance(function.node, cst.Lambda):
+                return self.run.expressions.eval(function.node.body, inner)
+            self.run.statements.body(function.node.body, inner)
+        finally:
+            self.run.running.pop()
         if inner.names is not None:
             inner.returned = v.join(inner.returned, NONE)
         inner.names = join_names([*inner.ended, inner.names])

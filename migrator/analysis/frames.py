@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -66,7 +66,9 @@ def join_names(states: Iterable[Names | None]) -> Names | None:
 class Heap:
     """What objects hold, at each of their fields: all that is ever stored there, whenever that is."""
 
-    def __init__(self) -> None:
+    def __init__(self, chosen: Callable[[Value], Value]) -> None:
+        """`chosen` gives what is stored as it is under the conditions that decide that it is."""
+        self._chosen = chosen
         self._cells: dict[tuple[Atom, object], Value] = {}
         self._fields: dict[Atom, dict[object, None]] = {}
         self._read: set[tuple[Atom, object]] = set()
@@ -79,6 +81,7 @@ class Heap:
 
     def store(self, owner: Atom, key: object, value: Value) -> None:
         cell = (owner, key)
+        value = self._chosen(value)
         before = self._cells.get(cell, NOTHING)
         after = join(before, value)
         if after != before:

@@ -88,7 +88,8 @@ class Run:
         self.reduced = reduced
         self.plan = plan or Plan()
         self.said = said or {}
-        self.heap = Heap()
+        self.running: list[Frame] = []
+        self.heap = Heap(self._chosen_now)
         self.imports = Imports(tree, Modules(scripts), self)
         self.statements = Statements(self)
         self.expressions = Expressions(self)
@@ -157,6 +158,7 @@ class Run:
         frame = Frame(self.tree.scopes[module], None)
         frame.names = {"__name__": v.constant("__main__"), "__file__": v.NUMBER}
         self.frames[module] = frame
+        self.running = [frame]
         self.statements.body(module, frame)
         if frame.names is None:  # `raise SystemExit`, at the end of a script
             frame.names = {}
@@ -240,6 +242,20 @@ class Run:
     def agreed(self, node: cst.CSTNode, value: Value) -> Value:
         """What a loss is decided by, as all workers have it once it is put together."""
         return self.placing.agreed(node, value) if self.in_loss else value
+
+    @staticmethod
+    def may_differ(condition: Value) -> bool:
+        """Whether workers may decide otherwise by it, or would if nothing was put together."""
+        return any(not d.is_replicated or d.needs for d in v.contents(condition))
+
+    @property
+    def conditions(self) -> list[Value]:
+        """Those that have decided that the code which runs now does, in whichever function."""
+        return [condition for frame in self.running for condition in frame.conditions]
+
+    def _chosen_now(self, value: Value) -> Value:
+        conditions = self.conditions
+        return self.chosen(value, conditions) if conditions else value
 
     @contextmanager
     def making_loss(self) -> Iterator[None]:

@@ -105,7 +105,9 @@ class Statements:
         truth = self.run.truth(condition)
         before = frame.names
         ends = []
-        frame.conditions.append(agreed)
+        deciding = [agreed] if self.run.may_differ(agreed) else []
+        first = len(frame.conditions)
+        frame.conditions += deciding
         if truth is not False:
             frame.names = dict(before or {})
             self.run.expressions.assume(node.test, True, frame)
@@ -119,9 +121,11 @@ class Statements:
             elif node.orelse is not None:
                 self.body(node.orelse.body, frame)
             ends.append(frame.names)
-        if None not in ends:  # else the condition also decides that what follows runs
-            frame.conditions.remove(agreed)
-        frame.names = self._chosen_names(ends, before, [agreed])
+        # Where one way is left, the condition also decides that what follows runs; of the loops of a training, that is
+        # followed by facts/decisions.py.
+        if None not in ends or (frame.loops and not self.run.in_loss):
+            del frame.conditions[first : first + len(deciding)]
+        frame.names = self._chosen_names(ends, before, deciding)
 
     def _chosen_names(
         self, ends: Sequence[Names | None], before: Names | None, conditions: Sequence[Value]
