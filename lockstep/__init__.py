@@ -27,9 +27,11 @@ from lockstep._api import (
     shard_arrays,
     shard_batch,
     shard_batches,
+    shard_like,
     size,
     synchronise_batch_normalization,
     whole_batch,
+    whole_batch_metric,
 )
 from lockstep._errors import JoinError, LockstepError, LostWorkerError, MismatchError
 from lockstep._version import __version__
@@ -59,7 +61,9 @@ __all__ = [
     "shard_arrays",
     "shard_batch",
     "shard_batches",
+    "shard_like",
     "size",
     "synchronise_batch_normalization",
     "whole_batch",
+    "whole_batch_metric",
 ]

@@ -140,6 +140,23 @@ def all_gather(values: Any) -> Any:
     return implementation(values)
 
 
+def shard_like(values: Any, shard: Any) -> Any:
+    """Give each worker its rows of what it has made of all workers' rows: the way back from all_gather.
+
+    values: tensors, or nested lists, tuples and dicts of them, with the rows of all workers along the first axis, as
+    all_gather puts them together; scalars stay as they are. shard: a tensor of this worker's rows, or a structure of
+    which the first one counts: the rows that come back stand among all where these do. For layers that work on the
+    batch as a whole, in models that `fit` trains. Works eagerly and in tf.function, and can be differentiated.
+
+    Raises tf.errors.InvalidArgumentError when values have another number of rows than all workers together.
+    """
+    if size() == 1:
+        return values
+    from lockstep.collectives.gathering import shard_like as implementation
+
+    return implementation(values, shard)
+
+
 def gather(values: Any, root_rank: int = 0) -> Any:
     """Put the workers' values one after the other along the first axis; root_rank gets them, the others None.
 
@@ -242,6 +259,24 @@ def whole_batch(loss: Any) -> Any:
     return implementation(loss)
 
 
+def whole_batch_metric(metric: Any) -> Any:
+    """Make a Keras metric one over the whole global batch: every worker updates it with the gathered rows of all.
+
+    For metrics that are no means over the samples (a root of a mean, a largest value, a ratio of sums), where callbacks
+    or the script decide by what `fit` tells of them. metric: a function of labels and predictions, a metric object of
+    any Keras, its class, or the name of a Keras metric; for `compile(metrics=[...])`. Each row counts once, also of
+    batches that do not come out even, and each batch as it does in one process. In `evaluate` and in the validation of
+    `fit`, which every worker does on the whole data, nothing is gathered. Datasets are to be cut with loss="gather".
+
+    Returns the metric object, changed in place; in one process the argument. Raises TypeError for what is no metric.
+    """
+    if size() == 1:
+        return metric
+    from lockstep.training.whole_batch_metric import whole_batch_metric as implementation
+
+    return implementation(metric)
+
+
 def distributed_optimizer(optimizer: Any, reduction: str = "mean") -> Any:
     """Make an optimizer reduce gradients over the workers before it applies them.
 
@@ -298,10 +333,11 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     PyDataset, a generator, or another iterable of batches of arrays. All workers must produce the same batches in
     the same order.
     loss: how the loss puts the samples of a batch together: "mean", "sum" (also a sum that is divided by a
-    constant), or "gather" (it is computed from the gathered rows of all workers). Rank r gets the rows from m*r//N to
-    m*(r+1)//N of a batch of m rows. Only where N does not divide m and the loss is a mean, a batch is cut into fewer,
-    equal shards, gcd(m, N) of them, and several workers compute the same shard: only so is the mean over the workers
-    that over the batch.
+    constant), or "gather" (it is computed from the gathered rows of all workers). Rank r gets the rows i with
+    i % N == r; with "gather" those from m*r//N to m*(r+1)//N of a batch of m rows, which come back in the order of the
+    batch. Only where N does not divide m and the loss is a mean, a batch is dealt out into fewer, equal shards,
+    gcd(m, N) of them, and several workers compute the same shard: only so is the mean over the workers that over the
+    batch.
 
     Raises TypeError for what holds no batches, ValueError for another loss and for what was cut before,
     MismatchError when the workers' random states differ.
@@ -322,9 +358,10 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
     come together whose m differ: each is dealt out by itself.
     loss: how the loss puts the rows together: "mean", "sum" (also a sum that is divided by a constant), or "gather" (it
     is computed from the gathered rows of all workers). Rank r gets the rows i with i % N == r; with "gather" those
-    from m*r//N to m*(r+1)//N, which come back in the order of the batch. Only where N does not divide m and the loss
-    is a mean, the batch is dealt out into fewer, equal shards, gcd(m, N) of them, and several workers compute the same
-    shard: only so is the mean over the workers that over the batch.
+    from m*r//N to m*(r+1)//N, which come back in the order of the batch, as while `fit` trains on arrays that
+    shard_arrays has cut. Only where N does not divide m and the loss is a mean, the batch is dealt out into fewer,
+    equal shards, gcd(m, N) of them, and several workers compute the same shard: only so is the mean over the workers
+    that over the batch.
 
     Raises ValueError for another loss and for what was cut before, TypeError for what has no rows,
     and outside of tf.function MismatchError, with the line, when the workers hold other batches: a checksum of

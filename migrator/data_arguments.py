@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -12,14 +12,22 @@ from migrator.facts.syntax import argument
 
 
 def wrap_data(
-    facts: Facts, call: cst.Call, function: str, tail: str = "", weight_position: int | None = None
+    facts: Facts,
+    call: cst.Call,
+    function: str,
+    tail: str = "",
+    weight_position: int | None = None,
+    done: Collection[cst.BaseExpression] = (),
 ) -> Iterator[Wrap]:
-    """One call around x and y where they stand side by side, else one around each; `tail` ends its arguments."""
+    """One call around x and y where they stand side by side, else one around each; `tail` ends its arguments.
+
+    What is `done` is left as it is.
+    """
     x, y = argument(call, "x", 0), argument(call, "y", 1)
     weight = argument(call, "sample_weight", weight_position)
     opening, closing = f"{facts.runtime}.{function}(", f"{tail})"
-    given = [arg for arg in (x, y, weight) if arg is not None]
-    if x is not None and y is not None and x.keyword is None and y.keyword is None and _stand_alone(facts, call, x, y):
+    given = [arg for arg in (x, y, weight) if arg is not None and arg.value not in done]
+    if x is not None and y is not None and given[:2] == [x, y] and _stand_alone(facts, call, x, y):
         yield Wrap(x.value, f"*{opening}", closing, last=y.value)
         given = given[2:]
     for arg in given:
@@ -28,5 +36,7 @@ def wrap_data(
 
 def _stand_alone(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg) -> bool:
     """Whether x and y are the only positional arguments, on one line: unpacked, they hide the positions of others."""
+    if x.keyword is not None or y.keyword is not None:
+        return False
     positional = sum(arg.keyword is None and not arg.star for arg in call.args)
     return positional == 2 and facts.position(x.value)[0] == facts.position(y.value)[0]

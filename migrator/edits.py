@@ -37,12 +37,16 @@ class InsertFirst:
 
 @dataclass(frozen=True)
 class Wrap:
-    """Text directly before and after an expression, or after the last of several that stand side by side."""
+    """Text directly before and after an expression, or after the last of several that stand side by side.
+
+    `imports`: the module of the standard library that the text names.
+    """
 
     node: cst.CSTNode
     before: str
     after: str
     last: cst.CSTNode | None = None
+    imports: str = ""
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,7 @@ import libcst as cst
 
 from migrator.apply import Edited
 from migrator.crowded import crowded, parted
-from migrator.edits import (
-    Edit,
-    Guard,
-    Refusal,
-    Trust,
-)
+from migrator.edits import Edit, Guard, InsertBefore, Refusal, Trust, Wrap
 from migrator.facts.modules import Script
 from migrator.facts.script import Facts
 from migrator.found import Found, changes_of, extent, finding_of, moved, site
@@ -232,12 +227,21 @@ def _found(
     edits = {
         facts.scripts[module].path: [
             # First, so that they come first where several insert at one place.
+            *_standard_imports(facts, module, kept[facts.scripts[module].path]),
             *spellings[module].imports([site(f.edit) for f in kept[facts.scripts[module].path] if f.edit is not None]),
             *(f.edit for f in kept[facts.scripts[module].path] if f.edit is not None),
         ]
         for module in target.joining(facts, edited)
     }
     return facts, heeded, edits
+
+
+def _standard_imports(facts: Facts, module: cst.Module, found: Sequence[Found]) -> Iterator[InsertBefore]:
+    wanted = {f.edit.imports for f in found if isinstance(f.edit, Wrap) and f.edit.imports}
+    for name in sorted(wanted):
+        if facts.standard_imports.name(module, name) is None:
+            place, is_apart = facts.standard_imports.place(module, name)
+            yield InsertBefore(place, (f"import {name}" + "\n" * is_apart,))
 
 
 def _pointed_out(facts: Facts, found: Found) -> Found:
@@ -393,6 +397,10 @@ def _without_waiting_alone(facts: Facts, found: dict[cst.Module, list[Found]]) -
         if one.rule != "average-metrics" or not any(_holds(facts, body, one) for body in alone):
             yield one
         elif facts.decisions.steers_by(site(one.what)):
+            ahead = _in_front(facts, guards, one)
+            if ahead is not None:
+                yield replace(one, what=ahead)
+                return
             why = "this number is written into a file, and training is steered by it when it is read again"
             advice = "give it a name of its own in front of the write, as in `result = float(loss)`"
             refusal = Refusal(site(one.what), why, advice, breaks_training=True)
@@ -401,8 +409,34 @@ def _without_waiting_alone(facts: Facts, found: dict[cst.Module, list[Found]]) -
     return {module: [k for f in fs for k in kept(f)] for module, fs in found.items()}
 
 
+def _in_front(facts: Facts, guards: Sequence[Guard], found: Found) -> InsertBefore | None:
+    """The mean that goes into a file, taken in front of the guard: what else reads the name later may have the mean,
+    but for gradients."""
+    wrap = found.what
+    if not isinstance(wrap, Wrap) or not isinstance(wrap.node, cst.Name) or wrap.after != ")":
+        return None
+    name, tree = wrap.node, facts.tree
+    guard = next((g for g in guards if any(tree.contains(s, name) for s in _guarded(facts, g))), None)
+    bindings = facts.resolver.reaching(name)
+    if guard is None or len(bindings) != 1 or bindings[0].kind != "assign":
+        return None
+    bound = bindings[0].node
+    is_anew = list(tree.loops_around(bound)) == list(tree.loops_around(guard.first))
+    is_beside = is_anew and tree.function_of(bound) is tree.function_of(guard.first)
+    if not is_beside or tree.order[bound] > tree.order[guard.first]:
+        return None
+    tapes = (call for call in tree.calls if facts.training.flow.is_tape_call(call))
+    later = (call for call in tapes if tree.order[call] > tree.order[guard.first])
+    read = (other for call in later for arg in call.args for other in tree.names_in(arg.value))
+    if any(bindings[0] in facts.resolver.reaching(other) for other in read):
+        return None
+    return InsertBefore(guard.first, (f"{name.value} = {facts.call('all_reduce', name.value)}",))
+
+
 def _guarded(facts: Facts, guard: Guard) -> list[cst.CSTNode]:
     first, last = facts.tree.statement_of(guard.first), facts.tree.statement_of(guard.last)
+    if guard.first is guard.last and guard.first is not first:
+        return [guard.first]  # one of several statements on a line
     block = facts.tree.statements_beside(first)
     return block[block.index(first) : block.index(last) + 1]
 

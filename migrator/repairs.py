@@ -11,6 +11,8 @@ def put_together(facts: Facts, operand: Operand) -> Wrap:
     """Gives every worker the whole of what the operand is a part of."""
     if operand.how == "gather":
         return Wrap(operand.node, f"{facts.runtime}.all_gather(", ")")
+    if operand.how == "shard":
+        return Wrap(operand.node, f"{facts.runtime}.shard_like(", f", {operand.like})")
     tail = ', reduction="sum")' if operand.how == "sum" else ")"
     return Wrap(operand.node, f"{facts.runtime}.all_reduce(", tail)
 

@@ -25,14 +25,22 @@ Means are the same over parts of one size, sums and counts (hits, samples seen, 
 parts in which each row is once. A batch that the workers do not divide has only one of both. A script that decides by
 sums therefore gets every row once (`loss="gather"`), and its means, the loss among them, are taken over all rows.
 
+What the script collects, counts or remembers of single samples in Python or NumPy, and is steered by, is no mean and no
+sum of the workers' parts: the rows are put together where they enter such code (`seen.update(...)`, `np.add.at(...)`, a
+loop over them), see gather-batch. Keras's own `train_step` takes rows in no order, so that it is refused there.
+
 What a `train_step` of the script's own returns as logs is put together where a callback or the history decides by it.
+A metric that `fit` tells and that is no mean over the samples (a function of the script's own, a metric class of its
+own, one of Keras's along the axis of the batch) is given all rows, by `metrics=[lockstep.whole_batch_metric(r2)]`,
+where training is steered by it; validation then goes on in batches of the script's size.
 
 Leaves alone: numbers that are printed for single batches, and losses that are only printed or stored; other validation
 metrics, which every worker computes on the whole data; what a file that the chief writes is told; conditions on steps
 and epochs; `fit`, whose callbacks are synchronised.
 Refuses: what cannot be put together; where a batch is handed to `train_on_batch`, which may not get each row once, also
 a decision by the number of samples seen (`x.shape[0]`), by a sum, by the largest value; a metric of a class of the
-script's own, of which it cannot be seen what its state adds up to, also in `compile` where callbacks may decide by it.
+script's own, of which it cannot be seen what its state adds up to; also in `compile`, where callbacks may decide by it
+beside a `validation_split` or a `train_step` of the script's own.
 """
 
 from __future__ import annotations
@@ -41,20 +49,15 @@ import libcst as cst
 
 from migrator.analysis.losses import MEAN, NOT_RUN, SUM, puts_together
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
-from migrator.facts import api
 from migrator.facts.decisions import LocalNumber
-from migrator.facts.kinds import calls
-from migrator.facts.listed import listed, listed_values
+from migrator.facts.listed import listed_values
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
+from migrator.facts.told_metrics import CALLBACKS, monitored_by, told_metrics
 from migrator.facts.training import Fit
-from migrator.facts.values import Function, Literal, Object, Result, Value
+from migrator.facts.values import Literal, Object, Result
 from migrator.repairs import put_together
 from migrator.rule import Findings, rule
-
-_CALLBACKS, _METRICS = 5, 2  # positions in fit and compile
-_TOLD = ("on_epoch_end", "on_train_batch_end", "on_batch_end", "on_train_end")
-_MONITORING = frozenset({"EarlyStopping", "ReduceLROnPlateau", "ModelCheckpoint"})
 
 
 @rule
@@ -148,9 +151,9 @@ def _decided_by(facts: Facts) -> Findings:
 
 def _is_decided_by(facts: Facts, fit: Fit) -> bool:
     """Whether something may decide by the logs of the fit that are no validation's."""
-    asking = facts.keywords.given(fit.call, "callbacks", _CALLBACKS)
+    asking = facts.keywords.given(fit.call, "callbacks", CALLBACKS)
     given = listed_values(facts.resolver, asking) if asking is not None else []
-    read = [monitored for monitored in map(_monitored, given) if monitored is not None]
+    read = [monitored for monitored in map(monitored_by, given) if monitored is not None]
     return any(not name.startswith("val_") for name in read) or facts.decisions.first_steered_by(fit.call) is not None
 
 
@@ -160,78 +163,19 @@ def _is_result(node: cst.BaseExpression) -> bool:
 
 
 def _told_to_callbacks(facts: Facts) -> Findings:
-    """Metrics of the script's own that a callback, or what follows, decides by: `fit` tells the mean of all workers."""
-    for fit in facts.training.fits:
-        odd = facts.losses.odd_metrics(fit.call) & {"function", "own"}
-        if not odd or not _decides_by_metrics(facts, fit):
-            continue
-        for compile_ in facts.training.compiles_of(fit.values):
-            metrics = facts.keywords.given(compile_.call, "metrics", _METRICS)
-            for node in listed(metrics) if metrics is not None else ():
-                values = facts.resolver.values(node)
-                if any(isinstance(v, Function) and "function" in odd for v in values) or any(
-                    _adds_up_otherwise(facts, v) for v in values
-                ):
-                    yield Refusal(
-                        node,
-                        "how the workers' parts of this metric of the script's own add up cannot be seen, and training "
-                        "is steered by it",
-                        "let it be steered by the loss, or by a metric of Keras's",
-                        breaks_training=True,
-                    )
-
-
-def _decides_by_metrics(facts: Facts, fit: Fit) -> bool:
-    """Whether a callback, or the script itself, may decide by the training metrics of the fit."""
-    if facts.decisions.first_steered_by(fit.call) is not None:
-        return True
-    asking = facts.keywords.given(fit.call, "callbacks", _CALLBACKS)
-    given = listed_values(facts.resolver, asking) if asking is not None else []
-    return any(_may_ask(callback) and not _only_tells(facts, callback) for callback in given)
-
-
-def _only_tells(facts: Facts, callback: Value) -> bool:
-    """Whether nothing is steered by the logs that a callback of the script's own is given."""
-    if not isinstance(callback, Object):
-        return False
-    methods = [facts.resolver.method(callback.of, name) for name in _TOLD]
-    read = [name for m in methods if m for name in facts.tree.names_in(m.body) if _is_logs(facts, name)]
-    return all(facts.decisions.first_steered_by(name) is None for name in read)
-
-
-def _is_logs(facts: Facts, name: cst.Name) -> bool:
-    is_given = any(b.kind == "param" for b in facts.resolver.reaching(name))
-    return is_given and name.value not in ("self", "epoch", "batch")
-
-
-def _may_ask(callback: Value) -> bool:
-    """Whether the callback may read a training metric: one of the script's own, or one that monitors it."""
-    monitored = _monitored(callback)
-    return monitored is not None and monitored != "loss" and not monitored.startswith("val_")
-
-
-def _monitored(callback: Value) -> str | None:
-    """The log that the callback decides by; empty where that may be any, None where it decides by none."""
-    path = calls(callback)
-    if path == f"{api.RUNTIME}.callbacks" and isinstance(callback, Result) and not callback.call.args:
-        return None
-    if not path.startswith("keras.callbacks.") or path.endswith("LambdaCallback") or not isinstance(callback, Result):
-        return "" if isinstance(callback, (Object, Result)) else None
-    if path.rpartition(".")[2] not in _MONITORING:
-        return None
-    monitor = argument(callback.call, "monitor", 1 if path.endswith("ModelCheckpoint") else 0)
-    if monitor is None:
-        return "val_loss"
-    return str(monitor.value.evaluated_value) if isinstance(monitor.value, cst.SimpleString) else ""
-
-
-def _adds_up_otherwise(facts: Facts, value: Value) -> bool:
-    """Whether the metric's class works out its result by itself."""
-    if not isinstance(value, Object) or not facts.resolver.derives_from(
-        value.of, lambda p: p.startswith("keras.metrics.")
-    ):
-        return False
-    return facts.resolver.method(value.of, "result") is not None
+    """Metrics that are no means over the samples, and that a callback, or what follows, decides by: `fit` tells the
+    mean of all workers, which is that of the batch where each worker has seen all of it."""
+    for metric in told_metrics(facts):
+        if not metric.obstacle:
+            yield Wrap(metric.node, f"{facts.runtime}.whole_batch_metric(", ")")
+        else:
+            yield Refusal(
+                metric.node,
+                "how the workers' parts of this metric of the script's own add up cannot be seen, and training is "
+                f"steered by it{metric.obstacle}",
+                "let it be steered by the loss, or by a metric of Keras's",
+                breaks_training=True,
+            )
 
 
 def _values(facts: Facts, returned: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -5,7 +5,8 @@ among them, and what a function that nobody knows makes of a batch: none of it i
 on parts. There each worker is given all rows, or the mean or sum over all rows, and computes what one device would.
 The gradients flow back through that: what each worker gets is its part of those of the whole batch. The forward pass
 through the model, where the time goes, stays split. What `compile` is given as such a loss, Keras applies by itself:
-lockstep.whole_batch gives it all rows.
+lockstep.whole_batch gives it all rows. Of a model that `fit` trains, Keras takes a worker's rows: a layer that has made
+something of all of them gives back its own by lockstep.shard_like.
 
 before:
     loss = contrastive_loss(model(images), labels)
@@ -44,7 +45,7 @@ def gather_batch(facts: Facts) -> Findings:
         yield from _whole_batch(facts, cst.ensure_type(call, cst.Call))
     done: set[cst.CSTNode] = set()
     for repair in facts.repairs:
-        if repair.form not in ("whole", "call"):
+        if repair.form not in ("whole", "call", "given back"):
             continue
         refusal = _beside_all_rows(facts, repair) or waits_alone(facts, repair)
         if refusal is not None:

@@ -30,6 +30,7 @@ from migrator.facts.obstacles import built_in_size
 from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument, is_none
+from migrator.facts.told_metrics import validates_in_batches
 from migrator.facts.training import Fit
 from migrator.facts.values import Element, External
 from migrator.rule import Findings, rule
@@ -60,11 +61,14 @@ def _shard(facts: Facts, fit: Fit) -> Findings:
         return
     split = facts.keywords.given(call, "validation_split")
     tail = f", validation_split={facts.source(split)}" if split is not None else ""
-    tail += _global_batch_size(facts, call)
+    batch_size = _global_batch_size(facts, call)
+    tail += batch_size
     # Means over uneven parts are weighed by their rows; sums and gathered losses of a step of the script's own are not.
     tail += "".join(f", {option}" for option in cut_option(cuts_of_own_step(facts, fit)))
     yield from wrap_data(facts, call, "shard_arrays", tail)
     yield from _localise_batch_size(facts, call)
+    if validates_in_batches(facts, fit):
+        yield from _keep_validation_batch_size(facts, fit, batch_size)
 
 
 def _is_sharded(facts: Facts, node: cst.BaseExpression) -> bool:
@@ -113,6 +117,19 @@ def _global_batch_size(facts: Facts, call: cst.Call) -> str:
     if any(facts.tree.contains(batch_size, made) for made in facts.tree.calls):
         return ""
     return f", batch_size={facts.source(batch_size)}"
+
+
+def _keep_validation_batch_size(facts: Facts, fit: Fit, batch_size: str) -> Findings:
+    """Keras validates in batches of the size that it trains with, if it is not told another one."""
+    if batch_size:
+        yield AddArgument(fit.call, (f"validation_{batch_size.lstrip(', ')}",))
+    else:
+        yield Refusal(
+            fit.call,
+            "training is steered by validation metrics that depend on the size of the batches",
+            "give it a name (`batch_size=...`), or pass validation_batch_size=... in the call",
+            breaks_training=True,
+        )
 
 
 def _localise_batch_size(facts: Facts, call: cst.Call) -> Findings:

@@ -19,14 +19,11 @@ import libcst as cst
 
 from migrator.data_arguments import wrap_data
 from migrator.edits import Refusal
-from migrator.facts import vocabulary
-from migrator.facts.compiled_losses import cut_for_fit, cuts_of_own_step
+from migrator.facts.compiled_losses import cuts_for_fit
 from migrator.facts.obstacles import built_in_size
 from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument
-from migrator.facts.values import External
-from migrator.facts.vocabulary import Role
 from migrator.rule import Findings, rule
 
 _WEIGHT_POSITION = 2  # of sample_weight in train_on_batch
@@ -40,25 +37,19 @@ def shard_batch(facts: Facts) -> Findings:
             if refusal is not None:
                 yield refusal
             else:
-                cuts = cuts_of_own_step(facts, fit) or {cut_for_fit(facts, fit)}
-                tail = "".join(f", {option}" for option in cut_option(cuts))
-                yield from wrap_data(facts, fit.call, "shard_batch", tail, weight_position=_WEIGHT_POSITION)
+                tail = "".join(f", {option}" for option in cut_option(cuts_for_fit(facts, fit)))
+                cut = facts.sharding.minibatches.cut_for_fits
+                yield from wrap_data(facts, fit.call, "shard_batch", tail, _WEIGHT_POSITION, cut)
 
 
 def _is_sharded(facts: Facts, call: cst.Call) -> bool:
     """Whether the batch is this worker's own: cut in the call, or where the dataset is read that it comes from."""
-    if any(_is_share(facts, arg.value) for arg in call.args):
+    given = [arg.value for arg in call.args]
+    if any(facts.ranks.depends_on_rank(n) or facts.minibatches.is_share_at(n, call) for n in given):
         return True
     cut = {id(c.reader) for c in facts.sharding.consumptions}
     read = facts.reading.around(call)
     return any(id(c.reader) in cut or facts.pipelines.history(c.dataset).is_sharded for c in read)
-
-
-def _is_share(facts: Facts, node: cst.BaseExpression) -> bool:
-    if facts.ranks.depends_on_rank(node):
-        return True
-    functions = facts.resolver.values(node.func) if isinstance(node, cst.Call) else ()
-    return any(isinstance(f, External) and vocabulary.has_role(f.path, Role.SHARD) for f in functions)
 
 
 def _obstacle(facts: Facts, call: cst.Call) -> Refusal | None:

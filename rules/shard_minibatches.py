@@ -26,7 +26,8 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrator.edits import InsertBefore, Refusal, Wrap
-from migrator.facts.minibatches import Cut, CutArguments, CutNames
+from migrator.facts.batch_cuts import Cut, CutArguments, CutNames
+from migrator.facts.compiled_losses import cuts_for_fit
 from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
 from migrator.rule import Findings, rule
@@ -74,4 +75,7 @@ def _call_around(facts: Facts, plan: Cut) -> tuple[str, str]:
 
 def _options(facts: Facts, plan: Cut) -> list[str]:
     """A loss that is a mean may see some rows twice, others must see each once."""
-    return cut_option({facts.reductions.cut_for(plan.update)})
+    kinds = {facts.reductions.cut_for(update) for update in plan.updates}
+    for fit in plan.fits if isinstance(plan, CutNames) else ():
+        kinds |= cuts_for_fit(facts, fit)
+    return cut_option(kinds)

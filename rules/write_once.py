@@ -15,39 +15,38 @@ Downloads and archives are fetched and unpacked by the chief, while the others w
 needed (`keras.utils.get_file`), they look it up after the chief. Windows are shown on the chief alone. Files are
 removed, moved and copied by the chief as well, with the question whether they are there, or once all have asked it.
 
+A file that is open while more is done than to write it (a log of the training, a `with open(...)` block that draws
+random numbers or makes names for later) is written by all workers, on all but the chief to nowhere: `open(path if
+lockstep.is_chief() else os.devnull, "w")`.
+
 Leaves alone: files that are only read; what is guarded by the rank already; output to the terminal; the files of
 `fit`'s callbacks (see synchronise-callbacks); what each worker writes into a temporary folder of its own and reads
 again there.
-Refuses: a write whose result the rest of the script needs; a `with open(...)` block in which training goes on or
-names are made that are read after it; a file that stays open while more is done than to write it; a file that the chief
-writes and all read under a path which differs from worker to worker (a name with the time in it).
+Refuses: a write whose result the rest of the script needs; a write that draws random numbers, and a block in which
+training goes on or names are made that are read after it, where the file cannot be os.devnull (an archive, a file of
+which the script asks where it stands); a file that the chief writes and all read under a path which differs from worker
+to worker (a name with the time in it).
 """
 
 from __future__ import annotations
 
-import fnmatch
-import os.path
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import libcst as cst
 
 from migrator.edits import AddArgument, Guard, InsertAfter, InsertBefore, Refusal, Wrap
-from migrator.facts.api import LOAD_MODEL
 from migrator.facts.files import Write
-from migrator.facts.kinds import is_call_of, origin
+from migrator.facts.kinds import origin
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument
+from migrator.facts.syntax import argument, is_format
 from migrator.facts.tree import Statement
 from migrator.facts.values import External
 from migrator.layout import LONGEST_LINE
 from migrator.rule import Findings, rule
 
-_RANDOM = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 _TELLING = ("builtins.print", "tensorflow.print", "logging.", "absl.logging.", "tqdm.")
-_EXTENSION = re.compile(r"^[^*?\[]*\.[A-Za-z]\w{0,4}$")
 _ADVICE = "write the file under `if lockstep.is_chief():` by hand"
 
 
@@ -56,9 +55,19 @@ def write_once(facts: Facts) -> Findings:
     if not facts.trains:
         return
     yield from _summary_writers(facts)
+    sinks: list[Sink] = []
     for call in facts.files.opened:
         if not facts.files.is_chief_only(call):
-            yield Refusal(call, "every worker would write this file", "open it on the chief alone, by hand")
+            sink = _sink(facts, [call], _until_closed(facts, call))
+            if sink is not None:
+                sinks.append(sink)
+            else:
+                yield Refusal(
+                    call,
+                    "every worker would write this file",
+                    "open it on the chief alone, by hand",
+                    breaks_training=any(facts.read_again.reads(call, call, [call])),
+                )
     for read in facts.worker_paths.lost_reads():
         yield Refusal(
             read,
@@ -78,7 +87,10 @@ def write_once(facts: Facts) -> Findings:
         if facts.worker_paths.is_read_by_itself(write.node):
             continue  # each worker has its own file there
         found = _guard_fetch(facts, write) if write.node in facts.files.fetches else _guard(facts, write)
-        if isinstance(found, Refusal):
+        sink = _sink_of(facts, write) if isinstance(found, Refusal) else None
+        if sink is not None:
+            sinks.append(sink)
+        elif isinstance(found, Refusal):
             as_it_stands = Guard(write.statement, write.statement, "")
             yield replace(found, breaks_training=found.breaks_training or _is_read_later(facts, as_it_stands, ()))
         elif not isinstance(found, Guard):
@@ -88,6 +100,8 @@ def write_once(facts: Facts) -> Findings:
     yield from _cached_downloads(facts)
     guards = _joined(facts, guards)
     guards = _joined(facts, [_widened(facts, guard, guards) for guard in guards])
+    for sink in sinks:
+        yield from _written_elsewhere(facts, sink, guards)
     for guard in guards:
         yield guard
         is_waited_for = _is_waited_for(facts, guard, guards)
@@ -136,7 +150,7 @@ def _guard(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
             "training goes on inside of this statement, so it cannot run on the chief alone",
             _ADVICE,
         )
-    if any(_draws(facts, s) for s in write.statements):
+    if facts.drawing.draws(write.statements):
         return Refusal(
             write.node,
             "random numbers are drawn inside of this statement: drawn by the chief alone, its generator would run "
@@ -185,7 +199,7 @@ def _around_question(facts: Facts, guard: Guard) -> Guard:
     question = _question_around(facts, guard, True)
     if question is None or not _only_writes(facts, question) or _names_read_after(facts, question):
         return guard
-    if _draws(facts, question) or _calls_model_early(facts, question):
+    if facts.drawing.draws([question]) or _calls_model_early(facts, question):
         return guard
     return Guard(question, question, guard.condition)
 
@@ -198,8 +212,9 @@ def _is_asked_first(facts: Facts, guard: Guard, is_waited_for: bool) -> bool:
         return question is not None
     if not isinstance(question, (cst.If, cst.While)) or _around_question(facts, guard) is not guard:
         return False
-    asked = {_spelling(facts, p) for call in facts.files.asking_in(question.test) for p in facts.files.paths(call)}
-    return any(_spelling(facts, path) in asked for path in _paths(facts, guard))
+    spelled, paths = facts.paths.spelled, facts.files.paths
+    asked = {spelled(path) for call in facts.files.asking_in(question.test) for path in paths(call)}
+    return any(spelled(path) in asked for call in _writing_in(facts, guard) for path in paths(call))
 
 
 def _question_around(facts: Facts, guard: Guard, or_try: bool) -> Statement | None:
@@ -314,13 +329,8 @@ def _are_told_next(facts: Facts, statement: Statement, uses: list[cst.Name]) -> 
 def _is_only_told(facts: Facts, name: cst.Name) -> bool:
     """Whether the name is read in a line that only prints, and asked nothing there."""
     parent = facts.tree.parent.get(name)
-    asked = isinstance(parent, (cst.Attribute, cst.Subscript, cst.BinaryOperation)) and not _is_format(parent)
+    asked = isinstance(parent, (cst.Attribute, cst.Subscript, cst.BinaryOperation)) and not is_format(parent)
     return not asked and _only_prints(facts, facts.tree.statement_of(name))
-
-
-def _is_format(node: cst.CSTNode) -> bool:
-    """`"saved to %s" % path`"""
-    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
 
 
 def _only_prints(facts: Facts, statement: Statement) -> bool:
@@ -345,17 +355,6 @@ def _trains(facts: Facts, statement: cst.CSTNode) -> bool:
     bodies = facts.training.reached_from(statement)
     sites = facts.training.sites
     return any(facts.tree.contains(body, site) for body in bodies for site in sites)
-
-
-def _draws(facts: Facts, statement: cst.CSTNode) -> bool:
-    bodies = facts.training.reached_from(statement)
-    return any(
-        isinstance(v, External)
-        and v.path.startswith(("numpy.random.", "tensorflow.random.", "random.", "keras.random."))
-        for call in facts.tree.calls
-        for v in facts.resolver.values(call.func)
-        if any(facts.tree.contains(body, call) for body in bodies)
-    )
 
 
 def _calls_model_early(facts: Facts, statement: Statement) -> bool:
@@ -406,47 +405,18 @@ def _adjoins(facts: Facts, guard: Guard, next_: Guard) -> bool:
 
 
 def _is_read_later(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:
-    """Whether the script may read afterwards what the guarded statements wrote: the same path, as far as seen. What is
-    read inside of other guards, the chief reads that has written it."""
-    end = facts.tree.last_order_in(facts.tree.statement_of(guard.last))
-    writing = _writing_in(facts, guard)
-    if writing and all(map(facts.files.is_shown, writing)):
-        return False
-    write_paths = _paths(facts, guard)
-    written = {_spelling(facts, p) for p in write_paths}
-
-    def follows(call: cst.Call) -> bool:
-        is_above = facts.tree.order[call] < facts.tree.order[guard.first]
-        return facts.tree.order[call] > end or (is_above and _comes_again(facts, guard.first, call))
-
-    if any(
-        _uses(facts, call, written) and not _is_guarded(facts, call, guards) and follows(call)
-        for call in facts.tree.calls
-    ):
-        return True
-    for look in facts.files.looks:
-        same = any(_is_same(facts, path, written) for path in facts.files.paths(look))
-        if same and not _is_guarded(facts, look, guards) and follows(look):
-            return True
-    for read in facts.files.reads:
-        if _is_guarded(facts, read, guards) or not follows(read):
-            continue
-        read_paths = facts.files.paths(read)
-        paths = {_spelling(facts, p) for p in read_paths}
-        literal = all(p[:1] in "'\"" for p in (*paths, *written))
-        if literal and any(_lies_in(file, path) for file in written for path in paths):
-            return True
-        if paths & written:
-            return True
-        may_be = facts.tree.order[read] > end or _reads_weights(facts, read)
-        if may_be and not (literal and paths and written) and not _differ(facts, write_paths, read_paths):
-            return True
-    return False
+    """Whether the script may read afterwards what the guarded statements wrote. What is read inside of other guards,
+    the chief reads that has written it."""
+    reads = facts.read_again.reads(guard.first, guard.last, _writing_in(facts, guard))
+    return any(not _is_guarded(facts, read, guards) for read in reads)
 
 
-def _spelling(facts: Facts, path: cst.BaseExpression) -> str:
-    """The path as Python spells it, whichever quotes the script has."""
-    return repr(path.evaluated_value) if isinstance(path, cst.SimpleString) else facts.source(path)
+def _writing_in(facts: Facts, guard: Guard) -> list[cst.Call]:
+    """The calls in the guarded statements that write files."""
+    first, last = facts.tree.statement_of(guard.first), facts.tree.statement_of(guard.last)
+    start, end = facts.tree.order[first], facts.tree.last_order_in(last)
+    calls = (write.node for write in facts.files.writes if start <= facts.tree.order[write.node] <= end)
+    return [call for call in calls if isinstance(call, cst.Call)]
 
 
 def _is_guarded(facts: Facts, call: cst.Call, guards: Sequence[Guard]) -> bool:
@@ -457,108 +427,75 @@ def _lies_within(facts: Facts, guard: Guard, node: cst.CSTNode) -> bool:
     return facts.tree.order[guard.first] <= facts.tree.order[node] <= facts.tree.last_order_in(guard.last)
 
 
-def _lies_in(file: str, folder: str) -> bool:
-    """Whether a listing of the folder, or of a pattern, may name the file; both are literals of Python."""
-    path, listed = (os.path.normpath(text.strip("'\"")) for text in (file, folder))
-    return fnmatch.fnmatch(path, listed) or path.startswith(listed + "/") or listed == "."
+# -- files that are open while more is done than to write them ------------------------------------------------------
 
 
-def _differ(facts: Facts, written: Sequence[cst.CSTNode], read: Sequence[cst.CSTNode]) -> bool:
-    """Whether the paths surely end in other names of files, as `os.path.join(a, "x.csv")` and `b + ".weights.h5"`.
+@dataclass(frozen=True)
+class Sink:
+    """Files that all workers write: the chief under their paths, the others to nowhere. The statements end where they
+    are closed; empty where that is not seen."""
 
-    Names without an extension say nothing: libraries add one, or take a folder for the files in it.
-    """
-    ends = [[_end(facts, path, 0) for path in paths] for paths in (written, read)]
-    if not all(ends) or not all(_EXTENSION.search(end) for several in ends for end in several):
-        return False
-    return not any(a.endswith(b) or b.endswith(a) for a in ends[0] for b in ends[1])
+    paths: tuple[cst.BaseExpression, ...]
+    statements: tuple[cst.CSTNode, ...]
 
 
-def _end(facts: Facts, path: cst.CSTNode, depth: int) -> str:
-    """The text that the path ends with, as far as it is written down."""
-    if isinstance(path, (cst.SimpleString, cst.ConcatenatedString)):
-        text = path.evaluated_value
-        return text.rpartition("/")[2] if isinstance(text, str) else ""
-    if isinstance(path, cst.FormattedString):
-        last = path.parts[-1] if path.parts else None
-        return last.value.rpartition("/")[2] if isinstance(last, cst.FormattedStringText) else ""
-    if _is_format(path):
-        return _end_of_pattern(cst.ensure_type(path, cst.BinaryOperation).left, r"%[-#0 +\d.]*[a-zA-Z]")
-    if isinstance(path, cst.Call) and isinstance(path.func, cst.Attribute) and path.func.attr.value == "format":
-        return _end_of_pattern(path.func.value, r"\{[^{}]*\}")
-    if isinstance(path, cst.BinaryOperation) and isinstance(path.operator, (cst.Add, cst.Divide)):
-        return _end(facts, path.right, depth)
-    if isinstance(path, cst.Call) and path.args and facts.source(path.func) in ("os.path.join", "str"):
-        return _end(facts, path.args[-1].value, depth)
-    if isinstance(path, cst.Name) and depth < 3:
-        bindings = facts.resolver.reaching(path)
-        if (
-            len(bindings) == 1
-            and bindings[0].kind == "assign"
-            and bindings[0].value is not None
-            and not bindings[0].path
-        ):
-            return _end(facts, bindings[0].value, depth + 1)
-    return ""
+def _sink_of(facts: Facts, write: Write) -> Sink | None:
+    if not write.is_with:
+        return _sink(facts, [cst.ensure_type(write.node, cst.Call)], write.statements)
+    items = cst.ensure_type(write.statement, cst.With).items
+    opened = [item.item for item in items if isinstance(item.item, cst.Call)]
+    return _sink(facts, [call for call in opened if facts.files.is_opening(call)], write.statements)
 
 
-def _end_of_pattern(text: cst.BaseExpression, placeholder: str) -> str:
-    """What stands behind the last value that is put into the text."""
-    value = text.evaluated_value if isinstance(text, (cst.SimpleString, cst.ConcatenatedString)) else None
-    return re.split(placeholder, value)[-1].rpartition("/")[2] if isinstance(value, str) else ""
-
-
-def _is_same(facts: Facts, path: cst.BaseExpression, written: set[str]) -> bool:
-    return _spelling(facts, path) in written
-
-
-def _reads_weights(facts: Facts, read: cst.Call) -> bool:
-    return read in facts.files.restores or any(is_call_of(v, *LOAD_MODEL) for v in facts.resolver.values(read))
-
-
-def _comes_again(facts: Facts, write: cst.CSTNode, read: cst.Call) -> bool:
-    """Whether what stands further up in the script may run after the write all the same: in the next turn of a loop, or
-    when its function is called later."""
-    for first in _places(facts, write):
-        for second in _places(facts, read):
-            if facts.tree.function_of(first) is not facts.tree.function_of(second):
-                continue
-            if set(facts.tree.loops_around(first)) & set(facts.tree.loops_around(second)):
-                return True
-            if facts.tree.order[second] > facts.tree.order[first]:
-                return True
-    return False
-
-
-def _places(facts: Facts, node: cst.CSTNode) -> list[cst.CSTNode]:
-    """The node, and the calls by which it comes to run."""
-    found = [node]
-    for place in found:
-        function = facts.tree.function_of(place)
-        found += [c for c in (facts.resolver.callers(function) if function is not None else ()) if c not in found]
-    return found
-
-
-def _uses(facts: Facts, call: cst.Call, written: set[str]) -> bool:
-    """Whether a call, other than one that prints or writes again, is given a written path: it may read the file."""
-    if any(w.node is call for w in facts.files.writes) or any(
-        isinstance(v, External) and v.path.startswith(("builtins.print", "builtins.str", "logging.", "os.path."))
-        for v in facts.resolver.values(call.func)
+def _sink(facts: Facts, openings: Sequence[cst.Call], statements: Sequence[cst.CSTNode]) -> Sink | None:
+    """The files as ones that all workers write, where nothing but what is written to them tells them apart."""
+    paths = [facts.files.path_of_sink(call) for call in openings]
+    found = Sink(tuple(path for path in paths if path is not None), tuple(statements))
+    if not openings or len(found.paths) < len(paths):
+        return None
+    first = facts.tree.statement_of(openings[0])
+    as_it_stands = Guard(first, statements[-1] if statements else first, "")
+    if _question_around(facts, as_it_stands, False) is not None:
+        return None
+    written = set(map(facts.paths.spelled, found.paths))
+    if any(
+        facts.paths.spelled(path) in written and _lies_within(facts, as_it_stands, look)
+        for look in facts.files.looks
+        for path in facts.files.paths(look)
     ):
-        return False
-    return any(_spelling(facts, arg.value) in written for arg in call.args)
+        return None
+    may_be_read = any(facts.read_again.reads(as_it_stands.first, as_it_stands.last, openings))
+    return None if may_be_read and not statements else found
 
 
-def _writing_in(facts: Facts, guard: Guard) -> list[cst.CSTNode]:
-    """The calls in the guarded statements that write files."""
-    first, last = facts.tree.statement_of(guard.first), facts.tree.statement_of(guard.last)
-    start, end = facts.tree.order[first], facts.tree.last_order_in(last)
-    return [write.node for write in facts.files.writes if start <= facts.tree.order[write.node] <= end]
+def _until_closed(facts: Facts, opening: cst.Call) -> list[cst.CSTNode]:
+    """The statements from the one that opens the file to the one beside it that closes it."""
+    first, closing = facts.tree.statement_of(opening), facts.files.closing(opening)
+    last = facts.tree.statement_of(closing) if closing is not None else None
+    if last is None or facts.tree.block_of(last) is not facts.tree.block_of(first):
+        return []
+    block = facts.tree.statements_beside(first)
+    return block[block.index(first) : block.index(last) + 1]
 
 
-def _paths(facts: Facts, guard: Guard) -> list[cst.BaseExpression]:
-    """The paths of the files that the guarded statements write."""
-    return [p for call in _writing_in(facts, guard) if isinstance(call, cst.Call) for p in facts.files.paths(call)]
+def _written_elsewhere(facts: Facts, sink: Sink, guards: Sequence[Guard]) -> Iterator[Wrap | InsertAfter]:
+    condition = facts.call("is_chief")
+    for path in sink.paths:
+        nowhere = f"{facts.standard_imports.name(facts.tree.module_of(path), 'os') or 'os'}.devnull"
+        opening, closing = ("(", ")") if isinstance(path, (cst.IfExp, cst.Lambda)) and not path.lpar else ("", "")
+        yield Wrap(path, opening, f"{closing} if {condition} else {nowhere}", imports="os")
+    if sink.statements:
+        written = Guard(sink.statements[0], sink.statements[-1], "")
+        calls = [call for path in sink.paths for call in _calls_of(facts, path)]
+        reads = facts.read_again.reads(written.first, written.last, calls)
+        if any(not _is_guarded(facts, read, guards) for read in reads):
+            yield InsertAfter(written.last, (facts.call("barrier"),))
+
+
+def _calls_of(facts: Facts, path: cst.BaseExpression) -> Iterator[cst.Call]:
+    owner = facts.tree.parent[facts.tree.parent[path]]
+    if isinstance(owner, cst.Call):
+        yield owner
 
 
 # -- folders and event files ---------------------------------------------------------------------------------------

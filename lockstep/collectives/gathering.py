@@ -1,4 +1,4 @@
-"""all_gather and gather: every rank's rows, one after the other."""
+"""all_gather and gather: every rank's rows, one after the other; shard_like: back to a rank's own."""
 
 from __future__ import annotations
 
@@ -29,6 +29,29 @@ def gather(values: Any, root_rank: int) -> Any:
     check_root(root_rank)
     gathered = _gathered(values, "gather", f"gather(root_rank={root_rank})")
     return gathered if backend().rank == root_rank else None
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def shard_like(values: Any, shard: Any) -> Any:
+    own = tf.nest.flatten(shard)[0]
+    rows = own.nrows(tf.int64) if isinstance(own, tf.RaggedTensor) else tf.shape(own, out_type=tf.int64)[0]
+    compare_calls("shard_like()", "", _ADVICE)
+    step = step_rows.current()
+    counting = rows if step is None else tf.where(step.counting > 0, rows, 0)
+    counts = tf.ensure_shape(backend().gather(counting[None]), [backend().size])
+    # A rank whose rows another one has too takes any: they weigh nothing.
+    first = tf.where(counting > 0, tf.reduce_sum(counts[: backend().rank]), 0)
+
+    def part(value: Any) -> Any:
+        if getattr(value, "shape", ()) == ():
+            return value
+        whole = tf.convert_to_tensor(value)
+        found = tf.shape(whole, out_type=tf.int64)[0]
+        told = "lockstep.shard_like: these are not the rows of all workers, as all_gather puts them together"
+        with tf.control_dependencies([tf.debugging.assert_equal(found, tf.reduce_sum(counts), told)]):
+            return tf.ensure_shape(whole[first : first + rows], [own.shape[0], *whole.shape[1:]])
+
+    return tf.nest.map_structure(part, values)
 
 
 def _gathered(values: Any, function: str, call: str) -> Any:

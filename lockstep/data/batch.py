@@ -1,9 +1,5 @@
 """shard_batch: each rank its rows of one global batch that all ranks hold.
 
-For a loss that is a mean, all shards must have one size, or averaging would weigh their rows unevenly. So a batch of m
-rows is dealt out into gcd(m, N) equal shards: N of them where N divides m; fewer otherwise, and then several ranks
-compute the same shard. For a loss that is a sum, every row must count once, and the shards may differ by a row.
-
 Several batches that come together, of two domains for instance, may have unequally many rows: each is dealt out alone.
 """
 
@@ -19,8 +15,9 @@ from lockstep.collectives.world import backend
 from lockstep.data.arrays import leaves_of, take
 from lockstep.data.cuts import note_cut, refuse_cut
 from lockstep.data.same_batch import agree_on_rows, is_to_be_checked
+from lockstep.shards.dealing import dealt
 from lockstep.shards.repeated import note_possible
-from lockstep.shards.sizes import number_of_shards, say_what_it_costs
+from lockstep.shards.sizes import say_what_it_costs
 
 _calls = itertools.count(1)
 
@@ -45,17 +42,10 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
 
 
 def _own_rows(rows: Any, loss: str) -> Any:
-    """The indices of this rank's rows, of so many: every `shards`-th."""
-    rank, size = backend().rank, backend().size
-    if loss == "gather":
-        first, end = rows * rank // size, rows * (rank + 1) // size
-        return np.arange(first, end) if isinstance(rows, int) else tf.range(first, end)
-    if isinstance(rows, int):
-        shards = size if loss == "sum" else number_of_shards(rows, size)
-        return np.arange(rank * shards // size, rows, shards)
-    by_remainder = [number_of_shards(remainder, size) for remainder in range(size)]
-    shards = tf.constant(size) if loss == "sum" else tf.gather(tf.constant(by_remainder), rows % size)
-    return tf.range(rank * shards // size, rows, shards)
+    """The indices of this rank's rows, of so many."""
+    part = dealt(rows, loss, backend().rank, backend().size)
+    indices = np.arange if isinstance(rows, int) else tf.range
+    return indices(part.start, part.stop, part.step)
 
 
 def _rows_of(leaf: Any) -> Any:

@@ -2,10 +2,6 @@
 
 Each rank makes as many steps as one process would, and the ranks' gradients put together are those of the global
 batch, whatever its size. That holds only while all ranks see the batches in the same order.
-
-For a loss that is a mean, all shards must have one size, or averaging would weigh their rows unevenly. So a batch of
-m rows is cut into gcd(m, N) equal shards: N of them where N divides m; fewer otherwise, and then several ranks compute
-the same shard. For a loss that is a sum, every row must count once, so it is cut into N shards that differ by a row.
 """
 
 from __future__ import annotations
@@ -22,8 +18,9 @@ from lockstep.collectives.world import backend
 from lockstep.data.cuts import note_cut, refuse_cut
 from lockstep.data.random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep.data.same_batch import checked
+from lockstep.shards.dealing import dealt
 from lockstep.shards.repeated import note_possible
-from lockstep.shards.sizes import number_of_shards, say_what_it_costs
+from lockstep.shards.sizes import say_what_it_costs
 
 
 class _Cut:
@@ -31,24 +28,13 @@ class _Cut:
 
     def __init__(self, loss: str, rows: int | None = None) -> None:
         """rows: how many every batch has, where that is known."""
-        self._rank, self._size = backend().rank, backend().size
-        self._repeats = loss == "mean"
-        self._shards_by_remainder = [number_of_shards(rows, self._size) for rows in range(self._size)]
-        if self._repeats:
-            note_possible(rows, self._size)
+        self._loss = loss
+        if loss == "mean":
+            note_possible(rows, backend().size)
 
-    def __call__(self, rows: Any) -> tuple[Any, Any]:
-        """The first row and the one behind the last, of `rows` rows: an int or an integer tensor."""
-        rank, shards = self._rank, self._size
-        if self._repeats:
-            shards = self._number_of_shards(rows)
-            rank = rank * shards // self._size
-        return rows * rank // shards, rows * (rank + 1) // shards
-
-    def _number_of_shards(self, rows: Any) -> Any:
-        if isinstance(rows, int):
-            return self._shards_by_remainder[rows % self._size]
-        return tf.gather(tf.constant(self._shards_by_remainder, rows.dtype), rows % self._size)
+    def __call__(self, rows: Any) -> slice:
+        """Those of `rows` rows: an int or an integer tensor."""
+        return dealt(rows, self._loss, backend().rank, backend().size)
 
 
 def shard_batches(batches: Any, loss: str) -> Any:
@@ -111,18 +97,29 @@ def shard_dataset(dataset: Any, loss: str) -> Any:
 
 def _rows_of_tensor(tensor: Any, cut: _Cut) -> Any:
     if isinstance(tensor, tf.SparseTensor):
-        shape = tensor.dense_shape
-        first, end = cut(shape[0])
-        start = tf.concat([first[None], tf.zeros_like(shape[1:])], 0)
-        return tf.sparse.slice(tensor, start, tf.concat([(end - first)[None], shape[1:]], 0))
+        return _rows_of_sparse(tensor, cut(tensor.dense_shape[0]))
     if isinstance(tensor, tf.RaggedTensor):
-        first, end = cut(tensor.nrows())
-        return tensor[first:end]
+        part = cut(tensor.nrows())
+        return tf.gather(tensor, tf.range(part.start, part.stop, part.step))
     if tensor.shape.rank == 0:
         return tensor
     static = tensor.shape[0] if tensor.shape.rank is not None else None
-    first, end = cut(tf.shape(tensor)[0] if static is None else static)
-    return tensor[first:end]
+    if static is not None:
+        return tensor[cut(static)]
+    rows = tensor[cut(tf.shape(tensor)[0])]
+    if tensor.shape.rank is not None:
+        rows.set_shape([None, *tensor.shape[1:]])  # a step that is known only when it runs loses the other axes
+    return rows
+
+
+def _rows_of_sparse(tensor: Any, part: slice) -> Any:
+    behind = tensor.indices[:, 0] - part.start
+    is_own = (behind >= 0) & (behind % part.step == 0) & (tensor.indices[:, 0] < part.stop)
+    kept = tf.sparse.retain(tensor, is_own)
+    rows = (kept.indices[:, :1] - part.start) // part.step
+    count = (part.stop - part.start + part.step - 1) // part.step
+    shape = tf.concat([tf.reshape(count, [1]), tensor.dense_shape[1:]], 0)
+    return tf.SparseTensor(tf.concat([rows, kept.indices[:, 1:]], 1), kept.values, shape)
 
 
 def _own_rows(batch: Any, cut: _Cut) -> Any:
@@ -133,8 +130,8 @@ def _own_rows(batch: Any, cut: _Cut) -> Any:
             return _rows_of_tensor(component, cut)
         if not getattr(component, "shape", None):
             return component
-        first, end = cut(int(component.shape[0]))
-        return component.iloc[first:end] if hasattr(component, "iloc") else component[first:end]
+        part = cut(int(component.shape[0]))
+        return component.iloc[part] if hasattr(component, "iloc") else component[part]
 
     return tf.nest.map_structure(rows, batch)
 

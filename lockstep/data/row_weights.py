@@ -23,8 +23,10 @@ from lockstep.collectives.reduction import all_reduce
 from lockstep.collectives.world import backend
 from lockstep.data.cuts import is_cut_to_be_gathered
 from lockstep.script import which_keras
+from lockstep.script.metrics import each, is_whole
 from lockstep.script.variables import assign, values_of
 from lockstep.shards import step_rows
+from lockstep.shards.dealing import rows_together
 
 _ALL = 1 << 62
 _shard_in_fit: contextvars.ContextVar[_Shard | None] = contextvars.ContextVar("lockstep_shard_in_fit", default=None)
@@ -51,6 +53,7 @@ class _Shard:
 
 _shards: list[_Shard] = []
 _weighs_gathered = False
+_rows_together: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # of models, in their last `fit`
 
 
 def note_shard(leaves: list[Any], counting: int | None) -> None:
@@ -77,8 +80,13 @@ def _extend_fit(cls: Any) -> None:
     @functools.wraps(fit)
     def fit_on_shard(self: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         token = _shard_in_fit.set(_shard_of(x))
+        is_array = _noted(x) is not None
+        if _rows_together.get(self, is_array) != is_array:
+            self.train_function = None  # what it cuts was traced for data of another kind
+        _rows_together[self] = is_array
         try:
-            return fit(self, x, *args, **kwargs)
+            with rows_together(is_array):
+                return fit(self, x, *args, **kwargs)
         finally:
             _shard_in_fit.reset(token)
 
@@ -89,12 +97,17 @@ def _shard_of(x: Any) -> _Shard | None:
     """The uneven shard that `fit` trains on."""
     if is_cut_to_be_gathered(x):
         return _Shard([], _ALL) if _weighs_gathered else None
+    found = _noted(x)
+    return found if found is not None and found.counting is not None else None
+
+
+def _noted(x: Any) -> _Shard | None:
+    """The shard of arrays that `fit` trains on."""
     latest_first = _shards[::-1]
     # The arrays themselves, or what was made of them.
     by_identity = (shard for shard in latest_first if shard.is_given(x))
     by_length = (shard for shard in latest_first if shard.is_as_long(x))
-    found = next(by_identity, None) or next(by_length, None)
-    return found if found is not None and found.counting is not None else None
+    return next(by_identity, None) or next(by_length, None)
 
 
 def _with_bases(x: Any) -> list[Any]:
@@ -209,12 +222,13 @@ def see_through(model: Any) -> RowCount | None:
             before = {id(v): tf.identity(value) for v, value in zip(states(), values_of(states()))}
             with step_rows.step(step_rows.StepRows(rows, weight)):
                 result = step(data)
+            whole = {id(v) for metric in each(model.metrics) if is_whole(metric) for v in metric.variables}
             by_step = {id(v) for metric in metrics_of_steps(model) for v in metric.variables}
             for variable, value in zip(states(), values_of(states())):
                 told = before.get(id(variable), tf.zeros_like(value))
                 if id(variable) in by_step:
                     assign(variable, _told_of_step(variable, value, told, rows, weight))
-                else:  # a row that only fills the last batch counts in no metric either
+                elif id(variable) not in whole:  # a row that only fills the last batch counts in no metric either
                     assign(variable, tf.where(rows > 0, value, told))
             return result
 

@@ -7,13 +7,14 @@ state of one metric that has seen everything.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from lockstep.collectives.reduction import all_reduce
+from lockstep.script.metrics import each, is_whole
 
 _KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.")
 
@@ -36,7 +37,7 @@ def results_of(model: Any) -> tuple[Results, Results]:
     be sums.
     """
     own = _told(model)
-    with _summed([v for metric in _each(model.metrics) if _is_of_keras(metric) for v in metric.variables]):
+    with _summed([v for metric in each(model.metrics) if _is_summed(metric) for v in metric.variables]):
         together = _told(model)
     names = sorted(own)
     differs = all_reduce([float(_are_apart(own[name], together[name])) for name in names], "max") if names else []
@@ -64,18 +65,9 @@ def _told(model: Any) -> Results:
     return {name: np.asarray(value) for name, value in found.items()}
 
 
-def _each(metrics: Iterable[Any]) -> Iterator[Any]:
-    """The metrics, and those that a metric is made of, as Keras 3 keeps what is compiled."""
-    for metric in metrics:
-        inner = list(getattr(metric, "metrics", ()))
-        if inner:
-            yield from _each(inner)
-        else:
-            yield metric
-
-
-def _is_of_keras(metric: Any) -> bool:
-    return f"{type(metric).__module__}.".startswith(_KERAS)
+def _is_summed(metric: Any) -> bool:
+    """Whether the metric is Keras's own, and has seen this rank's rows alone."""
+    return f"{type(metric).__module__}.".startswith(_KERAS) and not is_whole(metric)
 
 
 def _are_apart(one: Any, other: Any) -> bool:

@@ -106,7 +106,7 @@ def _takes_two(function: Any) -> bool:
 def gathered(values: Any) -> Any:
     """Nested arguments with the rows of all workers in place of this one's; masks of Keras come along."""
     flat = tf.nest.flatten(values)
-    chosen = [i for i, value in enumerate(flat) if _has_rows(value)]
+    chosen = [i for i, value in enumerate(flat) if has_rows(value)]
     masks = [getattr(flat[i], "_keras_mask", None) for i in chosen]
     sent = [_parts(flat[i]) for i in chosen]
     rows = all_gather([*sent, *masks])
@@ -117,7 +117,7 @@ def gathered(values: Any) -> Any:
     return tf.nest.pack_sequence_as(values, flat)
 
 
-def _has_rows(value: Any) -> bool:
+def has_rows(value: Any) -> bool:
     if isinstance(value, tf.RaggedTensor):
         return True
     return (tf.is_tensor(value) or isinstance(value, np.ndarray)) and len(value.shape) > 0

@@ -283,7 +283,8 @@ class Calls:
         try:
             self._bind(function, args, inner)
             if isinstance(function.node, cst.Lambda):
-                return self.run.expressions.eval(function.node.body, inner)
+                result = self.run.expressions.eval(function.node.body, inner)
+                return self.run.given_back(function.node.body, result, inner)
             self.run.statements.body(function.node.body, inner)
         finally:
             self.run.running.pop()

@@ -278,6 +278,8 @@ class Expressions:
 
     def _dict(self, node: cst.Dict, frame: Frame) -> Value:
         values = [self.eval(element.value, frame) for element in node.elements]
+        if isinstance(self.run.tree.parent[node], cst.Return):
+            values = [self.run.given_back(e.value, value, frame) for e, value in zip(node.elements, values)]
         made = Container("dict", self._site(node, values, frame))
         for element, value in zip(node.elements, values):
             if isinstance(element, cst.StarredDictElement):

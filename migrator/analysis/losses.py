@@ -12,7 +12,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import ROWS, Either, Partial, Replicated, Scaled, Sharded, Unknown
+from migrator.analysis.placement import ALL_GATHER, ROWS, Either, Partial, Replicated, Scaled, Sharded, Unknown
 from migrator.analysis.placing import MEETS
 from migrator.analysis.run import Plan, Run, TooMuch
 from migrator.analysis.values import Data, Instance, Repair, Value
@@ -36,6 +36,7 @@ class Verdict:
     why: str = ""
     node: cst.CSTNode | None = None
     is_agreed: bool = False  # the same on all workers, once it is repaired
+    takes_samples: bool = False  # by themselves, at the node: known of all rows, and not of a worker's
 
 
 NOT_RUN = Verdict(NONE, why="nothing in the program is seen to run this")
@@ -55,7 +56,7 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
 class Losses:
     """`readers`, `rows`, `sizes`, `reduced`, `said`: see Run. `entries`: functions of interest, called or not.
     `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so that means are
-    taken over all rows."""
+    taken over all rows. `gathered`: expressions around which all rows are put together for that."""
 
     def __init__(
         self,
@@ -68,11 +69,13 @@ class Losses:
         entries: Iterable[cst.FunctionDef],
         said: Mapping[cst.CSTNode, str] | None = None,
         numbers: Collection[cst.CSTNode] = (),
+        gathered: Collection[cst.CSTNode] = (),
     ) -> None:
         self.tree = tree
         self._entries = list(dict.fromkeys(entries))
         self._numbers = numbers
-        self._plan = Plan(reductions={MEAN} if numbers else set())
+        self._gathered = gathered
+        self._plan = Plan(expressions=set(gathered), reductions={MEAN} if numbers else set())
         self.too_much = False
         for _ in range(_MOST_ROUNDS):
             known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced}
@@ -171,6 +174,45 @@ class Losses:
         value = self._run.seen.get(node) if not self.too_much else None
         return value is not None and value.data is not None and not value.objects
 
+    def is_rows(self, node: cst.CSTNode) -> bool:
+        """Whether the value is rows that can be gathered, a worker's part of a batch whenever the node runs."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        data = value.data if value is not None and not value.objects else None
+        if data is None or data.symbolic or data.masked or node in self._plan.expressions:
+            return False
+        return all(
+            isinstance(placement, Sharded) and placement.axis == 0 and placement.blocks == 1
+            for placement, _ in self._run.placements[node]
+        )
+
+    def may_be_a_row(self, node: cst.Subscript) -> bool:
+        """Whether the item is a part of a structure, or a row: what it is taken of may be either."""
+        value = self._run.seen.get(node.value) if not self.too_much else None
+        return value is not None and value.data is not None and value.data.nested
+
+    def array_in(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The array of which the expression makes a list: rows are put together before that."""
+        return self._run.placing.unlisted(node)
+
+    def may_be_rows(self, node: cst.CSTNode) -> bool:
+        """Whether the value may be all rows of a batch without being seen as that: none has told how many it holds."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        data = value.data if value is not None else None
+        return data is not None and data.is_replicated and not data.whole and data.rank != 0
+
+    def meets_rows(self, node: cst.CSTNode) -> bool:
+        """Whether a worker's rows, or what is made of them, enter the value as such."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        leaves = self._run.objects.leaves(value) if value is not None else ()
+        return any(not d.is_replicated for d in leaves)
+
+    @property
+    def gathers(self) -> set[Repair]:
+        """What puts all rows together around the expressions that were asked for, as far as these still are rows."""
+        if self.too_much:
+            return set()
+        return {repair for node in self._gathered for repair in self._run.repairs.get(node, ())}
+
     @property
     def put_together(self) -> Iterator[tuple[cst.BaseExpression, frozenset[Repair]]]:
         """What is the same on all workers once it is repaired, with the repairs."""
@@ -213,10 +255,11 @@ class Losses:
 
     def _verdict(self, value: Value, node: cst.CSTNode) -> Verdict:
         leaves = list(self._run.objects.leaves(value))
-        kinds = {kind for data in leaves for kind in _kinds(data)}
-        lost = next((k for k in kinds if isinstance(k, Unknown)), None)
+        lost = next((k for data in leaves for k in _kinds(data) if isinstance(k, Unknown)), None)
         if lost is not None:
-            return Verdict(NONE, why=lost.why, node=self._where(lost, node))
+            by_itself = lost.repair == ALL_GATHER
+            return Verdict(NONE, why=lost.why, node=self._where(lost, node), takes_samples=by_itself)
+        kinds = {kind for data in leaves for kind in _kinds(data)}
         if len(kinds - {_SAME}) > 1 or (kinds - {_SAME} == {SUM} and _SAME in kinds):
             return Verdict(NONE, why="some of it is a mean over the batch, some a sum", node=node)
         verdict = self._repairable(SUM if SUM in kinds else MEAN, frozenset(r for d in leaves for r in d.needs))
@@ -228,7 +271,7 @@ class Losses:
         return node if node is not None and self.tree.module_of(node) is self.tree.module_of(asked) else asked
 
     def _repairable(self, reduction: str, repairs: frozenset[Repair]) -> Verdict:
-        for repair in repairs:
+        for repair in sorted(repairs, key=lambda r: self.tree.order[r.node]):
             obstacle = self.obstacle(repair)
             if obstacle:
                 return Verdict(NONE, why=f"{repair.why}; {obstacle}" if repair.why else obstacle, node=repair.node)
@@ -259,6 +302,8 @@ class Losses:
         functions, expressions = set(), set()
         for repair in self._needed():
             obstacle = self.obstacle(repair)
+            if repair.node in self._gathered and not obstacle:
+                continue
             function = self._function_of(repair.node)
             fixed = function is None or function in self._run.forward or function in self._run.hidden
             if not fixed and function is not None and function not in self._plan.functions:
@@ -267,12 +312,23 @@ class Losses:
             elif obstacle:
                 expressions |= self._sources(repair)
         losses = self._run.wanting - self._plan.losses
+        layers = self._whole_layers()
+        at_once = (layers & self._plan.layers) - self._plan.at_once
+        layers = layers - self._plan.layers
         if not functions:
             expressions -= self._plan.expressions
             self._plan.expressions |= expressions
         self._plan.functions |= functions
         self._plan.losses |= losses
-        return bool(functions or expressions or losses)
+        self._plan.layers |= layers
+        self._plan.at_once |= at_once
+        return bool(functions or expressions or losses or layers or at_once)
+
+    def _whole_layers(self) -> set[cst.CSTNode]:
+        """The functions of layers that give all rows of a batch to a model that Keras fits."""
+        fitted = [predicted for fits in self._run.fits.values() for _, predicted, _ in fits]
+        leaves = [d for predicted in fitted for d in self._run.objects.leaves(predicted)]
+        return self._run.whole_layers if any(d.whole or d.placement == v.PARTLY_WHOLE for d in leaves) else set()
 
     def _mix(self) -> bool:
         """Plans to take means over all rows where other losses, or other parts of the same, need those anyway: means of

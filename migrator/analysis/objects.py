@@ -378,7 +378,7 @@ class Objects:
         if isinstance(atom, Tuple):
             return v.join_all(atom.items)
         if isinstance(atom, Container):
-            if atom.kind == "dict":
+            if atom.kind in ("dict", "counter"):
                 return v.join_all(
                     v.constant(k) if isinstance(k, (str, int)) else NUMBER for k in self.run.heap.fields(atom)
                 )

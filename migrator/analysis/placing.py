@@ -19,6 +19,7 @@ from migrator.analysis.ops.making import Draws
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.sampling import PerSample
 from migrator.analysis.placement import (
+    ALL_GATHER,
     LOCAL,
     REPLICATED,
     ROWS,
@@ -47,10 +48,12 @@ from migrator.analysis.values import (
 )
 
 if TYPE_CHECKING:
+    from migrator.analysis.frames import Frame
     from migrator.analysis.run import Run
 
 View = Callable[[Data], Placement]
 
+ONE_BY_ONE = "the samples of a worker's part are taken one by one"
 MEETS = "a worker's part of the batch meets what is made of all of it"
 # Sums of terms: one that is the same on all workers may be counted by parts.
 _SUMS = frozenset({
@@ -64,7 +67,10 @@ _QUOTIENTS = frozenset({
 })  # fmt: skip
 # By Keras's convention these take what has an axis of features behind that of the samples.
 _TAKES_FEATURES = ("keras.losses.", "keras.metrics.", "keras.layers.")
-_MULTIPLIES = frozenset({"operator.matmul", "tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
+_MULTIPLIES = frozenset({
+    "operator.matmul", "tensorflow.matmul", "tensorflow.linalg.matmul", "tensorflow.sparse.sparse_dense_matmul",
+    "keras.ops.matmul",
+})  # fmt: skip
 _TAKES_LABELS = ("sparse_softmax_cross_entropy_with_logits",)
 _REDUCING = (Reduces, Moments, Average, WholeValue)
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
@@ -174,7 +180,9 @@ class Placing:
         takes_batches = isinstance(row.kind, (Elementwise, PerSample)) or row.path.startswith(_TAKES_FEATURES)
         if _is_undecided(result) and takes_batches:
             result = _with_equal_ranks(row, call, result)
-        return result if result.rank is not None or result.deep else replace(result, deep=_stays_deep(row, call))
+        if result.rank is not None or result.least >= 2 or not _stays_deep(row, call):
+            return result
+        return replace(result, least=2)
 
     @staticmethod
     def _widened(row: Op | None, args: Arguments, value: Value) -> Value:
@@ -197,7 +205,8 @@ class Placing:
     def _arg(self, value: Value, view: View) -> Arg:
         items = self.run.sequence_items(value)
         if items is not None:
-            return Arg(items=tuple(self._arg(item, view) for item in items))
+            is_batch = len(items) in self.run.batch_sizes
+            return Arg(items=tuple(self._arg(item, view) for item in items), as_batch=is_batch)
         only = value.only
         if isinstance(only, External):
             return Arg(constant=only.path.rpartition(".")[2] if _is_dtype(only.path) else only.path)
@@ -218,8 +227,19 @@ class Placing:
         rank = ranks.pop() if len(ranks) == 1 else None
         widths = {d.width for d in data}
         width = widths.pop() if len(widths) == 1 else None
-        deep, masked = all(d.has_features for d in data), any(d.masked for d in data)
-        return Arg(placement, constant, rank, many=many, deep=deep, width=width, masked=masked)
+        rows = next((d.rows for d in data if d.is_replicated and not d.whole), None) if len(data) == 1 else None
+        least, masked = min(d.axes for d in data), any(d.masked for d in data)
+        return Arg(
+            placement,
+            constant,
+            rank,
+            many=many,
+            least=least,
+            width=width,
+            masked=masked,
+            rows=rows,
+            as_batch=rows in self.run.batch_sizes,
+        )
 
     def _value(self, arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:
         if arg.items is not None:
@@ -228,7 +248,17 @@ class Placing:
         constant = arg.constant if isinstance(arg.constant, (int, float, str)) else NOT_CONSTANT
         return Value(
             Data(
-                arg.placement, constant, arg.rank, is_whole, arg.many, symbolic, arg.deep, arg.width, arg.masked, needs
+                arg.placement,
+                constant,
+                arg.rank,
+                is_whole,
+                arg.many,
+                symbolic,
+                arg.least,
+                arg.width,
+                arg.masked,
+                needs,
+                rows=None if is_whole else arg.rows,
             )
         )
 
@@ -283,8 +313,10 @@ class Placing:
                 return divided
         reduced = self._infer(row, args, made, _reduced)
         if not _is_lost(reduced):
-            repair = self._repair(args, node, _by_reducing, why)
-            return self._value(reduced, needs | {repair}, symbolic)
+            needs |= {self._repair(args, node, _by_reducing, why)}
+            if any(d.whole for _, value in args.all() for d in self.run.objects.leaves(value)):
+                return self._whole(row, self._infer(row, args, made, _virtual), needs, symbolic)
+            return self._value(reduced, needs, symbolic)
         return self._gathered(row, path, args, node, made, needs, symbolic, why)
 
     def _divided(
@@ -304,7 +336,8 @@ class Placing:
         if _is_lost(result):
             return None
         repair = self._repair(under, node, _by_reducing, why, "divisor")
-        return None if repair.blocked else self._value(result, needs | {repair}, symbolic)
+        whole = any(d.whole for d in self.run.objects.leaves(args.positional[0]))
+        return None if repair.blocked else self._value(result, needs | {repair}, symbolic, whole=whole)
 
     def _shared(
         self,
@@ -326,7 +359,7 @@ class Placing:
             if _is_lost(result):
                 return None
             repair = self._repair(args, node, lambda d: "sum" if d.placement == Partial("sum") else None, why, "term")
-            return self._value(result, needs | {repair}, symbolic)
+            return self._value(result, needs | {repair}, symbolic, whole=any(d.whole for d in leaves))
         if any(d.is_replicated and d.constant is not NOT_CONSTANT for d in leaves):
             return None
         repair = self._repair(args, node, lambda d: "share" if d.is_replicated else None, why, "term")
@@ -396,10 +429,10 @@ class Placing:
         if any(cut.blocks > 1 for cut in cuts):
             return "it is made of several batches, one behind the other"
         how_put = str(hows.pop())
-        found.add(Operand(self._unlisted(node) if how_put == "gather" else node, how_put))
+        found.add(Operand(self.unlisted(node) if how_put == "gather" else node, how_put))
         return ""
 
-    def _unlisted(self, node: cst.BaseExpression) -> cst.BaseExpression:
+    def unlisted(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The array of which the expression makes a list: `labels.numpy().tolist()`. Lists go item by item."""
         while isinstance(node, cst.Call):
             func = node.func
@@ -438,6 +471,41 @@ class Placing:
         return v.mapped(
             value, lambda d: d if _by_reducing(d) is None else replace(d, placement=REPLICATED, needs=needs | d.needs)
         )
+
+    def given_back(self, node: cst.BaseExpression, value: Value, frame: Frame) -> Value:
+        """A worker's rows of what a layer makes of all; all of them where no name holds a worker's rows any more."""
+        items = self.run.sequence_items(value)
+        if items is not None and isinstance(node, cst.Tuple) and len(items) == len(node.elements):
+            given = [self.given_back(e.value, item, frame) for e, item in zip(node.elements, items)]
+            return v.of(Tuple(tuple(given)))
+        return self._shard_like(node, value, next(self._names_of_rows(frame), ""))
+
+    def renamed(self, node: cst.BaseExpression, value: Value, name: str, frame: Frame) -> Value:
+        """A worker's rows of what is made of all of them, for a name that has held a worker's."""
+        return self._shard_like(node, value, name if self._holds_rows((frame.names or {}).get(name)) else "")
+
+    def _shard_like(self, node: cst.BaseExpression, value: Value, like: str) -> Value:
+        data = value.data
+        if data is None or value.objects or not data.whole or not data.needs:
+            self.run.plain_sources.add(node)
+            return value
+        if not like:
+            return value
+        why = "the model gives all rows of a batch, where Keras takes those of a worker"
+        repair = Repair(node, frozenset((Operand(node, "shard", like),)), why, self.blocked, "given back")
+        self.run.note_repair(repair)
+        return Value(replace(data, placement=Sharded(0), whole=False, least=2, needs=data.needs | {repair}))
+
+    def _names_of_rows(self, frame: Frame) -> Iterator[str]:
+        """The parameters that still hold a worker's rows."""
+        params = frame.scope.node.params if isinstance(frame.scope.node, (cst.FunctionDef, cst.Lambda)) else None
+        for param in (*params.posonly_params, *params.params) if params is not None else ():
+            if self._holds_rows((frame.names or {}).get(param.name.value)):
+                yield param.name.value
+
+    def _holds_rows(self, value: Value | None) -> bool:
+        leaves = list(self.run.objects.leaves(value)) if value is not None else []
+        return bool(leaves) and all(d.placement == Sharded(0) for d in leaves)
 
     def gather_at(self, node: cst.CSTNode, value: Value) -> Value:
         """The value of an expression around which all rows are put together."""
@@ -551,7 +619,7 @@ class Placing:
     def shape(data: Data) -> Value:
         if isinstance(data.placement, Sharded):
             cut = data.placement
-            least = data.rank or 1 + data.has_features
+            least = max(data.axes, 1)
             return Value(Data(Shape(cut.axis, cut.rows, cut.blocks, least), rank=1, needs=data.needs))
         if data.is_replicated or isinstance(data.placement, Partial):
             return Value(Data(rank=1, needs=data.needs))
@@ -597,7 +665,7 @@ class Placing:
             return Value(replace(data, constant=NOT_CONSTANT, rank=None))
         if isinstance(data.placement, (Unknown, Local)):
             return Value(data)
-        return Value(Data(Unknown("the samples of a worker's part are taken one by one"), needs=data.needs))
+        return Value(Data(Unknown(ONE_BY_ONE, ALL_GATHER), needs=data.needs))
 
     def elements(self, data: Data, reader: cst.CSTNode) -> Value:
         if reader in self.run.readers:
@@ -680,7 +748,7 @@ def _with_ranks(call: OpCall, rank: int) -> OpCall:
     def ranked(arg: Arg) -> Arg:
         if arg.items is not None:
             return replace(arg, items=tuple(map(ranked, arg.items)))
-        return replace(arg, rank=rank) if arg.deep and _is_open(arg) else arg
+        return replace(arg, rank=max(rank, arg.least)) if arg.least >= 2 and _is_open(arg) else arg
 
     return replace(call, args=[*map(ranked, call.args)], kwargs={k: ranked(a) for k, a in call.kwargs.items()})
 
@@ -691,14 +759,14 @@ def _deepened(call: OpCall) -> OpCall:
     def deepened(arg: Arg) -> Arg:
         if arg.items is not None or arg.rank is not None:
             return arg
-        return replace(arg, deep=True) if _is_open(arg) else replace(arg, rank=2)
+        return replace(arg, least=max(arg.least, 2)) if _is_open(arg) else replace(arg, rank=2)
 
     return replace(call, args=[*map(deepened, call.args)])
 
 
 def _of_deep(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     """The result if it is the same for every number of axes that what is known to have several may have."""
-    if not any(a.deep and _is_open(a) for a in _given(call)):
+    if not any(a.least >= 2 and _is_open(a) for a in _given(call)):
         return otherwise
     results = [_inferred(row, _with_ranks(call, rank)) for rank in (2, 3, 4)]
     placements = {tuple(leaf.placement for leaf in result.leaves()) for result in results}
@@ -711,7 +779,7 @@ def _of_labels(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     """Labels have one axis less than the scores of the classes."""
     given: dict[str, Arg] = {**dict(zip(("labels", "logits"), call.args)), **call.kwargs}
     logits = given.get("logits")
-    if logits is None or "labels" not in given or not (logits.deep or logits.rank):
+    if logits is None or "labels" not in given or not (logits.least >= 2 or logits.rank):
         return otherwise
     results = []
     for rank in (logits.rank,) if logits.rank else (2, 3, 4):
@@ -725,11 +793,11 @@ def _of_labels(row: Op, call: OpCall, otherwise: Arg) -> Arg:
 def _without_rank(result: Arg) -> Arg:
     if result.items is not None:
         return replace(result, items=tuple(map(_without_rank, result.items)))
-    return replace(result, rank=None, deep=(result.rank or 0) >= 2)
+    return replace(result, rank=None, least=result.rank or 0)
 
 
 def _stays_deep(row: Op, call: OpCall) -> bool:
-    if not any(a.deep for a in _given(call)):
+    if not any(a.least >= 2 for a in _given(call)):
         return False
     result = _inferred(row, _with_ranks(call, 2))
     return result.rank is not None and result.rank >= 2
@@ -755,7 +823,7 @@ def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     if known:
         return result
     found = _without_rank(result)
-    return replace(found, deep=found.deep and any(a.deep for a in cut))
+    return replace(found, least=found.least if any(a.least >= 2 for a in cut) else 0)
 
 
 def _joined(data: Sequence[Data], view: View) -> Placement:

@@ -56,9 +56,12 @@ class TooMuch(Exception):
 @dataclass
 class Plan:
     """Where all rows are put together: functions of which the arguments are, expressions, and calls of `compile` of
-    which the loss is given the whole batch; `reductions`: whatever a "mean" or a "sum" is taken of."""
+    which the loss is given the whole batch; `reductions`: whatever a "mean" or a "sum" is taken of; `layers`: functions
+    that work on all rows of a batch, of which they give back a worker's, or go on with those `at_once`."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
+    layers: set[cst.CSTNode] = field(default_factory=set)
+    at_once: set[cst.CSTNode] = field(default_factory=set)
     expressions: set[cst.CSTNode] = field(default_factory=set)
     losses: set[cst.CSTNode] = field(default_factory=set)
     reductions: set[str] = field(default_factory=set)
@@ -108,6 +111,7 @@ class Run:
         """Begins with no records."""
         self.calls.forget()
         self.needed_words: set[cst.CSTNode] = set()
+        self.batch_sizes: set[int | None] = set()  # the sizes of batches that are known numbers
         self.trusted: dict[cst.CSTNode, str] = {}
         self._lost_first: dict[int, tuple[Unknown, cst.CSTNode]] = {}
         self.seen: dict[cst.CSTNode, Value] = {}
@@ -130,6 +134,7 @@ class Run:
         self.torn: set[cst.CSTNode] = set()
         self.reductions: set[str] = set()  # the kinds that are taken over rows
         self.hidden: set[cst.CSTNode] = set()
+        self.whole_layers: set[cst.CSTNode] = set()  # functions that Keras calls and that give all rows of a batch
         # Of what kind the metrics of a `fit` are that are no means: "class" of Keras's, "function", "own" class.
         self.odd_metrics: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self.applied: set[v.Atom] = set()
@@ -206,19 +211,39 @@ class Run:
         """The first expression that stands nowhere in this way."""
         return self._lost_first.get(id(placement), (placement, None))[1]
 
+    def note_batch_size(self, size: Value) -> None:
+        """Notes how many rows batches have."""
+        if isinstance(size.constant, int):
+            self.batch_sizes.add(size.constant)
+
     def note_plain(self, node: cst.CSTNode) -> None:
         """Notes an operation that is right as it stands, on some way to it."""
         self.plain.add(node)
+
+    def note_plain_repair(self, repair: v.Repair) -> None:
+        """Notes that what is repaired there also runs on what all workers have."""
+        self.plain.add(repair.node)
+        self.plain_calls.add(repair.node)
+        self.plain_sources.add(repair.node)
 
     def note_repair(self, repair: v.Repair) -> None:
         self.repairs[repair.node].add(repair)
 
     def note_hidden(self, function: Value) -> None:
         """Notes functions that Keras calls, so that nothing can be written around their arguments."""
-        for atom in function:
-            inner = atom.function if isinstance(atom, Bound) else atom
-            if isinstance(inner, Function):
-                self.hidden.add(inner.node)
+        self.hidden.update(_functions_of(function))
+
+    def note_whole_layer(self, function: Value) -> None:
+        """Notes functions that Keras takes rows of, which give those of all workers."""
+        self.whole_layers.update(_functions_of(function))
+
+    def given_back(self, node: cst.BaseExpression, value: Value, frame: Frame) -> Value:
+        """What a function returns, or a worker's rows of it where that is planned."""
+        return self.placing.given_back(node, value, frame) if frame.scope.node in self.plan.layers else value
+
+    def renamed(self, node: cst.BaseExpression, value: Value, name: str, frame: Frame) -> Value:
+        """What a name gets that has held a worker's rows, or those of it again where that is planned."""
+        return self.placing.renamed(node, value, name, frame) if frame.scope.node in self.plan.at_once else value
 
     def note_forward(self) -> None:
         """Notes that the functions which run now run a model."""
@@ -301,6 +326,7 @@ class Run:
         if node in self.said:
             value = self._as_said(node, value)
         if node in self.sizes:
+            self.note_batch_size(value)
             return Value(Data(ROWS, rank=0))
         if node in self.plan.expressions:
             return self.placing.gather_at(node, value)
@@ -579,6 +605,13 @@ class Run:
 
     def fill_fields(self, instance: Instance, args: Arguments) -> None:
         self.objects.fill_fields(instance, args)
+
+
+def _functions_of(value: Value) -> Iterator[cst.CSTNode]:
+    for atom in value:
+        inner = atom.function if isinstance(atom, Bound) else atom
+        if isinstance(inner, Function):
+            yield inner.node
 
 
 def _placed(nodes: Sequence[cst.CSTNode | None]) -> dict[Any, Any]:

@@ -50,6 +50,8 @@ class Statements:
 
     def _assign(self, node: cst.Assign, frame: Frame) -> None:
         value = self.eval(node.value, frame)
+        if len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name):
+            value = self.run.renamed(node.value, value, node.targets[0].target.value, frame)
         for target in node.targets:
             self.bind(target.target, value, frame)
 
@@ -63,7 +65,9 @@ class Statements:
         self.bind(node.target, self.run.expressions.augmented(node, operator, before, frame), frame)
 
     def _return(self, node: cst.Return, frame: Frame) -> None:
-        value = self.eval(node.value, frame) if node.value is not None else NONE
+        value = NONE
+        if node.value is not None:
+            value = self.run.given_back(node.value, self.eval(node.value, frame), frame)
         frame.returned = v.join(frame.returned, self.run.chosen(value, frame.conditions))
         if frame.names is not None:
             frame.ended.append(frame.names)

@@ -19,26 +19,31 @@ if TYPE_CHECKING:
     from migrator.analysis.frames import Frame
 
 # More alternatives than these tell nothing; deeper tuples are data.
-_MOST_ALTERNATIVES = 12
+_MOST_ALTERNATIVES = 64
 _DEEPEST_TUPLE = 5
 _MOST_PLACEMENTS = 4
+PARTLY_WHOLE = Unknown("it holds all rows of the batch on one way, and a worker's part of them on another")
 
 
 @dataclass(frozen=True)
 class Operand:
     """An expression that a repair wraps.
 
-    `how`: "gather", "mean" or "sum" (all-reduced), or "share" (divided by the number of workers).
+    `how`: "gather", "mean" or "sum" (all-reduced), "share" (divided by the number of workers), or "shard" (of what is
+    made of all rows, a worker's own: those that stand where the rows of the name `like` do).
     """
 
     node: cst.CSTNode
     how: str
+    like: str = ""
 
     def __hash__(self) -> int:
         return hash((id(self.node), self.how))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Operand) and other.node is self.node and other.how == self.how
+        return (
+            isinstance(other, Operand) and other.node is self.node and (other.how, other.like) == (self.how, self.like)
+        )
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,8 @@ class Repair:
     """Where an operation needs the whole batch: what has to be put together in front of it, and why.
 
     `blocked` says why that cannot be written down there; empty where it can. `form`: "term" of a sum, "divisor",
-    "call" of a function whose arguments are meant, "done" where the script has done it, or "whole" for all others.
+    "call" of a function whose arguments are meant, "given back" for what a layer returns, "done" where the script has
+    done it, or "whole" for all others.
     """
 
     node: cst.CSTNode
@@ -80,9 +86,10 @@ class Data:
 
     `constant`: the Python literal, where it is one. `whole`: every worker has all rows of the batch, so that it does
     not fit beside a worker's part. `nested`: may be a tuple or dictionary of tensors. `symbolic`: a Keras tensor of a
-    functional model. `deep`: has axes behind that of the samples. `width`: the size of the last axis. `masked`:
-    Keras carries a mask along. `needs`: the repairs without which the placement does not hold. `layer`: stands for a
-    layer, or the layers, that a model is asked for.
+    functional model. `least`: where the rank is not known, so many axes there are at least. `width`: the size of the
+    last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
+    `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
+    all workers have.
     """
 
     placement: Placement = REPLICATED
@@ -91,11 +98,12 @@ class Data:
     whole: bool = False
     nested: bool = False
     symbolic: bool = False
-    deep: bool = False
+    least: int = 0
     width: int | None = None
     masked: bool = False
     needs: frozenset[Repair] = _NO_REPAIRS
     layer: bool = False
+    rows: int | None = None
 
     @property
     def is_replicated(self) -> bool:
@@ -104,7 +112,12 @@ class Data:
     @property
     def has_features(self) -> bool:
         """Whether it surely has axes behind the first one."""
-        return self.deep or (self.rank is not None and self.rank >= 2)
+        return self.axes >= 2
+
+    @property
+    def axes(self) -> int:
+        """So many it surely has."""
+        return self.least if self.rank is None else self.rank
 
     @property
     def is_zero(self) -> bool:
@@ -334,11 +347,12 @@ def join_data(a: Data, b: Data) -> Data:
         a.whole or b.whole,
         a.nested or b.nested,
         a.symbolic or b.symbolic,
-        a.has_features and b.has_features,
+        min(a.axes, b.axes),
         a.width if a.width == b.width else None,
         a.masked or b.masked,
         a.needs | b.needs if a.needs is not b.needs else a.needs,
         a.layer and b.layer,
+        a.rows if a.rows == b.rows else None,
     )
 
 
@@ -361,7 +375,7 @@ def _join_placements(a: Data, b: Data) -> Placement:
     if len(kinds) > 1 and kinds & {"sum", "scaled"}:  # no rank tells which one it is
         return Unknown("it adds up over the batch on one way otherwise than on another")
     if a.whole != b.whole:
-        return Unknown("it holds all rows of the batch on one way, and a worker's part of them on another")
+        return PARTLY_WHOLE
     joined = either([a.placement, b.placement])
     return joined if len(getattr(joined, "options", ())) <= _MOST_PLACEMENTS else Unknown("it may stand in many ways")
 

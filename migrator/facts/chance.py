@@ -26,6 +26,7 @@ _NO_DRAWS = frozenset({
     "numpy.random.seed", "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator",
     "random.seed", "random.Random",
 })  # fmt: skip
+SHUFFLING_SOURCES = api.BATCHED_SOURCES | {"tensorflow.data.Dataset.list_files"}
 _TAKES_RANDOM_STATE = ("sklearn.model_selection.train_test_split", "sklearn.utils.", "sklearn.datasets.make_")
 
 
@@ -74,7 +75,7 @@ class Chance:
         if self.seeds_datasets:
             return None
         source = pipeline.source
-        if source is not None and pipeline.source_path in _SHUFFLING_SOURCES and not _is_ordered(source):
+        if source is not None and pipeline.source_path in SHUFFLING_SOURCES and not _is_ordered(source):
             return source
         for step in pipeline.steps:
             if step.method == "shuffle" and argument(step.call, "seed", 1) is None:
@@ -87,7 +88,7 @@ class Chance:
     def _draws(self, call: cst.Call) -> bool:
         for value in self.resolver.values(call.func):
             path = value.path if isinstance(value, External) else ""
-            if path.startswith("sklearn.") and (not path.startswith(_TAKES_RANDOM_STATE) or _is_ordered(call)):
+            if path.startswith("sklearn.") and not takes_random_state(call, path):
                 continue
             seeders = next((names for start, names in _SEEDED_BY.items() if path.startswith(start)), None)
             if seeders is not None and path not in _NO_DRAWS and not self._is_seeded(seeders):
@@ -102,7 +103,9 @@ class Chance:
         )
 
 
-_SHUFFLING_SOURCES = api.BATCHED_SOURCES | {"tensorflow.data.Dataset.list_files"}
+def takes_random_state(call: cst.Call, path: str) -> bool:
+    """Whether the function of scikit-learn draws from NumPy's common generator, as it is given none."""
+    return path.startswith(_TAKES_RANDOM_STATE) and not _is_ordered(call)
 
 
 def _is_ordered(source: cst.Call) -> bool:

@@ -8,6 +8,7 @@ from migrator.analysis.losses import MEAN, NOT_RUN, Verdict, puts_together
 from migrator.edits import Refusal
 from migrator.facts.reductions import GATHER
 from migrator.facts.script import Facts
+from migrator.facts.told_metrics import told_metrics
 from migrator.facts.training import Fit
 from migrator.facts.values import Object
 
@@ -33,7 +34,13 @@ def cut_for_fit(facts: Facts, fit: Fit) -> str:
     verdicts += map(facts.losses.of_added, facts.tree.calls)
     repairs = {repair for verdict in verdicts for repair in verdict.repairs}
     is_whole = any(call in facts.losses.whole_compiles for call in compiles)
-    return GATHER if is_whole or puts_together(repairs) else MEAN
+    is_told_whole = any(metric.compile.call in compiles for metric in told_metrics(facts))
+    return GATHER if is_whole or is_told_whole or puts_together(repairs) else MEAN
+
+
+def cuts_for_fit(facts: Facts, fit: Fit) -> set[str]:
+    """The same for all losses of the fit, which its own `train_step` may compute."""
+    return cuts_of_own_step(facts, fit) or {cut_for_fit(facts, fit)}
 
 
 def cuts_of_own_step(facts: Facts, fit: Fit) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -39,14 +39,23 @@ _CALM = frozenset({"summary", "get_config", "count_params", "get_weights", "get_
 
 class Consequences:
     def __init__(
-        self, tree: Tree, resolver: Resolver, training: Training, sharding: Sharding, files: Files, regions: Regions
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        files: Files,
+        regions: Regions,
+        exchanges: Iterable[cst.CSTNode] = (),
     ) -> None:
+        """`exchanges`: where all workers put together what each of them has."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
         self.sharding = sharding
         self.files = files
         self.regions = regions
+        self._exchanges = list(exchanges)
         self._known: dict[cst.CSTNode, bool] = {}
 
     def follow(self, condition: cst.CSTNode) -> bool:
@@ -77,7 +86,7 @@ class Consequences:
 
     @cached_property
     def _sites(self) -> list[cst.CSTNode]:
-        found: list[cst.CSTNode] = list(self.training.sites)
+        found: list[cst.CSTNode] = [*self.training.sites, *self._exchanges]
         found += [c.reader for c in self.sharding.consumptions]
         found += [write.node for write in self.files.writes]
         found += [*self.files.restores, *self.files.copies]

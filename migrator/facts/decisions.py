@@ -24,10 +24,12 @@ from migrator.analysis.values import Repair
 from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Key, Way
 from migrator.facts.files import Files
+from migrator.facts.gathering import Gathering
 from migrator.facts.kinds import calls
 from migrator.facts.locality import Locality, Mark
 from migrator.facts.means import Means, Rows
 from migrator.facts.metrics import MetricResult, Metrics
+from migrator.facts.reductions import GATHER
 from migrator.facts.regions import Regions
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
@@ -61,7 +63,8 @@ class LocalNumber:
 
     `binding`, where given, is the statement right after which it can be averaged for all that follows; else it is
     averaged where the expression stands. `reduction`: "mean" or "sum"; "chief" where the workers take what the chief
-    has (the time); empty where nothing makes the workers agree. The number of samples seen cannot be averaged.
+    has (the time); "gather" where they take the rows of all, see Gathering; empty where nothing makes the workers
+    agree. The number of samples seen cannot be averaged.
     `metric`, where given, says that the expression is a metric's result, whether or not it steers.
     """
 
@@ -76,6 +79,11 @@ class LocalNumber:
         """Where it is combined: the expression, or the statement that binds it."""
         return self.expression if self.binding is None else self.binding.node
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether something makes the workers agree on it."""
+        return bool(self.reduction) or (self.metric is not None and not self.is_count)
+
 
 class Decisions:
     def __init__(
@@ -89,15 +97,19 @@ class Decisions:
         repaired: Collection[Repair] = (),
         agreed: Iterable[cst.BaseExpression] = (),
         rows: Rows = Rows.ANY,
+        gathered: Collection[cst.BaseExpression] | None = None,
+        taken: Iterable[cst.CSTNode] = (),
     ) -> None:
         """`repaired`: what is put together for the losses. `agreed`: what is the same on all workers, by the user's
-        word."""
+        word. `gathered`: where the losses are known with all rows put together for what steers; others are looked for
+        where it is given. `taken`: single samples that enter losses."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
         self.sharding = sharding
         self.files = files
-        self.consequences = Consequences(tree, resolver, training, sharding, files, Regions(tree, resolver, training))
+        regions = Regions(tree, resolver, training)
+        self.consequences = Consequences(tree, resolver, training, sharding, files, regions, gathered or ())
         self.locality = Locality(tree, resolver, training, sharding, self.consequences)
         self.metrics = Metrics(tree, resolver, training, sharding, files, self.locality, parts_differ=rows is Rows.ONCE)
         self.losses = losses
@@ -107,7 +119,13 @@ class Decisions:
             if mark == Mark.STATISTIC and isinstance(key, cst.CSTNode) and losses.is_symbolic(key):
                 self.locality.forget(key)
         self._settle_whole_calls()
+        self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
+        self.gathering = Gathering(tree, files, losses, self.locality)
+        self._may_gather = gathered is not None
         self.repairs = self._settled_by_repair(frozenset(repaired), rows)
+        self.puts_rows_together = bool(gathered)
+        if gathered:
+            self.repairs |= losses.gathers
 
     @cached_property
     def local_numbers(self) -> list[LocalNumber]:
@@ -134,7 +152,14 @@ class Decisions:
                 found[place] = self._agree_on(place)
         for place in self._fed_back():
             found.setdefault(place, self._agree_on(place))
+        for place in self._taken:
+            found.setdefault(place, self._agree_on(place))
         return found
+
+    @property
+    def are_settled(self) -> bool:
+        """Whether something makes the workers agree on all that steers."""
+        return all(number.is_settled for number in self.local_numbers)
 
     def steers_by(self, place: cst.CSTNode) -> bool:
         """Whether training is steered by a number that is combined there, and is no metric's result."""
@@ -483,8 +508,10 @@ class Decisions:
 
     def _is_number(self, node: cst.BaseExpression) -> bool:
         """Whether all that makes the value local are numbers that can be combined, and no samples."""
+        may_gather, self._may_gather = self._may_gather, False
         with self.locality.trying():
             found = list(self._numbers(node, set()))
+        self._may_gather = may_gather
         return bool(found) and all(number.reduction for number in found)
 
     # -- what to average -----------------------------------------------------------------------------------------
@@ -523,6 +550,12 @@ class Decisions:
                 if number.reduction:
                     self.locality.settle(number.expression)
                 yield number
+                return
+            leaf = self.gathering.leaf(node) if self._may_gather else None
+            if leaf is not None:
+                self.locality.settle(node)
+                self.locality.settle(leaf)
+                yield LocalNumber(leaf, reduction=GATHER)
                 return
         inputs = self.locality.inputs(node)
         if node in self.locality.origins or not inputs:

@@ -209,7 +209,7 @@ class Dependence:
             if isinstance(parent, cst.SetComp) or (isinstance(parent, cst.DictComp) and node is parent.key):
                 way = Way.USED  # how many there are is settled by what they are
         elif isinstance(parent, cst.CompFor):
-            way = None if node is parent.target else Way.SIZE if node is parent.iter else Way.WHOLE
+            way = None if node is parent.target else self._repeating(parent.iter) if node is parent.iter else Way.WHOLE
         elif isinstance(parent, cst.CompIf):
             way = Way.CHOICE
         elif isinstance(parent, cst.Comparison):
@@ -234,6 +234,10 @@ class Dependence:
             way = Way.WHOLE
         if way is not None:
             self.link(node, parent, way)
+
+    def _repeating(self, iterated: cst.BaseExpression) -> Way:
+        """How a comprehension depends on what it goes through: on how many there are, which `range` is given."""
+        return Way.USED if isinstance(iterated, cst.Call) and self._is(iterated, "builtins.range") else Way.SIZE
 
     @cached_property
     def _attributes_read(self) -> set[str]:
@@ -365,6 +369,11 @@ class Dependence:
             self._link_parameter(binding, cast(cst.Param, binding.node))
         elif binding.kind == "for" and value is not None:
             iterated, path = self._iteration.narrowed(value, binding.path)
+            parts = self._iteration.written(iterated, path)
+            for part in parts:
+                self.link(part, binding)
+            if parts:
+                return
             counts = self.kinds.numbers_turns(iterated, path)
             keys = isinstance(iterated, cst.Call) and self._lists_keys(iterated, path)
             self.link(iterated, binding, Way.SIZE if counts or keys else Way.USED)

@@ -10,6 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.kinds import Kinds, calls, is_call_of, origin
+from migrator.facts.paths import Paths
 from migrator.facts.ranks import Ranks
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
@@ -94,6 +95,16 @@ _LOG_FILES = frozenset({"logging.FileHandler", "logging.handlers.RotatingFileHan
 _FIGURES = re.compile(r"^matplotlib\.pyplot\.(?:figure|gcf|subplots)$")
 
 
+# Files that may be os.devnull, by their path: what is written to that is lost, and nothing else happens.
+_SINKS = re.compile(
+    r"^(?:builtins\.open|io\.open|codecs\.open|gzip\.open|bz2\.open|lzma\.open|logging\.(?:FileHandler|basicConfig)"
+    r"|tensorflow\.(?:io|python_io)\.TFRecordWriter|tensorflow\.io\.gfile\.GFile"
+    r"|tensorflow\.gfile\.(?:GFile|FastGFile|Open))$"
+)
+_PATH_NAMES = ("file", "filename", "path", "name")
+_WRITING_METHODS = frozenset({"write", "writelines", "flush", "close"})
+
+
 @dataclass(frozen=True, eq=False)
 class Write:
     """A statement that writes files, or several in a row: what opens a file, writes to it, and closes it."""
@@ -115,15 +126,16 @@ class Files:
         self.kinds = kinds
         self.training = training
         self.ranks = ranks
+        self._names = Paths(tree, resolver)
 
     @cached_property
     def writes(self) -> list[Write]:
         """The places that write files, in source order, a `with open(…, "w")` as a whole."""
         found: dict[cst.CSTNode, Write] = {}
-        rows = WrittenRows(self.tree, self.resolver, self.kinds, self._is_opening)
+        rows = WrittenRows(self.tree, self.resolver, self.kinds, self.is_opening)
         in_rows: set[Statement] = set()
         for call in self.tree.calls:
-            if self._is_opening(call) and self.tree.statement_of(call) not in in_rows:
+            if self.is_opening(call) and self.tree.statement_of(call) not in in_rows:
                 with_ = self._with_around(call)
                 row = rows.row(call) if with_ is None else ()
                 if row:
@@ -176,13 +188,17 @@ class Files:
             for call in self.tree.calls if reads else ():
                 if any(self.tree.contains(statement, call) for statement in write.statements):
                     yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
+        for opening in self.opened:
+            write = Write(opening, self.tree.statement_of(opening))
+            reads = [r for r in self.looks if self._may_read(r, write, self.paths(opening))]
+            for call in self._written_by(opening) if reads else ():
+                yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
 
     def _may_read(self, read: cst.Call, write: Write, written: list[cst.BaseExpression]) -> bool:
         """Whether the call reads what was written: by the same text, from a list of files, or further down by a path
         that only the run tells."""
         paths = self.paths(read)
-        texts = {self._text(path) for path in written}
-        if any(self._text(path) in texts for path in paths):
+        if any(self._names.may_be_same(path, other) for path in paths for other in written):
             return True
         if all(isinstance(path, cst.SimpleString) for path in (*paths, *written)) and not self.lists(read):
             return False
@@ -259,12 +275,9 @@ class Files:
             if call in self.reads
             or (
                 any(isinstance(v, External) and _LOOKING.match(v.path) for v in self.resolver.values(call.func))
-                and not self._is_opening(call)
+                and not self.is_opening(call)
             )
         ]
-
-    def _text(self, node: cst.BaseExpression) -> str:
-        return self.tree.module_of(node).code_for_node(node).strip("\"'")
 
     @cached_property
     def opened(self) -> list[cst.Call]:
@@ -274,9 +287,65 @@ class Files:
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
             logs = paths & _LOG_FILES or ("logging.basicConfig" in paths and argument(call, "filename") is not None)
-            if logs or (self._is_opening(call) and self._with_around(call) is None and not self._is_in_write(call)):
+            opens = self.is_opening(call) and self._with_around(call) is None and not self._is_in_write(call)
+            if opens or (logs and not self._is_parted(call)):
                 found.append(call)
         return found
+
+    def path_of_sink(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The path of a file that is opened, where the script only writes to the file: another process may write to
+        `os.devnull` instead."""
+        values = self.resolver.values(call.func)
+        if not values or not all(isinstance(v, External) and _SINKS.match(v.path) for v in values):
+            return None
+        mode = argument(call, "mode", 1)
+        text = mode.value.evaluated_value if mode is not None and isinstance(mode.value, cst.SimpleString) else ""
+        if set(str(text)) & {"+", "x"} or not self._is_only_written(call):
+            return None
+        is_file = not any(isinstance(v, External) and v.path.startswith("logging.basic") for v in values)
+        given = (argument(call, name, 0 if is_file else None) for name in _PATH_NAMES)
+        return next((arg.value for arg in given if arg is not None), None)
+
+    def _is_parted(self, call: cst.Call) -> bool:
+        """Whether the rank decides which file the call opens: each worker has one of its own then, or os.devnull."""
+        paths = (arg.value for arg in call.args if isinstance(arg.value, cst.IfExp))
+        return any(self.ranks.depends_on_rank(path.test) for path in paths)
+
+    def _is_only_written(self, opening: cst.Call) -> bool:
+        """Whether nothing is asked of the file: not where it stands in it, nor its name."""
+        return all(
+            attribute.attr.value in _WRITING_METHODS
+            for attribute in self._attributes
+            if self._is_made_by(attribute.value, opening)
+        )
+
+    def _written_by(self, opening: cst.Call) -> list[cst.Call]:
+        """The calls that are given the open file, or what is made of it (`csv.writer(file)`), and their methods."""
+        found = [opening]
+        for made in found:
+            for call in self.tree.calls:
+                owner = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+                given = (*owner, *(arg.value for arg in call.args))
+                if call not in found and any(self._is_made_by(node, made) for node in given):
+                    found.append(call)
+        return found[1:]
+
+    def _is_made_by(self, node: cst.BaseExpression, call: cst.Call) -> bool:
+        return any(isinstance(v, Result) and v.call is call for v in self.resolver.values(node))
+
+    def closing(self, opening: cst.Call) -> cst.Call | None:
+        """The only call that closes the file."""
+        found = [
+            attribute
+            for attribute in self._attributes
+            if attribute.attr.value == "close" and self._is_made_by(attribute.value, opening)
+        ]
+        call = self.tree.parent.get(found[0]) if len(found) == 1 else None
+        return call if isinstance(call, cst.Call) else None
+
+    @cached_property
+    def _attributes(self) -> list[cst.Attribute]:
+        return [node for node in self.tree.order if isinstance(node, cst.Attribute)]
 
     def _is_in_write(self, call: cst.Call) -> bool:
         """`pickle.dump(history, open(path, "wb"))`: the statement as a whole is guarded."""
@@ -401,8 +470,10 @@ class Files:
     def _is_figure(self, owner: Value) -> bool:
         return bool(_FIGURES.match(calls(owner.of if isinstance(owner, Element) else owner)))
 
-    def _is_opening(self, call: cst.Call) -> bool:
+    def is_opening(self, call: cst.Call) -> bool:
         """`open(path, "w")`, `path.open("w")`, archives, videos and TensorFlow's own file objects."""
+        if self._is_parted(call):
+            return False
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "open" and self.is_path(call):
             return self._is_writing_mode(argument(call, "mode", 0))
         paths = {value.path for value in self.resolver.values(call.func) if isinstance(value, External)}

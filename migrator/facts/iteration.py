@@ -37,6 +37,37 @@ class Iteration:
         """What the part of a `for` target at that path gets, turn by turn; of a comprehension, its one expression."""
         return list(self._turns(iterated, path, None, set())) or [Turn(None)]
 
+    def written(self, iterated: cst.CSTNode, path: tuple[int, ...]) -> list[cst.CSTNode]:
+        """What the part of a `for` target at that path gets, of tuples that are written out, in a list that nothing but
+        loops reads; empty where it is not all seen."""
+        display = self._looped_over(iterated) if isinstance(iterated, cst.Name) else iterated
+        if not path or not isinstance(display, (cst.List, cst.Tuple)):
+            return []
+        parts = [part_at(e.value, path) for e in display.elements if isinstance(e, cst.Element)]
+        found = [part for part in parts if part is not None]
+        return found if len(found) == len(display.elements) else []
+
+    def _looped_over(self, name: cst.Name) -> cst.CSTNode | None:
+        """What the name is bound to; None where it is not bound once, or read by anything but loops."""
+        bindings = self.resolver.reaching(name)
+        only = bindings[0] if len(bindings) == 1 else None
+        reads = [read for read in self.tree.names[name.value] if self.tree.is_read(read)]
+        if only is None or only.kind != "assign" or only.path or not all(map(self._is_looped_over, reads)):
+            return None
+        return only.value
+
+    def _is_looped_over(self, read: cst.Name) -> bool:
+        """`for … in pairs`, `for … in enumerate(pairs)`"""
+        node: cst.CSTNode = read
+        owner = self.tree.parent[node]
+        while isinstance(owner, (cst.Arg, cst.Call)):
+            if isinstance(owner, cst.Call) and not {External("builtins.enumerate"), External("builtins.zip")} & set(
+                self.resolver.values(owner.func)
+            ):
+                return False
+            node, owner = owner, self.tree.parent[owner]
+        return isinstance(owner, (cst.For, cst.CompFor)) and owner.iter is node
+
     def narrowed(self, iterated: cst.CSTNode, path: tuple[int, ...]) -> tuple[cst.CSTNode, tuple[int, ...]]:
         """What that part of a `for` target goes through, and its place there, inside of `zip` and `enumerate`."""
         while isinstance(iterated, cst.Call) and path and not any(arg.star for arg in iterated.args):

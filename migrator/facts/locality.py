@@ -148,6 +148,12 @@ class Locality:
         """What would be local if this were."""
         return self._spread_from({node: Mark.VALUE})
 
+    def made_of(self, nodes: Iterable[cst.BaseExpression]) -> Spread:
+        """All that is made of these, be it settled or not, or in as many turns of a loop as there are of them."""
+        spread = Spread(self.dependence, _PASSED, self._lets_in, self._link_turns)
+        spread.add(((self.dependence.number(node), Mark.VALUE) for node in nodes), (), ())
+        return spread
+
     def inputs(self, key: Key) -> list[Key]:
         """What makes the value local."""
         return [k for k, way in self.dependence.inputs(key) if _PASSED[way][self.of(k)]]
@@ -194,6 +200,15 @@ class Locality:
             if isinstance(key, cst.BaseExpression) and not self.consequences.follow(key):
                 for chosen in self.regions.chosen_by(key, self.dependence):
                     self.dependence.link(key, chosen, Way.CHOICE)
+
+    def _link_turns(self, number: int) -> None:
+        key = self.dependence.keys[number]
+        loop = self.tree.parent.get(key) if isinstance(key, cst.BaseExpression) else None
+        if isinstance(loop, cst.For) and key is loop.iter:
+            for changed in self.regions.chosen_by(key, self.dependence):
+                self.dependence.link(key, changed, Way.CHOICE)
+        else:
+            self._link_choices(number)
 
     # -- where it comes from -------------------------------------------------------------------------------------
 

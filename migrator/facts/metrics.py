@@ -13,17 +13,27 @@ from migrator.facts.kinds import calls
 from migrator.facts.locality import Locality
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
+from migrator.facts.syntax import argument
 from migrator.facts.training import Training
 from migrator.facts.tree import Tree
-from migrator.facts.values import External, Object
+from migrator.facts.values import External, Object, Result, Value
 from migrator.facts.vocabulary import Role
+
+# Metrics of Keras's with an axis, by its position, and those of any function.
+_WITH_AXIS = {
+    "keras.metrics.CosineSimilarity": 2, "keras.metrics.PearsonCorrelation": None,
+    "keras.metrics.ConcordanceCorrelation": None, "keras.metrics.CategoricalCrossentropy": 4,
+    "keras.metrics.SparseCategoricalCrossentropy": 4, "keras.losses.CosineSimilarity": 0,
+}  # fmt: skip
+_OF_FUNCTIONS = "keras.metrics.MeanMetricWrapper"
 
 
 @dataclass(frozen=True, eq=False)
 class MetricResult:
     """A `metric.result()` of a metric that has seen this worker's part of the batches.
 
-    `is_own`: the metric is of a class of the script's, so that what its state adds up to is not known.
+    `is_own`: the metric is of a class of the script's, or works along the batch, so that what its state adds up to is
+    not known.
     """
 
     call: cst.Call
@@ -75,7 +85,9 @@ class Metrics:
             return None
         metrics = self.resolver.values(func.value)
         is_mean = not self.parts_differ and all(_is_mean(calls(v)) for v in metrics)
-        return MetricResult(call, func.value, is_mean, any(isinstance(v, Object) for v in metrics))
+        return MetricResult(
+            call, func.value, is_mean, any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
+        )
 
     def _fit_steps(self) -> Iterator[cst.CSTNode]:
         for update in self.training.updates:
@@ -119,3 +131,20 @@ class Metrics:
 def _is_mean(path: str) -> bool:
     start, _, name = path.rpartition(".")
     return start == "keras.metrics" and api.MEAN_METRICS.match(name) is not None
+
+
+def works_along_the_batch(value: Value) -> bool:
+    """Whether this is a metric of Keras's that is told to work along another axis than that of the classes, or one of
+    whatever function it is given."""
+    path = calls(value)
+    if isinstance(value, Result) and path in _WITH_AXIS:
+        axis = argument(value.call, "axis", _WITH_AXIS[path])
+        return axis is not None and _number(axis.value) != -1
+    return path == _OF_FUNCTIONS
+
+
+def _number(node: cst.BaseExpression) -> int | None:
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        number = _number(node.expression)
+        return -number if number is not None else None
+    return int(node.evaluated_value) if isinstance(node, cst.Integer) else None

@@ -6,70 +6,30 @@ the loop calls, or what the code under the tape reads where it stands in the loo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Union, cast
+from typing import cast
 
 import libcst as cst
 
 from migrator.facts import api, vocabulary
+from migrator.facts.batch_cuts import Cut, CutArguments, CutExpressions, CutNames
 from migrator.facts.batch_forms import BatchForms
 from migrator.facts.contents import Contents
+from migrator.facts.earlier_cuts import EarlierCuts
 from migrator.facts.kinds import Kinds, calls
 from migrator.facts.numbers import Numbers
 from migrator.facts.ranks import Ranks
 from migrator.facts.reading import Reading
 from migrator.facts.resolve import Resolver
 from migrator.facts.rows import RowFinder, Rows
-from migrator.facts.training import Training, Update
-from migrator.facts.tree import Statement, Tree, semantic_children
+from migrator.facts.training import Fit, Training, Update
+from migrator.facts.tree import Tree, semantic_children
 from migrator.facts.values import Class, External, Function, Literal, Object, Result, Value
 from migrator.facts.vocabulary import Role
 
 _MANY_NAMES = 50
 _FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RUNTIME}.", "horovod.", "npu_device.")
-
-
-@dataclass(frozen=True, eq=False)
-class CutArguments:
-    """The arguments of a training step's call that are batches."""
-
-    call: cst.Call
-    batches: tuple[cst.Arg, ...]
-    update: Update
-
-    @property
-    def place(self) -> cst.CSTNode:
-        return self.call
-
-
-@dataclass(frozen=True, eq=False)
-class CutNames:
-    """Names that hold batches, cut in front of the statement with the tape."""
-
-    names: tuple[cst.Name, ...]
-    before: Statement
-    update: Update
-
-    @property
-    def place(self) -> cst.CSTNode:
-        return self.before
-
-
-@dataclass(frozen=True, eq=False)
-class CutExpressions:
-    """Batches that are cut out of arrays under the tape itself."""
-
-    expressions: tuple[cst.BaseExpression, ...]
-    update: Update
-
-    @property
-    def place(self) -> cst.CSTNode:
-        return self.expressions[0]
-
-
-Cut = Union[CutArguments, CutNames, CutExpressions]
 
 
 class MinibatchFinder:
@@ -86,6 +46,8 @@ class MinibatchFinder:
         self.numbers = Numbers(resolver)
         self._contents = Contents(tree, resolver)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
+        self.earlier = EarlierCuts(tree, resolver)
+        self._cut_for_fits: set[cst.BaseExpression] = set()
 
     def of(self, update: Update) -> list[Cut] | None:
         """Where to cut the batches of an update that reads no dataset; None where they are not surely seen.
@@ -96,17 +58,31 @@ class MinibatchFinder:
 
     @cached_property
     def _by_update(self) -> dict[Update, list[Cut]]:
-        found = {}
-        for update in self.training.updates:
-            if self.training.step_class(update) is None and not self.reading.consumptions(update):
-                cuts = self._find(update)
-                if cuts is not None:
-                    found[update] = cuts
+        """First those whose tapes read the batches by name, in source order: what follows them reads rows."""
+        found: dict[Update, list[Cut]] = {}
+        at: dict[cst.CSTNode, Cut] = {}
+        updates = [
+            (update, block)
+            for update in self.training.updates
+            if self.training.step_class(update) is None
+            and not self.reading.consumptions(update)
+            and (block := self._tape_block(update)) is not None
+        ]
+        for update, block in sorted(updates, key=lambda each: self.tree.order[each[1]]):
+            cuts = self._under_tape(block, update)
+            if cuts is not None:
+                found[update] = [_shared(cut, at) for cut in cuts]
+        for update, block in updates:
+            cuts = self._in_callers_of(block, update) if update not in found else None
+            if cuts is not None:
+                found[update] = [_shared(cut, at) for cut in cuts]
+        for fit in self.training.batch_fits:
+            self._cut_before_fit(fit)
         return found
 
     @cached_property
     def all(self) -> list[Cut]:
-        return [cut for cuts in self._by_update.values() for cut in cuts]
+        return list(dict.fromkeys(cut for cuts in self._by_update.values() for cut in cuts))
 
     @cached_property
     def nodes(self) -> set[cst.CSTNode]:
@@ -130,15 +106,14 @@ class MinibatchFinder:
                 if self.tree.order[read] > start and bindings & set(self.resolver.reaching(read)):
                     yield read
 
+    @property
+    def cut_for_fits(self) -> set[cst.BaseExpression]:
+        """What `train_on_batch` is given of names that are cut in front of an earlier step."""
+        return self._cut_for_fits if self.all else set()
+
     # -- finding them --------------------------------------------------------------------------------------------
 
-    def _find(self, update: Update) -> list[Cut] | None:
-        block = self._tape_block(update)
-        if block is None:
-            return None
-        inside = self._under_tape(block, update)
-        if inside is not None:
-            return inside
+    def _in_callers_of(self, block: cst.With, update: Update) -> list[Cut] | None:
         function = self.tree.function_of(block)
         if function is None or not all(self._is_of(function, node) for node in self._data_read(block)):
             return None
@@ -158,8 +133,7 @@ class MinibatchFinder:
             for call in gradients.tape_calls
             for value in self.resolver.values(cst.ensure_type(call.func, cst.Attribute).value)
             if isinstance(value, Result)
-            for owner in self.tree.ancestors(value.call)
-            if isinstance(owner, cst.With)
+            for owner in [o for o in self.tree.ancestors(value.call) if isinstance(o, cst.With)][:1]
         }
         return next(iter(blocks)) if len(blocks) == 1 else None
 
@@ -169,12 +143,14 @@ class MinibatchFinder:
         names: dict[str, cst.Name] = {}
         reads: list[cst.BaseExpression] = []
         direct: list[cst.BaseExpression] = []
+        cut_before: dict[cst.BaseExpression, CutNames] = {}
         is_cut = False
         for node in self._data_read(block):
-            if self._is_share(node):
+            if self.is_share_at(node, block):
                 is_cut = True
-                continue
-            if isinstance(node, cst.Name):
+            elif (cut := self.earlier.behind(node, block)) is not None:
+                cut_before[node] = cut
+            elif isinstance(node, cst.Name):
                 if not self._is_bound_beside(node, block):
                     return None
                 names.setdefault(node.value, node)
@@ -183,31 +159,67 @@ class MinibatchFinder:
                 direct.append(node)
             else:
                 return None
-        # Items that are picked by rows which are cut themselves: `centers[labels]`.
-        direct = [node for node in direct if not any(n.value in names for n in self._index_of(node))]
+        # Items of what is cut itself, or that are picked by it: `batch[:, :3]`, `centers[labels]`.
+        direct = [node for node in direct if not any(n.value in names for n in self.tree.names_in(node))]
         found = [*names.values(), *direct]
         if is_cut:
             return [] if not found else None
+        shared = self._shared_by(update, block, cut_before)
         if not found:
+            return [*shared] or None
+        together = [*found, *cut_before]
+        are_rows = all(map(self._rows, together)) and self._are_samples(together, block)
+        if not are_rows and not self.forms.are_batches(together, self.training.reached_from(block.body)):
             return None
-        are_rows = all(map(self._rows, found)) and self._are_samples(found, block)
-        if not are_rows and not self.forms.are_batches(found, self.training.reached_from(block.body)):
-            return None
-        if names and self._asks_for_sizes_behind(names.values(), block):
-            return [CutExpressions((*reads, *direct), update)]
-        cuts: list[Cut] = []
-        if names:
-            cuts.append(CutNames(tuple(sorted(names.values(), key=self._bound_at)), block, update))
+        if names and not shared and self._asks_for_sizes_behind(names.values(), block):
+            return [CutExpressions((*reads, *direct), [update])]
+        cuts: list[Cut] = [*shared]
+        late = [name for name in names.values() if not self._join_any(name, shared)]
+        if late:
+            cut = CutNames(sorted(late, key=self._bound_at), block, [update])
+            self.earlier.found.append(cut)
+            cuts.append(cut)
         if direct:
-            cuts.append(CutExpressions(tuple(direct), update))
+            cuts.append(CutExpressions(tuple(direct), [update]))
         return cuts
 
-    def _index_of(self, item: cst.BaseExpression) -> Iterator[cst.Name]:
-        for part in item.slice if isinstance(item, cst.Subscript) else ():
-            yield from self.tree.names_in(part)
+    def _cut_before_fit(self, fit: Fit) -> None:
+        """Lets a `train_on_batch` read what earlier steps have cut, and what else it reads be cut there."""
+        given = [arg.value for arg in fit.call.args]
+        cuts = {node: cut for node in given if (cut := self.earlier.behind(node, fit.call)) is not None}
+        for cut in dict.fromkeys(cuts.values()):
+            self.earlier.share(cut, fit.call)
+            cut.fits.append(fit)
+        self._cut_for_fits.update(cuts)
+        self._cut_for_fits.update(n for n in given if n not in cuts and self._join_any(n, cuts.values()))
+
+    def _shared_by(
+        self, update: Update, user: cst.CSTNode, cut_before: Mapping[cst.BaseExpression, CutNames]
+    ) -> list[CutNames]:
+        """The cuts behind which these are made, from now on for this update too."""
+        for node, cut in cut_before.items():
+            self.earlier.share(cut, user)
+            cut.updates.append(update)
+            for name in self.earlier.made_of(node, cut.before):
+                if self.rows.of(name) is not None:
+                    self._join(name, cut)
+        return list(dict.fromkeys(cut_before.values()))
+
+    def _join_any(self, node: cst.BaseExpression, cuts: Iterable[CutNames]) -> bool:
+        return isinstance(node, cst.Name) and any(self._join(node, cut) for cut in cuts)
+
+    def _join(self, name: cst.Name, cut: CutNames) -> bool:
+        """Whether the cut can take the batch in, which is whole where it stands; done, if so."""
+        made = [self.tree.order[b.node] for b in self.resolver.reaching(name)]
+        if not made or not self._is_bound_beside(name, cut.before) or max(made) > self.tree.order[cut.before]:
+            return False
+        if name.value not in {each.value for each in cut.names}:
+            cut.names = sorted([*cut.names, name], key=self._bound_at)
+        return True
 
     def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: cst.With) -> bool:
-        """Whether what follows the tape reads of the batches how many rows the whole ones have, and nothing else."""
+        """Whether what follows, but for other steps, reads of the batches how many rows the whole ones have, and
+        nothing else."""
         last = self.tree.last_order_in(block)
         behind = [
             read
@@ -215,9 +227,14 @@ class MinibatchFinder:
             for read in self.tree.names[name.value]
             if self.tree.order[read] > last
             and self.tree.is_read(read)
+            and not any(self.tree.contains(step, read) for step in self._tape_blocks)
             and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
         ]
         return bool(behind) and all(map(self._is_size, behind))
+
+    @cached_property
+    def _tape_blocks(self) -> list[cst.With]:
+        return [block for update in self.training.updates if (block := self._tape_block(update)) is not None]
 
     def _is_size(self, read: cst.Name) -> bool:
         """`len(x)`, `x.shape[0]`, `tf.shape(x)[0]`"""
@@ -316,7 +333,7 @@ class MinibatchFinder:
             or path in ("builtins.len", "builtins.int", "builtins.float", "builtins.range")
         )
 
-    def _is_bound_beside(self, name: cst.Name, block: cst.With) -> bool:
+    def _is_bound_beside(self, name: cst.Name, block: cst.CSTNode) -> bool:
         """Whether the name gets its value in the same turn of the loop that the tape stands in, or of the function."""
         around = list(self.tree.loops_around(block))
         turn = around[0].body if around else self.tree.function_of(block)
@@ -339,13 +356,16 @@ class MinibatchFinder:
         return cuts if callers else None
 
     def _arguments(self, call: cst.Call, function: cst.FunctionDef, update: Update) -> list[Cut] | None:
-        batches = []
+        batches: list[cst.Arg] = []
+        cut_before: dict[cst.BaseExpression, CutNames] = {}
         for arg in call.args:
-            if self._is_share(arg.value):
+            if self.is_share_at(arg.value, call):
                 return []
             if arg.star == "**":
                 return None
-            if arg.star or self._rows(arg.value) or not self._is_number_or_constant(arg.value):
+            if (cut := self.earlier.behind(arg.value, call)) is not None:
+                cut_before[arg.value] = cut
+            if cut is not None or arg.star or self._rows(arg.value) or not self._is_number_or_constant(arg.value):
                 batches.append(arg)
         if not batches:
             return None
@@ -354,7 +374,9 @@ class MinibatchFinder:
             values, self.training.reached_from(function)
         ):
             return None
-        return [CutArguments(call, tuple(batches), update)]
+        shared = self._shared_by(update, call, cut_before)
+        whole = tuple(arg for arg in batches if arg.value not in cut_before and not self._join_any(arg.value, shared))
+        return [*shared, CutArguments(call, whole, [update])] if whole else [*shared]
 
     def _are_all_rows(self, batches: list[cst.Arg], function: cst.FunctionDef) -> bool:
         if any(arg.star or not self._rows(arg.value) for arg in batches):
@@ -389,8 +411,8 @@ class MinibatchFinder:
         """The code that runs for each batch."""
         if isinstance(cut, CutArguments):
             return self.training.reached_from(cut.call)[1:]
-        block = self._tape_block(cut.update)
-        return self.training.reached_from(block.body) if block is not None else []
+        blocks = [block for update in cut.updates if (block := self._tape_block(update)) is not None]
+        return list(dict.fromkeys(code for block in blocks for code in self.training.reached_from(block.body)))
 
     # -- certainty -----------------------------------------------------------------------------------------------
 
@@ -420,6 +442,12 @@ class MinibatchFinder:
     def _is_one_of(node: cst.BaseExpression, names: set[str], batches: Iterable[cst.BaseExpression]) -> bool:
         return (isinstance(node, cst.Name) and node.value in names) or any(node is b for b in batches)
 
+    def is_share_at(self, node: cst.BaseExpression, user: cst.CSTNode) -> bool:
+        """Whether the expression, or what it is made of in this turn of the loop, is a worker's share already."""
+        turn = next(iter(self.tree.loops_around(user)), self.tree.function_of(user))
+        made_of = self.earlier.names_behind(node, turn) if turn is not None else ()
+        return self._is_share(node) or any(map(self._is_share, made_of))
+
     def _is_share(self, node: cst.CSTNode) -> bool:
         """Whether the expression is a worker's share already."""
         if isinstance(node, cst.Name):
@@ -443,3 +471,11 @@ def _part(value: cst.CSTNode, path: tuple[int, ...]) -> cst.CSTNode:
             break
         value = value.elements[index].value
     return value
+
+
+def _shared(cut: Cut, at: dict[cst.CSTNode, Cut]) -> Cut:
+    """The cut of that place, which then serves the updates of both."""
+    first = at.setdefault(cut.place, cut)
+    if first is not cut:
+        first.updates.extend(cut.updates)
+    return first

@@ -389,7 +389,14 @@ class Obstacles:
         arg = self.tree.parent.get(use)
         call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
         is_batching = isinstance(call, cst.Call) and m.matches(call.func, m.Attribute(attr=m.Name(value="batch")))
-        return is_batching or self.tree.contains(self.tree.statement_of(batch), use)
+        return is_batching or self.tree.contains(self._line_of(batch), use)
+
+    def _line_of(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The statement that the node stands in; of a loop over it, what the loop goes through."""
+        statement = self.tree.statement_of(node)
+        if isinstance(statement, cst.SimpleStatementLine):
+            return statement
+        return next(owner for owner in self.tree.ancestors(node) if self.tree.parent.get(owner) is statement)
 
     def _is_divisor(self, name: cst.BaseExpression) -> bool:
         """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`): it means the global batch and stays."""

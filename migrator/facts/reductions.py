@@ -23,7 +23,9 @@ def cut_option(kinds: set[str]) -> list[str]:
 
 
 class Reductions:
-    def __init__(self, training: Training, losses: Losses, sharding: Sharding) -> None:
+    def __init__(self, training: Training, losses: Losses, sharding: Sharding, *, in_order: bool = False) -> None:
+        """`in_order`: rows are put together besides, in the order that they have in the batch."""
+        self.in_order = in_order
         self.training = training
         self.losses = losses
         self.sharding = sharding
@@ -43,7 +45,7 @@ class Reductions:
         """How the rows of a batch are put together in the losses of the update: MEAN, SUM, or GATHER, where some of
         them are before the loss is computed."""
         verdicts = [verdict for _, verdict in self._losses(update, update.gradients)]
-        if any(puts_together(verdict.repairs) for verdict in verdicts):
+        if self.in_order or any(puts_together(verdict.repairs) for verdict in verdicts):
             return GATHER
         kinds = {verdict.reduction for verdict in verdicts} & {MEAN, SUM}
         return kinds.pop() if len(kinds) == 1 else GATHER if kinds else MEAN
@@ -52,6 +54,17 @@ class Reductions:
     def repairs_of_updates(self) -> set[Repair]:
         """What has to be put together in the losses of all updates, and in what else is made of their parts."""
         return self.losses.with_meetings({r for update in self.training.updates for r in self.repairs(update)})
+
+    @property
+    def single_samples(self) -> list[cst.CSTNode]:
+        """Where samples that enter the loss of an update are taken one by one."""
+        losses = [loss for update in self.training.updates for loss in self._losses(update, update.gradients)]
+        return [verdict.node for _, verdict in losses if verdict.takes_samples and verdict.node is not None]
+
+    @property
+    def are_right(self) -> bool:
+        """Whether gradients of all updates can be put together."""
+        return not any(isinstance(self.of(update), Refusal) for update in self.training.updates)
 
     def are_agreed(self, update: Update) -> bool:
         """Whether the losses of the update are the same on all workers."""

@@ -18,6 +18,7 @@ from migrator.facts.by_hand import ByHand
 from migrator.facts.chance import Chance
 from migrator.facts.contents import Contents
 from migrator.facts.decisions import Decisions
+from migrator.facts.drawing import Drawing
 from migrator.facts.files import Files
 from migrator.facts.holders import Origin
 from migrator.facts.joining import Joining
@@ -28,10 +29,12 @@ from migrator.facts.minibatches import MinibatchFinder
 from migrator.facts.modules import Modules, Script
 from migrator.facts.optimizers import Optimizers
 from migrator.facts.origins import Origins
+from migrator.facts.paths import Paths
 from migrator.facts.pipelines import Pipelines
 from migrator.facts.plain_tensors import PlainTensors
 from migrator.facts.ports import Ports
 from migrator.facts.ranks import Ranks
+from migrator.facts.read_again import ReadAgain
 from migrator.facts.reading import Reading
 from migrator.facts.reduced import Reduced
 from migrator.facts.reductions import GATHER, Reductions
@@ -41,6 +44,7 @@ from migrator.facts.scale import Scale
 from migrator.facts.sharding import Sharding
 from migrator.facts.shares import Shares
 from migrator.facts.shuffles import Shuffles
+from migrator.facts.standard_imports import StandardImports
 from migrator.facts.stated import Stated
 from migrator.facts.step_counts import StepCounts
 from migrator.facts.trained import Trained
@@ -48,10 +52,14 @@ from migrator.facts.training import Training
 from migrator.facts.tree import Tree
 from migrator.facts.unbuilt import Unbuilt
 from migrator.facts.unsupported import Unsupported
+from migrator.facts.values import Object
 from migrator.facts.worker_paths import WorkerPaths
 from migrator.lines import line_and_column, line_starts
 from migrator.spans import Spans
 from migrator.words import Word, words_of
+
+# What is gathered for a decision may show what others need: so many rounds at most.
+_MOST_GATHERINGS = 6
 
 
 class Facts:
@@ -74,6 +82,10 @@ class Facts:
     @cached_property
     def training(self) -> Training:
         return Training(self.tree, self.resolver, self.kinds)
+
+    @cached_property
+    def drawing(self) -> Drawing:
+        return Drawing(self.tree, self.resolver, self.kinds, self.training)
 
     @cached_property
     def optimizers(self) -> Optimizers:
@@ -122,7 +134,7 @@ class Facts:
     def losses(self) -> Losses:
         return self.decisions.losses
 
-    def _losses(self, numbers: Collection[cst.CSTNode] = ()) -> Losses:
+    def _losses(self, numbers: Collection[cst.CSTNode] = (), gathered: Collection[cst.CSTNode] = ()) -> Losses:
         calls = [*(c for c in self.tree.calls if self.training.flow.is_tape_call(c)), *self.training.sites]
         around = [f for f in map(self.tree.function_of, calls) if f is not None]
         made = self.sharding.made
@@ -139,6 +151,7 @@ class Facts:
             around,
             self.stated.values,
             numbers,
+            gathered,
         )
 
     @cached_property
@@ -157,7 +170,7 @@ class Facts:
 
     @cached_property
     def reductions(self) -> Reductions:
-        return Reductions(self.training, self.losses, self.sharding)
+        return Reductions(self.training, self.losses, self.sharding, in_order=self.decisions.puts_rows_together)
 
     @cached_property
     def sharding(self) -> Sharding:
@@ -165,6 +178,43 @@ class Facts:
 
     @cached_property
     def decisions(self) -> Decisions:
+        decisions = self._reduced_decisions()
+        if self.training.batch_fits or not self._makes_own_steps:
+            return decisions
+        taken = Reductions(self.training, decisions.losses, self.sharding).single_samples
+        if decisions.are_settled and not taken:
+            return decisions
+        return self._gathered_decisions(decisions) or decisions
+
+    @property
+    def _makes_own_steps(self) -> bool:
+        """Whether each `fit` trains by a step of the script's: rows that Keras's own takes come in no order."""
+        classes = {self.training.step_class(update) for update in self.training.updates} - {None}
+        return all(
+            any(isinstance(v, Object) and classes.intersection(self.resolver.lineage(v.of)) for v in fit.values)
+            for fit in self.training.fits
+        )
+
+    def _gathered_decisions(self, decisions: Decisions) -> Decisions | None:
+        """The decisions with all rows put together where they enter what steers, or are taken one by one for a loss;
+        None where that settles not all."""
+        gathered: set[cst.BaseExpression] = set()
+        for _ in range(_MOST_GATHERINGS):
+            numbers = {*decisions.steering, *(number.expression for number in decisions.local_numbers)}
+            losses = self._losses(numbers, gathered)
+            reductions = Reductions(self.training, losses, self.sharding)
+            decisions = self._decisions(losses, reductions, Rows.ONCE, gathered, reductions.single_samples)
+            if not decisions.are_settled:
+                return None
+            more = {n.expression for n in decisions.local_numbers if n.reduction == GATHER}
+            needed = {node for node in gathered if any(repair.node is node for repair in losses.gathers)}
+            if not more and needed == gathered:
+                is_right = reductions.are_right and not any(map(losses.obstacle, losses.gathers))
+                return decisions if is_right and not decisions.gathering.meets_unseen(gathered) else None
+            gathered = needed | more
+        return None
+
+    def _reduced_decisions(self) -> Decisions:
         losses = self._losses()
         reductions = Reductions(self.training, losses, self.sharding)
         decisions = self._decisions(losses, reductions)
@@ -180,10 +230,17 @@ class Facts:
         losses = self._losses(numbers)
         return self._decisions(losses, Reductions(self.training, losses, self.sharding), Rows.ONCE)
 
-    def _decisions(self, losses: Losses, reductions: Reductions, rows: Rows = Rows.ANY) -> Decisions:
+    def _decisions(
+        self,
+        losses: Losses,
+        reductions: Reductions,
+        rows: Rows = Rows.ANY,
+        gathered: Collection[cst.BaseExpression] | None = None,
+        taken: Collection[cst.CSTNode] = (),
+    ) -> Decisions:
         return Decisions(
             self.tree, self.resolver, self.training, self.sharding, self.files, losses, reductions.repairs_of_updates,
-            self.stated.agreed, rows,
+            self.stated.agreed, rows, gathered, taken,
         )  # fmt: skip
 
     @cached_property
@@ -229,6 +286,18 @@ class Facts:
     @cached_property
     def files(self) -> Files:
         return Files(self.tree, self.resolver, self.kinds, self.training, self.ranks)
+
+    @cached_property
+    def paths(self) -> Paths:
+        return Paths(self.tree, self.resolver)
+
+    @cached_property
+    def read_again(self) -> ReadAgain:
+        return ReadAgain(self.tree, self.resolver, self.files, self.paths)
+
+    @cached_property
+    def standard_imports(self) -> StandardImports:
+        return StandardImports(self.tree, self.resolver)
 
     @cached_property
     def worker_paths(self) -> WorkerPaths:

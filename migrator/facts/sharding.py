@@ -15,8 +15,9 @@ from typing import Union
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts.batch_cuts import Cut
 from migrator.facts.batch_shapes import Made, Shown, Size
-from migrator.facts.minibatches import Cut, MinibatchFinder
+from migrator.facts.minibatches import MinibatchFinder
 from migrator.facts.obstacles import Obstacles
 from migrator.facts.order import AnyOrder, Order, UnseededFiles
 from migrator.facts.packages import draws_alike

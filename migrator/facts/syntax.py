@@ -83,3 +83,8 @@ def declared_fields(node: cst.ClassDef) -> list[str]:
     lines = [statement for statement in node.body.body if isinstance(statement, cst.SimpleStatementLine)]
     declared = [part.target for line in lines for part in line.body if isinstance(part, cst.AnnAssign)]
     return [target.value for target in declared if isinstance(target, cst.Name)]
+
+
+def is_format(node: cst.CSTNode) -> bool:
+    """`"saved to %s" % path`"""
+    return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)

@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
 from migrator.facts.files import Files
+from migrator.facts.kinds import origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import Tree, semantic_children
-from migrator.facts.values import External
+from migrator.facts.values import External, Value
 
 _OWN = re.compile(
     r"^(?:tempfile\.(?:mkdtemp|mkstemp|mktemp|TemporaryDirectory|NamedTemporaryFile)|uuid\.uuid\d|os\.getpid"
     r"|time\.(?:time|time_ns|strftime|ctime|asctime|localtime|gmtime)|datetime\.(?:datetime|date)\.(?:now|utcnow|today))$"
 )
 _UNIQUE = re.compile(r"^(?:tempfile\.\w+|uuid\.uuid[14])$")
+_NO_READERS = ("builtins.", "logging.", "os.", "tempfile.", "pathlib.", "shutil.")
 _WRITING_CALLBACKS = frozenset({"keras.callbacks.ModelCheckpoint"})
 
 
@@ -42,7 +45,18 @@ class WorkerPaths:
         if not mine or any(not self._is_unique(origin) for origin in self._origins(write, set())):
             return False
         kept = {origin for node in self._written_by_callbacks() for origin in self._origins(node, set())}
-        return not mine & kept and any(mine & set(self._origins(read, set())) for read in self.files.looks)
+        return not mine & kept and any(mine & set(self._origins(read, set())) for read in self._may_read)
+
+    @cached_property
+    def _may_read(self) -> list[cst.Call]:
+        """Calls that may read a file whose path they are given: those that read files, and those that nobody knows."""
+        writing = {write.node for write in self.files.writes}
+        return [
+            call
+            for call in self.tree.calls
+            if call in self.files.looks
+            or not (call in writing or any(map(_reads_nothing, self.resolver.values(call.func))))
+        ]
 
     def _is_unique(self, call: cst.Call) -> bool:
         return any(isinstance(v, External) and _UNIQUE.match(v.path) for v in self.resolver.values(call.func))
@@ -76,3 +90,7 @@ class WorkerPaths:
                         yield from self._origins(value, seen)
         for child in semantic_children(node):
             yield from self._origins(child, seen)
+
+
+def _reads_nothing(value: Value) -> bool:
+    return origin(value).startswith(_NO_READERS)

@@ -222,6 +222,8 @@ def _callable(path: str, sample: Sample) -> Callable[..., Any]:
         if owner.endswith("." + kind):
             return lambda self, *a, **k: _member(OWNERS.get(kind, lambda v: v)(self), name, a, k)
     found = resolved(path)
+    if owner == "tensorflow.sparse":
+        return lambda dense, *rest, **options: found(tf.sparse.from_dense(dense), *rest, **options)
     if ".metrics." in path and isinstance(found, type):
         return lambda *a: found(**(sample.made or {}))(*a)
     if isinstance(found, type) and not path.startswith("builtins"):

@@ -575,6 +575,8 @@ for _names, _sample in (
     ("Rescaling", S(BATCH, made={"scale": 2.0})),
     ("Resizing CenterCrop", S(batch(IMAGES), made={"height": 4, "width": 4})),
     ("Normalization", S(BATCH, made={"mean": 0.5, "variance": 2.0})),
+    ("LSTMCell", S(BATCH, [batch(f(8, 4)), batch(f(8, 4))], made={"units": 4})),
+    ("GRUCell SimpleRNNCell", S(BATCH, [batch(f(8, 4))], made={"units": 4})),
     ("LSTM GRU SimpleRNN", S(batch(f(8, 6, 3)), made={"units": 4})),
     ("Add Average Concatenate Maximum Minimum Multiply Subtract", S([BATCH, batch(f(8, 4))], made={})),
     ("Dot", S([BATCH, batch(f(8, 4))], made={"axes": 1})),

@@ -102,7 +102,7 @@ def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
         if data.placement == Sharded(0) or (isinstance(data.placement, Sharded) and data.placement.axis == 0):
             return Value(Data(ROWS, rank=0, needs=data.needs))
         return Value(Data(data.placement if not data.is_replicated else REPLICATED, rank=0, needs=data.needs))
-    return NUMBER
+    return Value(Data(rank=0))
 
 
 def _range(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -155,6 +155,20 @@ def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> V
     if args.rest is not NOTHING:
         run.store_item(made, NUMBER, args.rest, node)
     return made
+
+
+def _counter(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Container("counter", Site(node, frame.context))
+    run.heap.store(made, None, Value(Data(rank=0)))
+    if args.positional or args.keywords or args.rest is not NOTHING:
+        _count(run, made, args, node)
+    return v.of(made)
+
+
+def _count(run: Run, owner: Container, args: Arguments, node: cst.CSTNode) -> None:
+    """Counts elements: of a worker's rows only once these are put together."""
+    counted = run.placing.unknown(args, node)
+    run.heap.store(owner, None, v.mapped(counted, lambda d: replace(d, rank=0, whole=False, nested=False)))
 
 
 def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
@@ -251,7 +265,7 @@ def _scalar(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     if data is None:
         return NUMBER
     if isinstance(data.placement, Sharded) and not data.symbolic:
-        return run.opaque([value], "the samples of a worker's part are taken one by one")
+        return run.placing.part(replace(data, nested=False))
     return Value(replace(data, constant=NOT_CONSTANT, rank=0)) if data.constant is NOT_CONSTANT else value
 
 
@@ -345,6 +359,7 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.dict": _dictionary,
     "collections.OrderedDict": _dictionary,
     "collections.defaultdict": lambda run, args, node, frame: v.of(Container("dict", Site(node, frame.context))),
+    "collections.Counter": _counter,
     "collections.deque": _sequence("list"),
     "collections.namedtuple": _record,
     "functools.partial": _curried,
@@ -391,6 +406,9 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     if name in ("extend", "extendleft"):
         run.heap.store(atom, None, run.elements(given, node, node))
         return NONE
+    if atom.kind == "counter" and name in ("update", "subtract"):
+        _count(run, atom, args, node)
+        return NONE
     if name == "update":
         if atom.kind == "dict":
             _fill(run, v.of(atom), given, node)
@@ -403,7 +421,7 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     if name == "setdefault" and len(args.positional) > 1:
         run.store_item(v.of(atom), given, args.positional[1], node)
         return run.objects._container_item(atom, given.constant)
-    if name in ("get", "pop", "__getitem__") and atom.kind == "dict":
+    if name in ("get", "pop", "__getitem__") and atom.kind in ("dict", "counter"):
         found = run.objects._container_item(atom, given.constant)
         default = args.positional[1] if len(args.positional) > 1 else NONE
         return v.join(found, default)

@@ -127,6 +127,8 @@ class Datasets:
         path = atom.path
         if name in ("get_next", "__next__"):
             return self.elements(atom, node)
+        if name in ("batch", "padded_batch"):
+            self.run.note_batch_size(args.get("batch_size", 0) or NUMBER)
         if name in _KEEPING:
             if name == "filter" and args.positional:
                 self._applied(args.positional[0], element, node, frame)

@@ -177,8 +177,7 @@ class Keras:
             function = self._arguments(atom).get("function", 0)
             if function is None:
                 return NUMBER
-            self.run.note_hidden(function)
-            return self._traced(args, self._caller(function, node, frame))
+            return self._applied_by_keras(function, args, node, frame)
         if path.rpartition(".")[2] in _WRAPPERS:
             return self._wrapped(atom, args, node, frame)
         if path == "tensorflow_hub.KerasLayer" or path.startswith("tensorflow_addons.layers."):
@@ -193,16 +192,20 @@ class Keras:
             return self.trusted(atom.site.node, path, args)
         made = self._arguments(atom)
         made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
-        result = v.mapped(self.run.placing.place(row, path, args, node, made), lambda d: replace(d, deep=True))
+        result = v.mapped(
+            self.run.placing.place(row, path, args, node, made), lambda d: replace(d, least=max(d.least, 2))
+        )
         for function in self._activations(path, made):
-            self.run.note_hidden(function)
-            result = self._traced(Arguments([result]), self._caller(function, node, frame))
+            result = self._applied_by_keras(function, Arguments([result]), node, frame)
         self._note_activity_penalty(made.keywords.get("activity_regularizer"), result, node, frame)
-        if any(made.keywords.get(name, NONE).constant is True for name in _SEVERAL):
+        several = any({**made.keywords, **args.keywords}.get(name, NONE).constant is True for name in _SEVERAL)
+        if several or path.endswith("Cell"):  # of Keras 2, a cell gives the states as they were given
             result = v.mapped(result, lambda d: replace(d, nested=True))
         width = self._width(path, made)
         ends = self._ends_masks(path, made)
-        return v.mapped(result, lambda d: replace(d, deep=True, width=width or d.width, masked=d.masked and not ends))
+        return v.mapped(
+            result, lambda d: replace(d, least=max(d.least, 2), width=width or d.width, masked=d.masked and not ends)
+        )
 
     @staticmethod
     def _ends_masks(path: str, made: Arguments) -> bool:
@@ -307,9 +310,9 @@ class Keras:
                 return Data(Unknown("a layer is given what is no batch"), needs=needs)
         masked = any(d.masked for d in leaves)
         if rows:
-            return Data(rows[0].placement, nested=True, deep=True, symbolic=symbolic, masked=masked, needs=needs)
+            return Data(rows[0].placement, nested=True, least=2, symbolic=symbolic, masked=masked, needs=needs)
         whole = any(d.whole for d in leaves)
-        return Data(REPLICATED, nested=True, deep=True, whole=whole, symbolic=symbolic, masked=masked, needs=needs)
+        return Data(REPLICATED, nested=True, least=2, whole=whole, symbolic=symbolic, masked=masked, needs=needs)
 
     def _functional(self, outputs: Value, args: Arguments) -> Value:
         """A model of Keras tensors: its outputs stand as they did when they were built."""
@@ -321,8 +324,12 @@ class Keras:
                 lost = given if isinstance(given.placement, Unknown) else data
                 return Data(lost.placement, needs=given.needs | data.needs)
             if given.is_replicated:
-                return Data(REPLICATED, whole=given.whole, deep=True, symbolic=given.symbolic, needs=given.needs)
-            return replace(data, deep=True, symbolic=given.symbolic, nested=False, needs=data.needs | given.needs)
+                for repair in () if given.symbolic else data.needs:
+                    self.run.note_plain_repair(repair)
+                return Data(REPLICATED, whole=given.whole, least=2, symbolic=given.symbolic, needs=given.needs)
+            return replace(
+                data, least=max(data.least, 2), symbolic=given.symbolic, nested=False, needs=data.needs | given.needs
+            )
 
         if outputs.data is None and not any(isinstance(a, Tuple) for a in outputs):
             items = self.run.sequence_items(outputs)
@@ -340,14 +347,20 @@ class Keras:
         self.run.heap.load(atom, ("layer", 0))
         if not ordered and loose is NOTHING:
             return self._sample_by_sample(Arguments([value]))
+        told = args.get("training", 1)
         for key in ordered:
-            value = self._through(self.run.heap.load(atom, key), value, node, frame)
+            value = self._through(self.run.heap.load(atom, key), value, told, node, frame)
         for layer in loose.objects:
-            value = self._through(v.of(layer), value, node, frame)
+            value = self._through(v.of(layer), value, told, node, frame)
         return value
 
-    def _caller(self, function: Value, node: cst.CSTNode, frame: Frame) -> Callable[[Arguments], Value]:
-        return lambda given: self.run.calls.call(function, given, node, frame)
+    def _applied_by_keras(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """What a function gives that Keras calls on rows, as that of a layer."""
+        self.run.note_hidden(function)
+        result = self._traced(args, lambda given: self.run.calls.call(function, given, node, frame))
+        if any((d.whole and d.needs) or d.placement == v.PARTLY_WHOLE for d in self.run.objects.leaves(result)):
+            self.run.note_whole_layer(function)
+        return result
 
     def _traced(self, args: Arguments, run: Callable[[Arguments], Value]) -> Value:
         """Code of the program's own inside of a model: it runs on tensors, also where Keras's own stand for them."""
@@ -358,7 +371,7 @@ class Keras:
         result = run(Arguments(plain, keywords, args.rest, args.nodes))
         return v.mapped(result, lambda d: replace(d, symbolic=True))
 
-    def _through(self, layer: Value, value: Value, node: cst.CSTNode, frame: Frame) -> Value:
+    def _through(self, layer: Value, value: Value, training: Value | None, node: cst.CSTNode, frame: Frame) -> Value:
         if any(isinstance(a, Made) and a.path in (*_SYMBOLIC, "keras.layers.InputLayer") for a in layer):
             return value
         if layer.data is not None and not layer.data.symbolic:
@@ -366,7 +379,11 @@ class Keras:
         if layer.data is not None:  # `keras.Input(…)`
             rank = layer.data.rank
             return value if rank is None else v.mapped(value, lambda d: replace(d, rank=d.rank or rank))
-        return self.run.calls.call(layer, Arguments([value]), node, frame)
+        takes_word = _is_told(training) and all(
+            isinstance(a, Instance) or (isinstance(a, Made) and api.makes_model(a.path)) for a in layer
+        )
+        keywords = {"training": training} if training is not None and takes_word else {}
+        return self.run.calls.call(layer, Arguments([value], keywords), node, frame)
 
     def _with_block(self, why: str, action: Callable[[], Value]) -> Value:
         before = self.run.placing.blocked
@@ -389,9 +406,7 @@ class Keras:
             self.run.calls.call(build, Arguments([NUMBER]), node, frame)
         call = self.run.method(atom, "call")
         if call is not None:
-            self.run.note_hidden(call)
-            accepted = self._accepted(call, args)
-            return self._traced(accepted, lambda given: self.run.calls.call(call, given, node, frame))
+            return self._applied_by_keras(call, self._accepted(call, args), node, frame)
         if self._is(atom, lambda p: p in api.SEQUENTIAL):
             return self._sequential(atom, args, node, frame)
         outputs = self.run.heap.load(atom, "outputs")

@@ -11,7 +11,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import LOCAL, REPLICATED, ROWS
+from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Sharded
 from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Repair, Site, Value
 from migrator.facts import vocabulary
 from migrator.facts.vocabulary import Role
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # What `lockstep.size()` is known by.
 SIZE = "the number of workers"
 WHOLE_BATCH = "lockstep.whole_batch"
+SHARD_LIKE = "lockstep.shard_like"
+WHOLE_BATCH_METRIC = "lockstep.whole_batch_metric"
 
 
 def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | None:
@@ -31,8 +33,12 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
         made = Made(WHOLE_BATCH, Site(node, ()))
         run.heap.store(made, "loss", first)
         return v.of(made)
+    if path == WHOLE_BATCH_METRIC:  # the same on all workers, as a mean is that they average
+        return v.of(Made("keras.metrics.Mean", Site(node, ())))
     if path.endswith(".all_gather") and vocabulary.toolkit_of(path) is not None:
         return _put_together(_held(run, first), node, whole=True)
+    if path == SHARD_LIKE:
+        return v.mapped(first, lambda d: replace(d, placement=Sharded(0), whole=False) if d.is_replicated else d)
     found = vocabulary.meaning(path)
     if found is None:
         return None

@@ -30,10 +30,11 @@ class Arg:
     `constant` is the Python literal that it is: a number, string, None, Ellipsis, tuple or list of those; a slice,
     whose bounds may be NOT_CONSTANT; a dtype as its name ("float32"), a function as its canonical path.
     `items` are those of a list or tuple of known length, whatever they are: `placement` then matters no more.
-    `deep`: there are axes behind the first, however many.
+    `least`: where the rank is not known, so many axes there are at least.
     `many`: a list of unknown length, whose items all stand as `placement` and `rank` say. `dtype` is None where it is
     not known; "bool" tells a mask from positions. `masked`: Keras carries a mask along, by which losses and metrics
-    leave values out. `width`: the size of the last axis.
+    leave values out. `width`: the size of the last axis. `rows`: that of the first one, of values that all workers
+    have; `as_batch`: it is as large as a batch of the script's.
     """
 
     placement: Placement = REPLICATED
@@ -41,10 +42,12 @@ class Arg:
     rank: int | None = None
     items: tuple[Arg, ...] | None = None
     many: bool = False
-    deep: bool = False
+    least: int = 0
     dtype: str | None = None
     masked: bool = False
     width: int | None = None
+    rows: int | None = None
+    as_batch: bool = False
 
     def leaves(self) -> Iterator[Arg]:
         """The argument, or the items that it holds."""

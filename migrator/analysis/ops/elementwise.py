@@ -86,9 +86,16 @@ def elementwise(operands: list[Arg], law: str, *, strict: bool = False, alike: b
     if not any(cuts):
         ranks = [known_rank(arg) for arg in operands]
         rank = None if None in ranks else max((r for r in ranks if r is not None), default=0)
-        return Arg(placed(*LAWS[law]([term(arg.placement) for arg in operands])), rank=rank)
+        rows = next((a.rows for a, r in zip(operands, ranks) if a.rows not in (None, 1) and r == rank), None)
+        return Arg(placed(*LAWS[law]([term(arg.placement) for arg in operands])), rank=rank, rows=rows)
     if len(operands) == 1:
         return Arg(placed(*LAWS[law]([term(operands[0].placement)])), rank=operands[0].rank)
+
+    is_seen = all(known_rank(arg) is not None for arg, cut in zip(operands, cuts) if cut)
+
+    def beside(arg: Arg) -> bool:
+        """Whether a value that all workers have has as many rows as the batch: it could not be broadcast."""
+        return arg.rows not in (None, 1) and (is_seen or arg.as_batch)
 
     def place(*ranks: int) -> Arg:
         most = max(ranks)
@@ -101,6 +108,8 @@ def elementwise(operands: list[Arg], law: str, *, strict: bool = False, alike: b
         layout = one_layout([replace(cut, axis=cut.axis + most - rank) for cut, rank in zip(cuts, ranks) if cut])
         if strict and any(rank > most - layout.axis - 1 for cut, rank in zip(cuts, ranks) if not cut):
             raise NeedsWhole("it compares rows of the batch with a whole value", ALL_GATHER)
+        if any(not cut and most - rank == layout.axis and beside(arg) for arg, cut, rank in zip(operands, cuts, ranks)):
+            raise NeedsWhole("a value for each row of the batch stands beside a worker's rows", ALL_GATHER)
         _, power = LAWS[law](terms)
         return Arg(placed(layout, power), rank=most)
 

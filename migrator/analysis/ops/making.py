@@ -36,7 +36,8 @@ class Makes:
         if wanted.count(ROWS) > 1:
             raise NeedsWhole("it makes a value for each pair of rows", "all_reduce")
         place = Sharded(wanted.index(ROWS)) if ROWS in wanted else REPLICATED
-        return Arg(place, rank=len(wanted))
+        rows = wanted[0] if wanted and place == REPLICATED and isinstance(wanted[0], int) and wanted[0] > 0 else None
+        return Arg(place, rank=len(wanted), rows=rows)
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ class Sizes:
             return Arg(REPLICATED, rank=0)
         cut = sharded(whole(value).placement)
         if self.what == "shape":
-            least = value.rank or 1 + value.deep
+            least = value.rank or max(value.least, 1)
             return Arg(Shape(cut.axis, cut.rows, cut.blocks, least) if cut else REPLICATED, rank=1)
         if self.what == "rank" or cut is None or (self.what == "length" and cut.axis):
             return Arg(REPLICATED, rank=0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Bound, NeedsWhole, literal
 from migrator.analysis.ops.terms import (
+    ImpossibleRank,
     added,
     axes_in,
     axis_in,
@@ -50,6 +51,8 @@ class Permutes:
     def _order(self, rank: int, first: Any, second: Any) -> list[int]:
         order = list(range(rank))
         if self.how == "transpose":
+            if first is not None and len(axes_in(first, rank)) != rank:
+                raise ImpossibleRank
             return order[::-1] if first is None else axes_in(first, rank)
         if self.how == "move":
             taken = axes_in(first, rank)
@@ -192,7 +195,7 @@ class Joins:
             if not sharded(parts.placement):
                 return Arg(parts.placement)
             if not self.new_axis:
-                raise NeedsWhole("how many parts it joins is not seen", ALL_GATHER)
+                return self._joined_beside(parts, bound.constant("axis", default=self.axis))
         items = [parts] if parts.items is None else [whole(item) for item in parts.items]
         axis = bound.constant("axis", default=self.axis)
         if any(isinstance(item.placement, Shape) for item in items):
@@ -220,6 +223,18 @@ class Joins:
             return Arg(placed(replace(layout, rows=rows, blocks=len(items)), power), rank=rank)
 
         return over_ranks([replace(items[0], rank=next((i.rank for i in items if i.rank is not None), None))], place)
+
+    @staticmethod
+    def _joined_beside(parts: Arg, axis: Any) -> Arg:
+        """However many parts, along another axis than the batch's."""
+
+        def place(rank: int) -> Arg:
+            cut = sharded(parts.placement)
+            if cut is None or axis_in(axis, rank) == cut.axis:
+                raise NeedsWhole("how many parts it joins is not seen", ALL_GATHER)
+            return Arg(parts.placement, rank=rank)
+
+        return over_ranks([replace(parts, many=False)], place)
 
 
 def _joined_sizes(items: list[Arg]) -> Arg:
@@ -274,10 +289,16 @@ class Splits:
 
 @dataclass(frozen=True)
 class Tile:
+    """Repeats along axes. `broadcasts`: missing numbers, or axes, are ones; else each axis has a number."""
+
+    broadcasts: bool = False
+
     def __call__(self, bound: Bound) -> Arg:
         value = whole(bound.data())
         cut, given = sharded(value.placement), bound.data(1)
         times = sizes(given)
+        if value.rank is None and times is not None and not self.broadcasts:
+            value = replace(value, rank=len(times))
         if isinstance(given.placement, Shape) and times is None and value.placement == REPLICATED and value.rank:
             return Arg(Sharded(given.placement.axis, "even"), rank=value.rank)
         if times is None:

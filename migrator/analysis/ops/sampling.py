@@ -32,7 +32,7 @@ class PerSample:
 
     `least`: axes that an input has; with fewer its first axis is no batch axis. `outputs` > 1: a tuple of so many.
     `refused`: constructor arguments that make it keep or mix something over the batch, and the values that do not.
-    `axis`: it is made with an axis, which must not be the batch's.
+    `axis`: it is made with an axis, which must not be the batch's. `states` > 0: it gives a list of so many, too.
     """
 
     inputs: int = 1
@@ -41,6 +41,7 @@ class PerSample:
     drops: int | None = None
     refused: tuple[tuple[str, Any], ...] = ()
     axis: bool = False
+    states: int = 0
 
     def __call__(self, bound: Bound) -> Arg:
         for name, harmless in self.refused:
@@ -57,6 +58,9 @@ class PerSample:
         values = [leaf for arg in given for leaf in arg.leaves()]
         values += [leaf for arg in beside for leaf in arg.leaves() if leaf.placement != REPLICATED]
         cuts = [sharded(value.placement) for value in values]
+        state = bound.get("initial_state")
+        if any(cuts) and state is not None and any(one.constant is not None for one in state.leaves()):
+            values += [one for one in state.leaves() if one.placement == REPLICATED]  # it has a row for each sample
         if not any(cuts):
             for value in values:
                 plain(value.placement)
@@ -84,6 +88,8 @@ class PerSample:
         return None if rank is None or self.drops is None else rank - self.drops
 
     def _result(self, result: Arg) -> Arg:
+        if self.states:
+            return Arg(items=(result, Arg(items=(result,) * self.states)))
         return result if self.outputs == 1 else Arg(items=(result,) * self.outputs)
 
 

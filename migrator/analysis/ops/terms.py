@@ -116,7 +116,10 @@ def whole(arg: Arg) -> Arg:
     items = [whole(item) for item in arg.items]
     base, power = added([term(item.placement) for item in items])
     ranks = {item.rank for item in items}
-    return Arg(_behind(placed(base, power)), rank=_more(ranks.pop() if len(ranks) == 1 else None))
+    placement = _behind(placed(base, power))
+    rows = len(items) if placement == REPLICATED else None
+    rank = _more(ranks.pop() if len(ranks) == 1 else None)
+    return Arg(placement, rank=rank, rows=rows, as_batch=arg.as_batch and rows is not None)
 
 
 def _behind(placement: Placement) -> Placement:
@@ -139,7 +142,7 @@ def over_ranks(args: Sequence[Arg], place: Callable[..., Arg]) -> Arg:
     ways: list[tuple[int, ...]] = [()]
     for arg in args:
         rank, base = known_rank(arg), _base(arg.placement)
-        least = base.axis + 1 if isinstance(base, Sharded) else 0
+        least = max(base.axis + 1 if isinstance(base, Sharded) else 0, arg.least)
         possible = range(least, max(MOST_AXES, least) + 1) if rank is None else (rank,)
         ways = [(*way, r) for way in ways for r in possible]
     ways.sort(key=_likeliness)
@@ -174,7 +177,9 @@ def merged(results: list[Arg]) -> Arg:
     if len(results) == 1 and isinstance(results[0].placement, Unknown):
         raise NeedsWhole(results[0].placement.why, results[0].placement.repair)
     ranks = {result.rank for result in results}
-    found = Arg(either([r.placement for r in results]), rank=ranks.pop() if len(ranks) == 1 else None)
+    least = min(r.least if r.rank is None else r.rank for r in results)
+    rank = ranks.pop() if len(ranks) == 1 else None
+    found = Arg(either([r.placement for r in results]), rank=rank, least=0 if rank is not None else least)
     return replace(found, dtype=results[0].dtype)
 
 

@@ -94,11 +94,27 @@ def check_elements_of_all_kinds() -> None:
 
 def check_slices_of_batches_are_the_batch() -> None:
     whole = tf.data.Dataset.range(10 * SIZE).batch(2 * SIZE)
-    share = lockstep.shard_batches(whole)
-    assert cardinality(share) == cardinality(whole)
-    ranks = of_all_ranks(elements(share))
-    for k, batch in enumerate(elements(whole)):
-        assert [sample for rank in range(SIZE) for sample in ranks[rank][k]] == batch
+    # Dealt out one by one, as the other cuts do it; what is gathered keeps the order.
+    for loss, of_row in (("mean", lambda i: i % SIZE), ("gather", lambda i: i // 2)):
+        share = lockstep.shard_batches(whole, loss=loss)
+        assert cardinality(share) == cardinality(whole)
+        assert share.element_spec.shape.as_list() == whole.element_spec.shape.as_list()
+        ranks = of_all_ranks(elements(share))
+        for k, batch in enumerate(elements(whole)):
+            dealt = [[sample for i, sample in enumerate(batch) if of_row(i) == rank] for rank in range(SIZE)]
+            assert [ranks[rank][k] for rank in range(SIZE)] == dealt
+
+
+def check_a_batch_cut_in_the_step_meets_its_samples() -> None:
+    """Rows that a step makes, whichever way the samples beside them were cut."""
+    for count in (10 * SIZE, 10 * SIZE + 1):
+        samples = tf.data.Dataset.range(count)
+        pipeline, local = lockstep.shard_and_rebatch_dataset(samples, 2 * SIZE, drop_remainder=True)
+        whole = samples.batch(2 * SIZE, drop_remainder=True)
+        for share in (pipeline.batch(local, drop_remainder=True), lockstep.shard_batches(whole)):
+            for k, batch in enumerate(share):
+                made = lockstep.shard_batch(tf.range(2 * SIZE, dtype=tf.int64))
+                assert (made + 2 * SIZE * k).numpy().tolist() == batch.numpy().tolist()
 
 
 def check_batches_of_any_size() -> None:
@@ -151,7 +167,7 @@ def check_batches_of_all_kinds() -> None:
     }
     whole = tf.data.Dataset.from_tensors((batch, tf.range(rows), tf.constant(7.0)))
     ((features, labels, scalar),) = list(lockstep.shard_batches(whole))
-    own = [2 * RANK, 2 * RANK + 1]
+    own = [RANK, RANK + SIZE]
     assert labels.numpy().tolist() == own
     assert scalar.numpy() == 7.0
     assert features["dense"].numpy()[:, 0].tolist() == [2 * i for i in own]
@@ -179,7 +195,7 @@ def check_sequences_and_generators() -> None:
     share = lockstep.shard_batches(sequence)
     assert isinstance(share, Batches)
     assert len(share) == 3
-    assert share[1][1].tolist() == [2 * SIZE + 2 * RANK, 2 * SIZE + 2 * RANK + 1]
+    assert share[1][1].tolist() == [2 * SIZE + RANK, 3 * SIZE + RANK]
     assert len(sequence[1][1]) == 2 * SIZE
     generator = lockstep.shard_batches(sequence[k] for k in range(3))
     assert [labels.tolist() for _, labels in generator] == [share[k][1].tolist() for k in range(3)]

@@ -190,6 +190,69 @@ def check_ragged_labels_and_scalars() -> None:
     assert float(scalar) == 2.0
 
 
+class LargestError(keras.metrics.Metric):  # type: ignore[misc]
+    def __init__(self, name: str = "largest_error") -> None:
+        super().__init__(name=name)
+        self.largest = self.add_weight(initializer="zeros", name="largest")
+        self.rows = self.add_weight(initializer="zeros", name="rows")
+
+    def update_state(self, y: Any, p: Any, sample_weight: Any = None) -> None:
+        self.largest.assign(tf.maximum(self.largest, tf.reduce_max(tf.abs(y - p))))
+        self.rows.assign_add(tf.cast(tf.shape(y)[0], tf.float32))
+
+    def result(self) -> Any:
+        return self.largest + self.rows
+
+
+def summed_error(y: Any, p: Any) -> Any:
+    return tf.reduce_sum(tf.abs(y - p))
+
+
+def error_of_rows(y: Any, p: Any) -> Any:
+    return tf.reduce_sum(tf.abs(y - p), axis=1)
+
+
+def told_of(batch: int, cut: str) -> dict[str, float]:
+    """What `fit` tells of metrics that are no means over the samples, and `evaluate` on the whole data."""
+    seed_everything(3)
+    model = keras.Sequential([layers.Input((4,)), layers.Dense(3)])
+    lockstep.broadcast(model)
+    along = keras.metrics.CosineSimilarity(axis=0)
+    whole = map(lockstep.whole_batch_metric, (summed_error, error_of_rows, LargestError, along))
+    plain = (summed_error, error_of_rows, LargestError(), along)
+    model.compile(
+        lockstep.distributed_optimizer(keras.optimizers.SGD(0.05)) if cut else keras.optimizers.SGD(0.05),
+        "mse",
+        metrics=list(whole if cut else plain),
+    )
+    x, y, size, data = X, Y, batch, None
+    if cut == "arrays":
+        (x, y), size = lockstep.shard_arrays(X, Y, batch_size=batch), lockstep.local_batch_size(batch)
+    elif cut == "batches":
+        data = lockstep.shard_batches(tf.data.Dataset.from_tensor_slices((X, Y)).batch(batch), loss="gather")
+    given = {"validation_data": (X, Y), "validation_batch_size": batch, "shuffle": False, "verbose": 0}
+    callbacks = lockstep.callbacks() if cut else None
+    if data is None:
+        told = model.fit(x, y, batch_size=size, epochs=2, callbacks=callbacks, **given)
+    else:
+        told = model.fit(data, epochs=2, callbacks=callbacks, **given)
+    return {name: float(values[-1]) for name, values in told.history.items()}
+
+
+def check_metrics_of_the_whole_batch() -> None:
+    for batch in (2 * SIZE, 2 * SIZE + 1):
+        wanted = told_of(batch, "")
+        for cut in ("arrays", "batches"):
+            found = told_of(batch, cut)
+            assert found.keys() == wanted.keys()
+            for name, value in wanted.items():
+                np.testing.assert_allclose(found[name], value, rtol=2e-5, err_msg=f"{name} {cut} {batch}")
+    metric = lockstep.whole_batch_metric(LargestError())
+    assert isinstance(metric, LargestError)
+    assert lockstep.whole_batch_metric(metric) is metric
+    raised(TypeError, lockstep.whole_batch_metric, 3)
+
+
 def headed() -> Any:
     seed_everything(3 + RANK)
     model = keras.Sequential([layers.Input((4,)), layers.Dense(3)])

@@ -76,6 +76,34 @@ def check_gathering_slices() -> None:
     assert gathered.values.numpy()[:, 0].tolist() == [rank for rank in range(SIZE) for _ in range(rank + 1)]
 
 
+def check_each_rank_gets_its_rows_of_what_is_made_of_all() -> None:
+    own = tf.Variable(tf.reshape(tf.range(RANK * 10, RANK * 10 + 2 * (RANK + 1), dtype=tf.float32), [-1, 2]))
+    everything = [[r * 10 + 2.0 * i, r * 10 + 2.0 * i + 1] for r in range(SIZE) for i in range(r + 1)]
+
+    def compete() -> dict[str, Any]:
+        whole = tf.nn.softmax(lockstep.all_gather(own + 0.0) / 9, axis=0)
+        return lockstep.shard_like({"a": whole, "b": [2 * whole], "sum": tf.reduce_sum(whole)}, own)
+
+    expected = tf.nn.softmax(tf.constant(everything) / 9, axis=0)
+    first = RANK * (RANK + 1) // 2
+    for function in (compete, tf.function(compete)):
+        found = function()
+        np.testing.assert_allclose(found["a"], expected[first : first + RANK + 1], rtol=1e-6)
+        np.testing.assert_allclose(found["b"][0], 2 * expected[first : first + RANK + 1], rtol=1e-6)
+        np.testing.assert_allclose(found["sum"], 2.0, rtol=1e-6)
+    # The sum of the ranks' losses is one of all rows.
+    with tf.GradientTape() as tape:
+        loss = SIZE * tf.reduce_sum(compete()["a"] ** 3)
+    rows = tf.constant(everything)
+    with tf.GradientTape() as whole_tape:
+        whole_tape.watch(rows)
+        whole_loss = tf.reduce_sum(tf.nn.softmax(rows / 9, axis=0) ** 3)
+    expected = whole_tape.gradient(whole_loss, rows)[first : first + RANK + 1]
+    np.testing.assert_allclose(tape.gradient(loss, own) / SIZE, expected, rtol=1e-4, atol=1e-7)
+    message = raised(tf.errors.InvalidArgumentError, lockstep.shard_like, tf.zeros([1, 2]), own)
+    assert "not the rows of all workers" in message
+
+
 def check_one_rank_alone_gets_what_is_gathered_and_reduced() -> None:
     for root in range(SIZE):
         gathered = lockstep.gather([tf.constant([RANK])], root)

@@ -59,7 +59,7 @@ joins (xs,axis): concatenate
 stacks (x,axis): stack
 splits-at (x,indices_or_sections,axis): split
 unstacks (x,num,axis): unstack
-tile (x,repeats): tile
+tile-broadcast (x,repeats): tile
 repeat (x,repeats,axis): repeat
 pad (x,pad_width,mode,constant_values): pad
 take (x,indices,axis): take
@@ -112,7 +112,7 @@ flatten (x): flatten
 batch-flatten (x): batch_flatten
 joins-last (tensors,axis): concatenate
 stacks (x,axis): stack
-tile (x,n): tile
+tile-broadcast (x,n): tile
 table (reference,indices): gather
 like (x,dtype): zeros_like ones_like
 shape (x): shape int_shape
@@ -218,6 +218,8 @@ masks (inputs): Masking
 per-sample (inputs,mask): GlobalAveragePooling1D GlobalAvgPool1D
 recurrent (inputs,mask,training,initial_state): LSTM(sequences,initial_state,mask,training)
     GRU(sequences,initial_state,mask,training) SimpleRNN(sequences,initial_state,mask,training)
+step-of-two-states (inputs,states,training): LSTMCell
+step (inputs,states,training): GRUCell SimpleRNNCell(sequence,states,training)
 per-sample-axis (inputs): Concatenate[axis] Dot[axes]
 per-sample (inputs,mask,training,return_attention_scores,use_causal_mask): Attention AdditiveAttention
 per-sample-3 (query,value,key,query_mask,value_mask,key_mask,attention_mask,return_attention_scores,training,\

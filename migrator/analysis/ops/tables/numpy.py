@@ -59,7 +59,7 @@ flatten (a): ravel ndarray.ravel(self) ndarray.flatten(self)
 joins (arrays,axis): concatenate
 stacks (arrays,axis): stack
 splits-at (ary,indices_or_sections,axis): split
-tile (A,reps): tile
+tile-broadcast (A,reps): tile
 repeat (a,repeats,axis): repeat
 pad (array,pad_width,mode): pad
 take (a,indices,axis): take

@@ -11,6 +11,7 @@ elementwise (x): abs acos acosh angle(input) asin asinh atan atanh bessel_i0 bes
     leaky_relu(features,alpha) silu(features,beta) swish(features,beta) invert saturate_cast(value,dtype)
     histogram_fixed_width_bins(values,value_range,nbins,dtype)
     as_string(input,precision,scientific,shortest,width,fill)
+elementwise (sp_input): sparse.to_dense(sp_input,default_value)
 sign (x): sign
 mask (x): is_finite is_inf is_nan logical_not
 elementwise-2 (x,y): atan2(y,x) floormod maximum minimum mod squared_difference truncatediv truncatemod xdivy xlog1py
@@ -32,7 +33,7 @@ sum-of-list (inputs): add_n math.accumulate_n
 stacked (input): constant(value,dtype) identity stop_gradient convert_to_tensor(value,dtype,dtype_hint)
     ensure_shape(x,shape) debugging.check_numerics(tensor,message) debugging.assert_all_finite(x,message)
 reduces-mean (input_tensor,axis,keepdims): reduce_mean
-reduces-sum (input_tensor,axis,keepdims): reduce_sum
+reduces-sum (input_tensor,axis,keepdims): reduce_sum sparse.reduce_sum(sp_input,axis,keepdims)
 counts (input,axis,keepdims): count_nonzero l2_loss(t)
 counts-mean (value): zero_fraction
 reduces (input_tensor,axis,keepdims): reduce_all reduce_any reduce_logsumexp reduce_max reduce_min reduce_prod
@@ -50,6 +51,7 @@ top-k (input,k,sorted,index_type): top_k
 along-all (x,axes): fftshift ifftshift
 transforms-last (input,type,n,axis,norm): dct idct
 matrix-product (a,b,transpose_a,transpose_b,adjoint_a,adjoint_b): matmul
+    sparse.sparse_dense_matmul(sp_a,b,adjoint_a,adjoint_b)
 matrix-vector (a,b,transpose_a,adjoint_a): matvec
 tensordot (a,b,axes): tensordot
 einsum (*): einsum

@@ -1,0 +1,49 @@
+"""Which rows of a global batch are a rank's: the one rule of all cuts, so that what is cut apart fits together again.
+
+For a loss that is a mean, all shards must have one size, or averaging would weigh their rows unevenly. So a batch of m
+rows is dealt out into gcd(m, N) equal shards: N of them where N divides m; fewer otherwise, and then several ranks
+compute the same shard. For a loss that is a sum, every row must count once, and the shards may differ by a row.
+
+Rows are dealt out one by one, as the elements of a dataset are where only those of a rank are prepared: noise that is
+cut in the step then meets the samples that it meets in one process. What is gathered comes in the order of the batch,
+so there a rank's rows lie together; so they do in arrays that `fit` cuts into batches by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any
+
+import tensorflow as tf
+
+from lockstep.shards.sizes import number_of_shards
+
+_together: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_rows_together", default=False)
+
+
+@contextlib.contextmanager
+def rows_together(whether: bool) -> Iterator[None]:
+    """While this runs, the rows of a shard lie together, whatever the loss: `fit` trains on arrays that are cut so."""
+    token = _together.set(whether)
+    try:
+        yield
+    finally:
+        _together.reset(token)
+
+
+def dealt(rows: Any, loss: str, rank: int, size: int) -> slice:
+    """The rank's rows of so many, an int or an integer tensor: the first, one behind the last, and the step."""
+    shards: Any = size
+    if loss == "mean":
+        shards = number_of_shards(rows, size) if isinstance(rows, int) else _number_of_shards(rows, size)
+    shard = rank * shards // size
+    if loss == "gather" or _together.get():
+        return slice(rows * shard // shards, rows * (shard + 1) // shards, 1)
+    return slice(shard, rows, shards)
+
+
+def _number_of_shards(rows: Any, size: int) -> Any:
+    by_remainder = [number_of_shards(remainder, size) for remainder in range(size)]
+    return tf.gather(tf.constant(by_remainder, rows.dtype), rows % size)
