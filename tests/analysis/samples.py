@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Callable
 
 import numpy as np
@@ -135,6 +136,26 @@ def sparse_loss(op: Op) -> list[Sample]:
     return [S(i(8), batch(f(8, 4))), S(i(8, 3), batch(f(8, 3, 4)))]
 
 
+def loss_function(op: Op) -> list[Sample]:
+    return [*(sparse_loss if op.kind.sparse else loss)(op), *along_axes(op, op.parameters)]
+
+
+def along_axes(op: Op, parameters: Sequence[str], made: bool = False) -> list[Sample]:
+    """A loss that is told its axis: features in the middle, features at the end, the batch."""
+    if "axis" not in parameters:
+        return []
+    sparse = (op.kind.function if made else op.kind).sparse
+    shapes = {1: (8, 6, 4, 3), -1: (8, 4), 0: (8, 4)} if not sparse else {-1: (8, 3, 4)}
+    return [
+        S(
+            i(*shape[:-1]) if sparse else batch(f(*shape)),
+            batch(f(*shape)),
+            **({"made": {"axis": axis}} if made else {"axis": axis}),
+        )
+        for axis, shape in shapes.items()
+    ]
+
+
 def loss_object(op: Op) -> list[Sample]:
     function = sparse_loss if op.kind.function.sparse else loss
     if "sample_weight" not in op.parameters:  # a metric, of which each call takes a new object
@@ -144,11 +165,12 @@ def loss_object(op: Op) -> list[Sample]:
         for how in (None, "sum", "none", "sum_over_batch_size")
         for s in (S(*g.args, made={} if how is None else {"reduction": how}) for g in function(op)[:3])
     ]
-    return found + [
+    found += [
         S(*g.args, sample_weight=batch(f(8)), made={"reduction": how})
         for g in function(op)[:1]
         for how in ("sum", "sum_over_batch_size")
     ]
+    return found + along_axes(op, op.made, made=True)
 
 
 def loss_v1(op: Op) -> list[Sample]:
@@ -177,7 +199,7 @@ BY_KIND: dict[str, Callable[[Op], list[Sample]]] = {
     "LastAxes": cores,
     "MatrixProduct": matrices,
     "TensorProduct": lambda op: matrices(op)[:1] + matrices(op)[2:4] + [S(f(8), f(8)), S(f(8), f(6))],
-    "LossFunction": lambda op: sparse_loss(op) if op.kind.sparse else loss(op),
+    "LossFunction": loss_function,
     "LossObject": loss_object,
     "LossV1": loss_v1,
     "PerSample": per_sample,

@@ -104,13 +104,11 @@ class Bound:
 
     def constant(self, *names: str, default: Any = None) -> Any:
         """The literal that one of these parameters is given, else `default`; one that is not known has no place."""
-        found = self.get(*names)
-        if found is None:
-            return default
-        value = literal(found)
-        if value is NOT_CONSTANT:
-            raise NeedsWhole(f"the value of {names[0]} is not known")
-        return value
+        return _known(names[0], self.get(*names), default)
+
+    def made_with(self, name: str, default: Any) -> Any:
+        """The literal that the object was made with, else `default`; one that is not known has no place."""
+        return _known(name, self.made.get(name), default)
 
     def unseen(self) -> Iterator[tuple[str, Arg]]:
         """The leaves of the arguments that the kind has not looked at."""
@@ -118,6 +116,13 @@ class Bound:
             if name not in self._seen:
                 for leaf in value.leaves():
                     yield name, leaf
+
+
+def _known(name: str, arg: Arg | None, default: Any) -> Any:
+    value = default if arg is None else literal(arg)
+    if value is NOT_CONSTANT:
+        raise NeedsWhole(f"the value of {name} is not known")
+    return value
 
 
 def literal(arg: Arg) -> Any:

@@ -216,13 +216,11 @@ class LossObject:
     def __call__(self, bound: Bound) -> Arg:
         if "ignore_class" in bound.made and bound.made["ignore_class"].constant is not None:
             raise NeedsWhole("it is made with ignore_class, by which samples are left out of the mean", ALL_GATHER)
-        if "axis" in bound.made and bound.made["axis"].constant != -1:
-            raise NeedsWhole("it may work along the batch", ALL_GATHER)
         if "*" in bound.made:
             raise NeedsWhole("it is made with more arguments than its row knows")
         how = reduction_of(bound.made.get("reduction"), "sum_over_batch_size")
-        weights = bound.get("sample_weight")
-        values = self.function.values(whole(bound.data(0)), whole(bound.data(1)), fits=True)
+        weights, axis = bound.get("sample_weight"), bound.made_with("axis", -1)
+        values = self.function.values(whole(bound.data(0)), whole(bound.data(1)), axis, fits=True)
         return by_option(values, lambda each: weighed(each, weights, how))
 
 

@@ -76,8 +76,8 @@ rank (x): ndim
 constant (x): dtype is_tensor
 table-of-segments (data,segment_ids,num_segments,sorted): segment_sum
 elementwise-2 (target,output,from_logits): binary_crossentropy
-last 1,1->0 (target,output,from_logits): categorical_crossentropy
-last 0,1->0 (target,output,from_logits): sparse_categorical_crossentropy
+loss-classes (target,output,from_logits,axis): categorical_crossentropy
+loss-sparse (target,output,from_logits,axis): sparse_categorical_crossentropy
 per-sample (inputs,kernel,strides,padding,data_format,dilation_rate): conv depthwise_conv
     average_pool(inputs,pool_size,strides,padding,data_format) max_pool(inputs,pool_size,strides,padding,data_format)
 per-sample-3 (query,key,value): dot_product_attention
@@ -120,7 +120,7 @@ rank (x): ndim
 # random: drawn per worker
 makes (shape): random_normal(shape,mean,stddev,dtype,seed) random_uniform(shape,minval,maxval,dtype,seed)
 elementwise-2 (target,output,from_logits): binary_crossentropy
-last 1,1->0 (target,output,from_logits): categorical_crossentropy
+loss-classes (target,output,from_logits,axis): categorical_crossentropy
 """
 
 IMAGES = """
@@ -155,12 +155,12 @@ along (x,axis): softmax log_softmax glu sparsemax
 
 LOSS_FUNCTIONS = """
 loss (y_true,y_pred): mean_squared_error mean_absolute_error mean_absolute_percentage_error
-    mean_squared_logarithmic_error binary_crossentropy(y_true,y_pred,from_logits,label_smoothing)
-    binary_focal_crossentropy(y_true,y_pred,apply_class_balancing,alpha,gamma,from_logits,label_smoothing) hinge
+    mean_squared_logarithmic_error binary_crossentropy(y_true,y_pred,from_logits,label_smoothing,axis)
+    binary_focal_crossentropy(y_true,y_pred,apply_class_balancing,alpha,gamma,from_logits,label_smoothing,axis) hinge
     squared_hinge poisson log_cosh huber(y_true,y_pred,delta)
 loss-sum (y_true,y_pred): kl_divergence
-loss-classes (y_true,y_pred): categorical_crossentropy(y_true,y_pred,from_logits,label_smoothing) categorical_hinge
-    categorical_focal_crossentropy(y_true,y_pred,alpha,gamma,from_logits,label_smoothing)
+loss-classes (y_true,y_pred): categorical_crossentropy(y_true,y_pred,from_logits,label_smoothing,axis)
+    categorical_hinge categorical_focal_crossentropy(y_true,y_pred,alpha,gamma,from_logits,label_smoothing,axis)
 loss-sparse (y_true,y_pred): sparse_categorical_crossentropy(y_true,y_pred,from_logits)
 """
 
@@ -170,11 +170,11 @@ loss-object (y_true,y_pred,sample_weight): MeanSquaredError[reduction] MeanAbsol
     MeanAbsolutePercentageError[reduction] MeanSquaredLogarithmicError[reduction] Hinge[reduction]
     SquaredHinge[reduction] Poisson[reduction] LogCosh[reduction]
     BinaryCrossentropy[from_logits,label_smoothing,axis,reduction] Huber[delta,reduction]
-    BinaryFocalCrossentropy[apply_class_balancing,alpha,gamma,from_logits,label_smoothing]
+    BinaryFocalCrossentropy[apply_class_balancing,alpha,gamma,from_logits,label_smoothing,axis]
 loss-object-sum (y_true,y_pred,sample_weight): KLDivergence[reduction]
 loss-object-classes (y_true,y_pred,sample_weight): CategoricalHinge[reduction] CosineSimilarity
     CategoricalCrossentropy[from_logits,label_smoothing,axis,reduction]
-    CategoricalFocalCrossentropy[alpha,gamma,from_logits,label_smoothing]
+    CategoricalFocalCrossentropy[alpha,gamma,from_logits,label_smoothing,axis]
 loss-object-sparse (y_true,y_pred,sample_weight): SparseCategoricalCrossentropy[from_logits,ignore_class]
 """
 
