@@ -112,6 +112,10 @@ class GradientFlow:
             self._known[node] = found if self._steps <= _MOST_STEPS else []
         return self._known[node]
 
+    def gives_gradients(self, node: cst.CSTNode) -> bool:
+        """Whether the expression is gradients, and nothing else among them."""
+        return bool(self.sources(node)) and self._is_pure(Part(node), set(), 0)
+
     def _behind(self, *parts: Part) -> list[Gradients]:
         found: dict[Place, Gradients] = {}
         seen: set[Part] = set()

@@ -187,7 +187,7 @@ class Locality:
             if isinstance(user, cst.Call):
                 found = not flow.is_tape_call(user)
             else:
-                found = not (isinstance(user, (cst.Attribute, cst.Subscript)) and flow.sources(user))
+                found = not (isinstance(user, (cst.Attribute, cst.Subscript)) and flow.gives_gradients(user))
             self._open[number] = found
         return found
 
