@@ -33,11 +33,9 @@ OWN_ORDER = {
 # In one process, these are started as their user would; the others where TensorFlow is imported, which is faster.
 OWN_PYTHON = {"diabetes_module", "digits_eager_loop", "digits_quickstart", "resnet_loop"}
 
-# On four workers: one for each way in which batches are made, split and trained on. The others run by `make test-long`.
+# On four workers: one that `fit` trains and one with a loop of its own. The others run by `make test-long`.
 FOUR_WORKERS = {
-    "descriptions_embedding",
     "digits_mlp_fit",
-    "digits_sequence",
     "resnet_loop",
 }
 

@@ -22,7 +22,13 @@ def trained(script: Path, folder: Path, options: tuple[str, ...]) -> tuple[list[
     return one, train(migrated, folder / "two", workers=2, without_randomness=True)
 
 
-@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem == "fitted_digits" else [pytest.mark.long])
+        for path in sorted(SCRIPTS.glob("*.py"))
+    ],
+)
 def test_two_workers_train_the_same_model(script: Path, tmp_path: Path) -> None:
     one, ranks = trained(script, tmp_path, (OPTION,))
     assert one[0].steps == (20,)

@@ -20,8 +20,15 @@ print(isinstance(model.optimizer, K.optimizers.Adam))
 """
 
 
-@pytest.mark.parametrize("keras", ["keras", "tf_keras"])
-@pytest.mark.parametrize("broadcast", ["lockstep.broadcast(model)", ""])
+@pytest.mark.parametrize(
+    ("keras", "broadcast"),
+    [
+        ("keras", ""),
+        ("tf_keras", "lockstep.broadcast(model)"),
+        pytest.param("keras", "lockstep.broadcast(model)", marks=pytest.mark.long),
+        pytest.param("tf_keras", "", marks=pytest.mark.long),
+    ],
+)
 def test_names_become_optimizers_of_the_scripts_keras(keras: str, broadcast: str, tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(SCRIPT.format(keras=keras, broadcast=broadcast))

@@ -22,7 +22,7 @@ JOBS = [
     Job("optimizers", 2, backend="horovod"),
     Job("fit_callbacks", 2, backend="horovod"),
     Job("collectives", 2, backend="npu"),
-    Job("rows", 2, backend="npu"),
+    Job("rows", 2, backend="npu", long=True),
     Job("data", 2, long=True),
     Job("data", 4),
     Job("uneven", 3),
@@ -50,7 +50,7 @@ JOBS = [
     Job("optimizers", 2),
     Job("optimizers", 2, legacy_keras=True, long=True),  # Keras 2 is in `make test-matrix`, too
     Job("fit_callbacks", 2),
-    Job("fit_callbacks", 2, legacy_keras=True),
+    Job("fit_callbacks", 2, legacy_keras=True, long=True),
 ]
 
 
