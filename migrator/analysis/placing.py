@@ -239,6 +239,7 @@ class Placing:
             masked=masked,
             rows=rows,
             as_batch=rows in self.run.batch_sizes,
+            integral=all(d.integral for d in data) and not many,
         )
 
     def _value(self, arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:
@@ -259,6 +260,7 @@ class Placing:
                 arg.masked,
                 needs,
                 rows=None if is_whole else arg.rows,
+                integral=arg.integral,
             )
         )
 
@@ -652,7 +654,7 @@ class Placing:
     def unpacked(self, data: Data, count: int) -> list[Value] | None:
         if isinstance(data.placement, Shape):
             axis = data.placement.axis
-            rows = Value(Data(ROWS, rank=0, needs=data.needs))
+            rows = Value(Data(ROWS, rank=0, needs=data.needs, integral=True))
             return [rows if i == axis else Value(Data(rank=0, needs=data.needs)) for i in range(count)]
         return None
 

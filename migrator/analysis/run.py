@@ -327,7 +327,7 @@ class Run:
             value = self._as_said(node, value)
         if node in self.sizes:
             self.note_batch_size(value)
-            return Value(Data(ROWS, rank=0))
+            return Value(Data(ROWS, rank=0, integral=True))
         if node in self.plan.expressions:
             return self.placing.gather_at(node, value)
         if node not in self.rows:

@@ -89,7 +89,7 @@ class Data:
     functional model. `least`: where the rank is not known, so many axes there are at least. `width`: the size of the
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
     `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
-    all workers have.
+    all workers have. `integral`: its numbers are whole.
     """
 
     placement: Placement = REPLICATED
@@ -104,6 +104,7 @@ class Data:
     needs: frozenset[Repair] = _NO_REPAIRS
     layer: bool = False
     rows: int | None = None
+    integral: bool = False
 
     @property
     def is_replicated(self) -> bool:

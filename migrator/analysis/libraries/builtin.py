@@ -12,7 +12,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Sharded
+from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Scaled, Sharded
 from migrator.analysis.values import (
     NONE,
     NOTHING,
@@ -100,7 +100,7 @@ def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     data = value.data
     if data is not None and not value.objects:
         if data.placement == Sharded(0) or (isinstance(data.placement, Sharded) and data.placement.axis == 0):
-            return Value(Data(ROWS, rank=0, needs=data.needs))
+            return Value(Data(ROWS, rank=0, needs=data.needs, integral=True))
         return Value(Data(data.placement if not data.is_replicated else REPLICATED, rank=0, needs=data.needs))
     return Value(Data(rank=0))
 
@@ -269,6 +269,18 @@ def _scalar(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     return Value(replace(data, constant=NOT_CONSTANT, rank=0)) if data.constant is NOT_CONSTANT else value
 
 
+def _rounded(path: str) -> Handler:
+    """`int(x)`, `round(x, 2)`, `bool(x)`: linear in nothing that the workers have yet to put together."""
+
+    def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        data = args.positional[0].data if args.positional else None
+        if data is not None and isinstance(data.placement, (Partial, Scaled)):
+            return run.placing.op(path, args, node)
+        return _scalar(run, args, node, frame)
+
+    return handler
+
+
 def _text(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return run.opaque([x for _, x in args.all()], "text is made of this")
 
@@ -369,9 +381,9 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.setattr": _set_attribute,
     "builtins.sum": _sum,
     "builtins.float": _scalar,
-    "builtins.int": _scalar,
-    "builtins.bool": _scalar,
-    "builtins.round": _scalar,
+    "builtins.int": _rounded("builtins.int"),
+    "builtins.bool": _rounded("builtins.bool"),
+    "builtins.round": _rounded("builtins.round"),
     "builtins.str": _text,
     "builtins.repr": _text,
     "builtins.format": _text,

@@ -52,7 +52,7 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
     if role is Role.SIZE:
         return v.constant(SIZE)
     if role is Role.LOCAL_BATCH:
-        return Value(Data(ROWS, rank=0))
+        return Value(Data(ROWS, rank=0, integral=True))
     if role in (Role.OPTIMIZER, Role.TAPE, Role.BROADCAST, Role.CALLBACKS, Role.NORMALISE):
         return first
     return NUMBER

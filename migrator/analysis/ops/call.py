@@ -34,7 +34,7 @@ class Arg:
     `many`: a list of unknown length, whose items all stand as `placement` and `rank` say. `dtype` is None where it is
     not known; "bool" tells a mask from positions. `masked`: Keras carries a mask along, by which losses and metrics
     leave values out. `width`: the size of the last axis. `rows`: that of the first one, of values that all workers
-    have; `as_batch`: it is as large as a batch of the script's.
+    have; `as_batch`: it is as large as a batch of the script's. `integral`: all its numbers are whole.
     """
 
     placement: Placement = REPLICATED
@@ -48,6 +48,7 @@ class Arg:
     width: int | None = None
     rows: int | None = None
     as_batch: bool = False
+    integral: bool = False
 
     def leaves(self) -> Iterator[Arg]:
         """The argument, or the items that it holds."""

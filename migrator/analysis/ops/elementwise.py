@@ -23,7 +23,7 @@ from migrator.analysis.ops.terms import (
     term,
     whole,
 )
-from migrator.analysis.placement import ALL_GATHER, ALL_REDUCE, REPLICATED, Scaled
+from migrator.analysis.placement import ALL_GATHER, ALL_REDUCE, REPLICATED
 
 
 def _any(terms: list[Term]) -> Term:
@@ -58,6 +58,10 @@ LAWS: dict[str, Callable[[list[Term]], Term]] = {
 }
 
 
+# What these laws make of whole numbers is whole.
+_INTEGRAL = frozenset({"sign", "linear", "sum", "product"})
+
+
 @dataclass(frozen=True)
 class Elementwise:
     """The first `arity` parameters are the operands, the others the same for all values.
@@ -73,8 +77,10 @@ class Elementwise:
     alike: bool = False
 
     def __call__(self, bound: Bound) -> Arg:
-        made = elementwise(self.operands(bound), self.law, strict=self.strict, alike=self.alike)
-        return replace(made, dtype=self.dtype)
+        operands = self.operands(bound)
+        made = elementwise(operands, self.law, strict=self.strict, alike=self.alike)
+        integral = self.dtype == "bool" or (self.law in _INTEGRAL and all(map(_is_integral, operands)))
+        return replace(made, dtype=self.dtype, integral=integral)
 
     def operands(self, bound: Bound) -> list[Arg]:
         return [whole(bound.data(position)) for position in range(self.arity)]
@@ -116,24 +122,28 @@ def elementwise(operands: list[Arg], law: str, *, strict: bool = False, alike: b
     return over_ranks(operands, place)
 
 
+def _is_integral(arg: Arg) -> bool:
+    return arg.integral or isinstance(arg.constant, int)
+
+
 @dataclass(frozen=True)
 class Cast:
-    """Linear, unless it rounds: to a dtype that is no float's, or by itself, as `int` does."""
+    """Linear, unless it rounds: numbers that are not whole, to a dtype that is no float's, or by itself, as `int`."""
 
     rounds: bool = False
 
     def __call__(self, bound: Bound) -> Arg:
         value, dtype = whole(bound.data()), bound.get("dtype")
         name = dtype.constant if dtype is not None and isinstance(dtype.constant, str) else None
-        kept = dtype is None and not self.rounds
-        if not (kept or (name and "int" not in name and "bool" not in name) or _is_count(value)):
+        rounds = self.rounds or (dtype is not None and (name is None or "int" in name or "bool" in name))
+        if rounds and not (value.integral and not (name and "bool" in name)):
             plain(value.placement)
-        return replace(value, constant=Arg().constant, dtype=name.rpartition(".")[2] if name else None)
-
-
-def _is_count(value: Arg) -> bool:
-    """Numbers of rows are whole."""
-    return isinstance(value.placement, Scaled) and value.placement.base == REPLICATED and value.placement.power > 0
+        return replace(
+            value,
+            constant=Arg().constant,
+            dtype=name.rpartition(".")[2] if name else None,
+            integral=value.integral or (rounds and name is not None) or self.rounds,
+        )
 
 
 @dataclass(frozen=True)

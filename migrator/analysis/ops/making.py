@@ -92,7 +92,7 @@ class Sizes:
             return Arg(Shape(cut.axis, cut.rows, cut.blocks, least) if cut else REPLICATED, rank=1)
         if self.what == "rank" or cut is None or (self.what == "length" and cut.axis):
             return Arg(REPLICATED, rank=0)
-        return Arg(Partial("sum") if cut.rows == "ragged" else ROWS, rank=0)
+        return Arg(Partial("sum") if cut.rows == "ragged" else ROWS, rank=0, integral=True)
 
 
 @dataclass(frozen=True)

@@ -408,7 +408,7 @@ class GetItem:
         if isinstance(at, int) and at >= 0:
             if at != shape.axis:
                 return Arg(REPLICATED, rank=0)
-            return Arg(Partial("sum") if shape.rows == "ragged" else ROWS, rank=0)
+            return Arg(Partial("sum") if shape.rows == "ragged" else ROWS, rank=0, integral=True)
         if isinstance(at, int) and shape.axis == 0 and -at < shape.least:
             return Arg(REPLICATED, rank=0)
         if isinstance(at, slice) and not unknown_constant(at) and at.step in (None, 1):

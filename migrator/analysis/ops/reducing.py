@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
@@ -26,7 +26,8 @@ class Reduces:
     def __call__(self, bound: Bound) -> Arg:
         value = whole(bound.data())
         axes = bound.constant(*AXES, default=self.axis)
-        return reduced(value, self, axes, bool(bound.constant("keepdims", default=False)))
+        result = reduced(value, self, axes, bool(bound.constant("keepdims", default=False)))
+        return replace(result, integral=value.integral and self.over == "sum")
 
 
 def reduced(value: Arg, how: Reduces, axes: Any, keepdims: bool) -> Arg:
