@@ -636,7 +636,6 @@ PYTHON: dict[str, list[Sample]] = {
     "builtins.sum": [S([f(8, 4), f(8, 4)]), S(f(8, 4))],
     "builtins.float": [S(f())],
     "builtins.int": [S(f())],
-    "builtins.round": [S(f())],
     "builtins.bool": [S(f())],
 }
 NAMED = {

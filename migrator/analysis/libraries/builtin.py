@@ -269,16 +269,13 @@ def _scalar(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     return Value(replace(data, constant=NOT_CONSTANT, rank=0)) if data.constant is NOT_CONSTANT else value
 
 
-def _rounded(path: str) -> Handler:
+def _rounded(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`int(x)`, `round(x, 2)`, `bool(x)`: linear in nothing that the workers have yet to put together."""
-
-    def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-        data = args.positional[0].data if args.positional else None
-        if data is not None and isinstance(data.placement, (Partial, Scaled)):
-            return run.placing.op(path, args, node)
-        return _scalar(run, args, node, frame)
-
-    return handler
+    data = args.positional[0].data if args.positional else None
+    if data is not None and isinstance(data.placement, (Partial, Scaled)):
+        # However it rounds, and to how many digits.
+        return run.placing.op("builtins.int", Arguments(args.positional[:1], nodes=args.nodes), node)
+    return _scalar(run, args, node, frame)
 
 
 def _text(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -381,9 +378,9 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.setattr": _set_attribute,
     "builtins.sum": _sum,
     "builtins.float": _scalar,
-    "builtins.int": _rounded("builtins.int"),
-    "builtins.bool": _rounded("builtins.bool"),
-    "builtins.round": _rounded("builtins.round"),
+    "builtins.int": _rounded,
+    "builtins.bool": _rounded,
+    "builtins.round": _rounded,
     "builtins.str": _text,
     "builtins.repr": _text,
     "builtins.format": _text,
