@@ -70,7 +70,9 @@ class Contents:
         if isinstance(node, (cst.Name, cst.Attribute)):
             return self._named(node, part)
         if isinstance(node, _DISPLAYS):
-            return Parts(_of_display(node, part))
+            return Parts(
+                _of_display(node, part.at(node, _anywhere(path)) if self.resolver.is_reordered(node) else part)
+            )
         if isinstance(node, cst.Dict):
             return Parts(_of_dictionary(node, part))
         if isinstance(node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import cast
 
 import libcst as cst
@@ -50,6 +51,8 @@ _LITERALS = (
     cst.SetComp,
 )
 # Nested calls deeper than this are generated code, not a training script; Python's own stack must not decide.
+# Methods that give the elements of a list other places.
+_REORDERING = frozenset({"sort", "reverse", "insert", "pop", "remove", "rotate"})
 _MAX_DEPTH = 120
 _MOST_VALUES = 32
 # After so many evaluations a node every result is kept, even one that a cycle left incomplete: time must stay bounded.
@@ -168,10 +171,29 @@ class Resolver:
         if isinstance(base, Literal) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             index = node.slice[0].slice.value
             if isinstance(base.node, (cst.List, cst.Tuple)) and isinstance(index, cst.Integer):
+                if self.is_reordered(base.node):
+                    return self._members(base, ())
                 return self.project(base.node, (int(index.value),))
             if isinstance(base.node, cst.Dict):
                 return self._dict_values(base.node, index)
         return self._members(base, ())
+
+    def is_reordered(self, display: cst.CSTNode) -> bool:
+        """Whether the script may sort, or turn round, the list that is written out there."""
+        statement = self.tree.parent.get(display) if isinstance(display, cst.List) else None
+        targets = [t.target for t in statement.targets] if isinstance(statement, cst.Assign) else []
+        return any(dotted(target) in self._reordered for target in targets)
+
+    @cached_property
+    def _reordered(self) -> set[str]:
+        """How the lists are called that methods and functions put into another order."""
+        found = set()
+        for call in self.tree.calls:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _REORDERING:
+                found.add(dotted(call.func.value))
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "shuffle" and call.args:
+                found.add(dotted(call.args[0].value))
+        return found - {""}
 
     def _members(self, base: Value, path: tuple[int, ...]) -> Iterable[Value]:
         """What an element of the value may be, whichever it is, at that path of it."""
@@ -240,6 +262,8 @@ class Resolver:
 
     def _unpacked(self, base: Value, path: tuple[int, ...]) -> Iterable[Value]:
         if isinstance(base, Literal) and isinstance(base.node, (cst.Tuple, cst.List)):
+            if self.is_reordered(base.node):
+                return self._members(base, path[1:])
             return self.project(base.node, path)
         if isinstance(base, Literal) and isinstance(base.node, (cst.ListComp, cst.GeneratorExp)):
             return self.project(base.node.elt, path[1:])
