@@ -24,9 +24,9 @@ from migrator.facts.training import Training
 from migrator.facts.tree import Tree
 from migrator.facts.values import Class, External, Function, Literal, Object, Parameter
 
-_AFTER_BATCH = (
-    api.ELEMENTWISE | api.ORDERING | {"take", "skip", "filter", "enumerate", "apply", "rebatch", "as_numpy_iterator"}
-)
+_AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {
+    "take", "skip", "filter", "take_while", "enumerate", "apply", "rebatch", "as_numpy_iterator",
+}  # fmt: skip
 _REPORTING = (
     *(f"builtins.{name}" for name in ("print", "len", "int", "float", "str", "range", "round", "min", "max")),
     "math.", "numpy.ceil", "logging.", "absl.logging.", "tensorflow.print", "time.",
