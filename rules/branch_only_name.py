@@ -53,8 +53,8 @@ def branch_only_name(facts: Facts) -> Findings:
 def _branches(facts: Facts) -> Iterator[cst.If]:
     # A script that was migrated to lockstep runs the same on one worker: its branches part workers by asking alone.
     spreading = [site.call for site in facts.ports.of(*_SPREADING) if not facts.ports.is_own(site)]
-    for node in facts.tree.order if facts.ports.calls else ():
-        if not isinstance(node, cst.If) or facts.ranks.leaves(node.orelse):
+    for node in facts.tree.all_of(cst.If) if facts.ports.calls else ():
+        if facts.ranks.leaves(node.orelse):
             continue
         asks = facts.ranks.is_computed_from(Role.SIZE, node.test)
         if asks or any(facts.tree.contains(node.body, call) for call in spreading):

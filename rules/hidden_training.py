@@ -76,9 +76,10 @@ def _text(call: cst.Call, place: int) -> str:
 def _leads_to_training(facts: Facts, text: str) -> bool:
     """Whether the text calls a function or class of the user's that trains, or one that calls such a one."""
     own: dict[str, list[cst.CSTNode]] = {}
-    for node in facts.tree.order:
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            own.setdefault(node.name.value, []).append(node)
+    for function in facts.tree.functions:
+        own.setdefault(function.name.value, []).append(function)
+    for cls in facts.tree.classes:
+        own.setdefault(cls.name.value, []).append(cls)
     seen: set[str] = set()
     texts = [text]
     while texts:

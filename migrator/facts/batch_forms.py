@@ -110,7 +110,7 @@ class BatchForms:
     @cached_property
     def _rows_taken(self) -> list[tuple[cst.CSTNode, list[cst.BaseExpression]]]:
         """The expressions that take something row by row, for all that is known of it, with what they take."""
-        found = [(node, self._taken_by(node)) for node in self.tree.order]
+        found = [(node, self._taken_by(node)) for node in self.tree.all_of(cst.BinaryOperation, cst.Call)]
         return [(node, taken) for node, taken in found if taken]
 
     def _taken_by(self, place: cst.CSTNode) -> list[cst.BaseExpression]:

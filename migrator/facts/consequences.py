@@ -104,7 +104,7 @@ class Consequences:
 
     @cached_property
     def _raises(self) -> list[cst.CSTNode]:
-        return [node for node in self.tree.order if isinstance(node, cst.Raise)]
+        return list(self.tree.all_of(cst.Raise))
 
     @cached_property
     def _settings_made(self) -> list[Binding]:
@@ -185,10 +185,8 @@ class Consequences:
     def repeated(self) -> list[cst.BaseExpression]:
         """What comprehensions go through that make layers or models for each item of it."""
         found = []
-        for node in self.tree.order:
-            if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)) and any(
-                map(self._call_matters, self.regions.calls_in(node.elt))
-            ):
+        for node in self.tree.all_of(cst.ListComp, cst.GeneratorExp, cst.SetComp):
+            if any(map(self._call_matters, self.regions.calls_in(node.elt))):
                 found.append(node.for_in.iter)
         return found
 

@@ -319,22 +319,18 @@ class Decisions:
         return place in self._inputs or self.consequences.follow(place)
 
     def _conditions(self) -> Iterator[cst.BaseExpression]:
-        for node in self.tree.order:
-            if isinstance(node, (cst.If, cst.While, cst.IfExp, cst.Assert, cst.CompIf)):
-                yield node.test
-            elif isinstance(node, cst.BooleanOperation):
-                yield node.left
-            elif isinstance(node, cst.For) and not any(c.reader is node for c in self.sharding.consumptions):
-                yield node.iter
-            elif isinstance(node, cst.Match):
-                yield node.subject
-            elif isinstance(node, cst.MatchCase) and node.guard is not None:
-                yield node.guard
-            elif isinstance(node, cst.Call):
-                yield node.func
-                yield from (arg.value for arg in node.args[:1])
-            elif isinstance(node, cst.Return) and node.value is not None:
-                yield node.value
+        all_of = self.tree.all_of
+        for tests in (all_of(cst.If), all_of(cst.While), all_of(cst.IfExp), all_of(cst.Assert), all_of(cst.CompIf)):
+            yield from (node.test for node in tests)
+        yield from (node.left for node in all_of(cst.BooleanOperation))
+        readers = {consumption.reader for consumption in self.sharding.consumptions}
+        yield from (node.iter for node in all_of(cst.For) if node not in readers)
+        yield from (node.subject for node in all_of(cst.Match))
+        yield from (node.guard for node in all_of(cst.MatchCase) if node.guard is not None)
+        for call in self.tree.calls:
+            yield call.func
+            yield from (arg.value for arg in call.args[:1])
+        yield from (node.value for node in all_of(cst.Return) if node.value is not None)
 
     @cached_property
     def _inputs(self) -> set[cst.BaseExpression]:
@@ -454,7 +450,7 @@ class Decisions:
 
     @cached_property
     def _tried(self) -> list[cst.CSTNode]:
-        return [node.body for node in self.tree.order if isinstance(node, cst.Try) and node.handlers]
+        return [node.body for node in self.tree.all_of(cst.Try) if node.handlers]
 
     def _fed_back(self) -> Iterator[cst.BaseExpression]:
         """What enters the losses that are differentiated otherwise than as samples: numbers of batches before, and what
@@ -713,9 +709,8 @@ class Decisions:
         """The code that runs under tapes."""
         blocks = [
             node.body
-            for node in self.tree.order
-            if isinstance(node, cst.With)
-            and any(self.training.kinds.is_tape(v) for item in node.items for v in self.resolver.values(item.item))
+            for node in self.tree.all_of(cst.With)
+            if any(self.training.kinds.is_tape(v) for item in node.items for v in self.resolver.values(item.item))
         ]
         found = dict.fromkeys(body for block in blocks for body in self.training.reached_from(block))
         for function in self.tree.functions:  # called in a way that is not seen

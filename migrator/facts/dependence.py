@@ -152,8 +152,9 @@ class Dependence:
 
     def link(self, source: Key | None, target: Key, way: Way = Way.WHOLE) -> None:
         if source is not None and source is not target:
-            self.edges[self.number(source)].append((self.number(target), way))
-            self.sources[self.number(target)].append((self.number(source), way))
+            start, end = self.number(source), self.number(target)
+            self.edges[start].append((end, way))
+            self.sources[end].append((start, way))
 
     # -- the walk ------------------------------------------------------------------------------------------------
 
@@ -241,7 +242,7 @@ class Dependence:
 
     @cached_property
     def _attributes_read(self) -> set[str]:
-        return {node.attr.value for node in self.tree.order if isinstance(node, cst.Attribute)}
+        return {node.attr.value for node in self.tree.all_of(cst.Attribute)}
 
     def _items_of_tuples(self, node: cst.Subscript) -> list[cst.CSTNode]:
         """What `acc[1]` takes out of each of the tuples that the name is given; nothing where another value may be."""
@@ -658,11 +659,10 @@ class Dependence:
     def yields(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
         """What the generators of the script give, by function."""
         found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
-        for node in self.tree.order:
-            if isinstance(node, cst.Yield) and node.value is not None:
-                function = self.tree.function_of(node)
-                if function is not None:
-                    found[function].append(node.value)
+        for node in self.tree.all_of(cst.Yield):
+            function = self.tree.function_of(node)
+            if function is not None and node.value is not None:
+                found[function].append(node.value)
         return found
 
     def _script_functions(self, call: cst.Call) -> list[cst.CSTNode]:

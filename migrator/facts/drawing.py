@@ -72,7 +72,7 @@ class Drawing:
 
     @cached_property
     def _loops(self) -> list[cst.For | cst.CompFor]:
-        return [node for node in self.tree.order if isinstance(node, (cst.For, cst.CompFor))]
+        return self.tree.all_of(cst.For, cst.CompFor)
 
 
 def _shuffles(value: Value) -> bool:

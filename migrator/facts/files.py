@@ -345,7 +345,7 @@ class Files:
 
     @cached_property
     def _attributes(self) -> list[cst.Attribute]:
-        return [node for node in self.tree.order if isinstance(node, cst.Attribute)]
+        return self.tree.all_of(cst.Attribute)
 
     def _is_in_write(self, call: cst.Call) -> bool:
         """`pickle.dump(history, open(path, "wb"))`: the statement as a whole is guarded."""

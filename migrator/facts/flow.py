@@ -57,7 +57,7 @@ class Flow:
 
     def _tested_in(self, node: cst.Name) -> list[cst.While]:
         """The loops that the name takes part in the condition of: it is read again after each turn."""
-        owners = [owner for owner in self._tree.ancestors(node) if isinstance(owner, cst.While)]
+        owners = [owner for owner in self._tree.ancestors(node) if type(owner) is cst.While]
         return [owner for owner in owners if self._tree.contains(owner.test, node)]
 
     def _takes_effect(self, binding: Binding) -> int:
@@ -124,13 +124,13 @@ class Flow:
     def _excludes(self, node: cst.CSTNode, use: cst.CSTNode) -> bool:
         """Whether the two stand in different branches of one `if`, so that they never run in one turn."""
         tree = self._tree
-        inside = {node: None, **dict.fromkeys(tree.ancestors(node))}
         child: cst.CSTNode = use
         for owner in tree.ancestors(use):
-            if isinstance(owner, cst.If) and owner in inside and owner.body not in inside and child is owner.body:
-                return tree.contains(owner.orelse, node) if owner.orelse is not None else False
-            if isinstance(owner, cst.If) and owner.body in inside and child is owner.orelse:
-                return True
+            if type(owner) is cst.If and owner.orelse is not None:
+                if child is owner.body and tree.contains(owner.orelse, node):
+                    return True
+                if child is owner.orelse and tree.contains(owner.body, node):
+                    return True
             child = owner
         return False
 

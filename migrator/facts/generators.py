@@ -45,9 +45,8 @@ class Generators:
     def yields(self) -> dict[cst.FunctionDef, list[cst.Yield]]:
         """What each generator function yields."""
         found: dict[cst.FunctionDef, list[cst.Yield]] = {}
-        for node in self.tree.order:
-            if isinstance(node, cst.Yield):
-                function = self.tree.function_of(node)
-                if function is not None:
-                    found.setdefault(function, []).append(node)
+        for node in self.tree.all_of(cst.Yield):
+            function = self.tree.function_of(node)
+            if function is not None:
+                found.setdefault(function, []).append(node)
         return found

@@ -129,10 +129,9 @@ class Indirect:
             functions, given = self.handed(call)
             for function in (*functions, *self.wrappers_run_by(call)):
                 found[function].update(dict.fromkeys(given))
-        for node in self.tree.order:
-            if isinstance(node, (cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign)):
-                for method, operands in self.operators(node):
-                    found[method].update(dict.fromkeys(operands))
+        for node in self.tree.all_of(cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign):
+            for method, operands in self.operators(node):
+                found[method].update(dict.fromkeys(operands))
         return {function: list(given) for function, given in found.items()}
 
     @cached_property
@@ -145,9 +144,7 @@ class Indirect:
                 for node in self._read_apart(function.name.value)
             ):
                 found[function] = None
-        for node in self.tree.order:
-            if isinstance(node, cst.Lambda) and self._escapes(node):
-                found[node] = None
+        found.update((node, None) for node in self.tree.all_of(cst.Lambda) if self._escapes(node))
         return list(found)
 
     def _escapes(self, function: cst.Lambda) -> bool:
@@ -221,8 +218,8 @@ class Indirect:
     @cached_property
     def _stored_methods(self) -> list[cst.Attribute]:
         found = []
-        for node in self.tree.order:
-            if isinstance(node, cst.Attribute) and node.attr.value in _PUTTING:
+        for node in self.tree.all_of(cst.Attribute):
+            if node.attr.value in _PUTTING:
                 parent = self.tree.parent.get(node)
                 if isinstance(parent, cst.Call) and parent.func is node:
                     continue

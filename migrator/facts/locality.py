@@ -253,8 +253,8 @@ class Locality:
 
     def _states_of_metrics(self) -> Iterator[cst.CSTNode]:
         """`metric.total`, `metric.count`: what a metric has added up on this worker."""
-        for node in self.tree.order:
-            if not isinstance(node, cst.Attribute) or node.attr.value not in _METRIC_STATES:
+        for node in self.tree.all_of(cst.Attribute):
+            if node.attr.value not in _METRIC_STATES:
                 continue
             owners = self.resolver.values(node.value)
             if any(calls(v).startswith("keras.metrics.") for v in owners):
@@ -263,8 +263,8 @@ class Locality:
     def _metrics_of_models(self) -> Iterator[cst.CSTNode]:
         """`model.metrics`, `self.model.get_metrics_result()`: what a model that `fit` trains has counted on this
         worker, read elsewhere than in its own class."""
-        for node in self.tree.order:
-            if not isinstance(node, cst.Attribute) or node.attr.value not in _METRICS_OF_MODELS:
+        for node in self.tree.all_of(cst.Attribute):
+            if node.attr.value not in _METRICS_OF_MODELS:
                 continue
             if any(map(self.training.kinds.is_model, self.resolver.values(node.value))) or self._is_model_of_callback(
                 node.value

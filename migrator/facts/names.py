@@ -26,10 +26,17 @@ class Names:
         self._modules = modules
         self._classes = classes
         self._values = values
+        self._reaching: dict[cst.Name, list[Binding]] = {}
 
     def reaching(self, node: cst.Name) -> list[Binding]:
         """The bindings that the name may have its value from where it stands, latest first; an imported name has it
         from where the other file binds it."""
+        found = self._reaching.get(node)
+        if found is None:
+            found = self._reaching[node] = self._found_reaching(node)
+        return found
+
+    def _found_reaching(self, node: cst.Name) -> list[Binding]:
         found = [b for binding in self.flow.reaching(node) for b in self._beyond(binding, ())]
         if found or self.tree.scope_of(node).lookup(node.value) is not None:
             return found

@@ -329,8 +329,8 @@ class Obstacles:
                         if isinstance(given, (cst.Name, cst.Attribute, cst.Subscript)) and given not in seen:
                             yield from self._uses_of(given, (*seen, given))
         elif isinstance(size, cst.Subscript):
-            for item in self.tree.order:
-                if isinstance(item, cst.Subscript) and item is not size and _key(item) == _key(size) is not None:
+            for item in self.tree.all_of(cst.Subscript):
+                if item is not size and _key(item) == _key(size) is not None:
                     yield item
         elif isinstance(size, cst.Attribute):
             for name in self.tree.names[size.attr.value]:

@@ -446,8 +446,8 @@ class Pipelines:
     def loads_of(self, binding: Binding) -> Iterator[cst.CSTNode]:
         """The places that may read the value which the binding gives."""
         if isinstance(binding.target, cst.Attribute):
-            for node in self.tree.order:
-                if isinstance(node, cst.Attribute) and node.attr.value == binding.name and node is not binding.target:
+            for node in self.tree.all_of(cst.Attribute):
+                if node.attr.value == binding.name and node is not binding.target:
                     yield node
             return
         if self.tree.scopes.get(self.tree.module_of(binding.node)) is self.tree.scope_of(binding.node):

@@ -195,7 +195,7 @@ class Ranks:
     @cached_property
     def _marked(self) -> dict[cst.CSTNode, Role]:
         """The expressions of the program that are the rank or the number of processes by themselves."""
-        nodes = (n for n in self.tree.order if isinstance(n, (cst.Call, cst.Subscript, cst.Attribute)))
+        nodes = self.tree.all_of(cst.Call, cst.Subscript, cst.Attribute)
         return {node: role for node in nodes if (role := self._role(node)) is not None}
 
     def _is_agreed(self, node: cst.CSTNode) -> bool:

@@ -164,7 +164,7 @@ class Regions:
 
     @cached_property
     def _all_yields(self) -> list[cst.CSTNode]:
-        return [node for node in self.tree.order if isinstance(node, cst.Yield)]
+        return list(self.tree.all_of(cst.Yield))
 
     def _is_bound_outside(self, binding: Binding, function: cst.CSTNode) -> bool:
         if isinstance(binding.target, cst.Attribute):

@@ -55,7 +55,7 @@ class Shares:
         """Cuts by a library, `Dataset.shard` by the rank, and slices of arrays by the rank, in source order."""
         by_call = {site.call: site.toolkit for site in self.ports.of(Role.SHARD)}
         found = []
-        for node in self.tree.order:
+        for node in self.tree.all_of(cst.Call, cst.Subscript):
             if isinstance(node, cst.Call) and node in by_call and node.args:
                 size = node.args[1].value if len(node.args) > 1 and "rebatch" in dotted(node.func) else None
                 found.append(Share(node, node.args[0].value, by_call[node], size))

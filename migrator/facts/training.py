@@ -176,7 +176,7 @@ class Training:
     @cached_property
     def _texts(self) -> set[str]:
         """The texts in the program, which may be names to look something up by."""
-        return {str(node.evaluated_value) for node in self.tree.order if isinstance(node, cst.SimpleString)}
+        return {str(node.evaluated_value) for node in self.tree.all_of(cst.SimpleString)}
 
     def _assignments(self) -> Iterator[Update]:
         for call, func in self.methods(*api.SETTING_VARIABLES):

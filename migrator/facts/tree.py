@@ -10,13 +10,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Union, cast
+from typing import TypeVar, Union, cast
 
 import libcst as cst
 
 Block = Union[cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite]
 Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
 FunctionLike = Union[cst.FunctionDef, cst.Lambda]
+Loop = Union[cst.For, cst.While]
+Node = TypeVar("Node", bound=cst.CSTNode)
 
 _SKIPPED_FIELDS = {
     "lpar",
@@ -150,7 +152,7 @@ class Tree:
         self.order: dict[cst.CSTNode, int] = {}
         self.scopes: dict[cst.CSTNode, Scope] = {}
         self._name_scopes: dict[cst.CSTNode, Scope] = {}
-        self.calls: list[cst.Call] = []
+        self._by_kind: dict[type, list[cst.CSTNode]] = defaultdict(list)
         self.names: dict[str, list[cst.Name]] = defaultdict(list)
         self.attributes: dict[str, list[Binding]] = defaultdict(list)
         self.item_assignments: list[tuple[cst.Subscript, cst.BaseExpression]] = []
@@ -161,6 +163,7 @@ class Tree:
         self.imports: list[cst.Import | cst.ImportFrom] = []
         for module in self.modules:
             self._walk(module, Scope(module, None))
+        self.calls = self.all_of(cst.Call)
 
     # -- the walk ------------------------------------------------------------------------------------------------
 
@@ -169,11 +172,12 @@ class Tree:
         # An explicit stack: deeply nested expressions must not exhaust Python's.
         stack: list[tuple[cst.CSTNode, Scope]] = [(module, scope)]
         order = len(self.order)
-        parent, orders = self.parent, self.order
+        parent, orders, by_kind = self.parent, self.order, self._by_kind
         while stack:
             node, scope = stack.pop()
             orders[node] = order
             order += 1
+            by_kind[type(node)].append(node)
             inner = self._enter(node, scope)
             children = list(semantic_children(node))
             for child in children:
@@ -194,8 +198,6 @@ class Tree:
         if kind is cst.Name:
             self.names[cast(cst.Name, node).value].append(cast(cst.Name, node))
             self._name_scopes[node] = scope
-        elif kind is cst.Call:
-            self.calls.append(cast(cst.Call, node))
         elif kind in _SCOPE_NODES:
             return self._enter_scope(node, scope)
         elif kind is cst.Param:
@@ -310,12 +312,20 @@ class Tree:
 
     # -- look-ups ------------------------------------------------------------------------------------------------
 
+    def all_of(self, *kinds: type[Node]) -> list[Node]:
+        """The nodes of exactly these types, in source order."""
+        if len(kinds) == 1:
+            return cast("list[Node]", self._by_kind.get(kinds[0], []))
+        found = [cast(Node, node) for kind in kinds for node in self._by_kind.get(kind, ())]
+        return sorted(found, key=self.order.__getitem__)
+
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The enclosing nodes, nearest first."""
-        current = self.parent.get(node)
+        parent = self.parent.get
+        current = parent(node)
         while current is not None:
             yield current
-            current = self.parent.get(current)
+            current = parent(current)
 
     def scope_of(self, node: cst.CSTNode) -> Scope:
         """The scope in which the node is evaluated."""
@@ -334,6 +344,8 @@ class Tree:
         """The file that holds the node."""
         if isinstance(node, cst.Module):
             return node
+        if len(self.modules) == 1:
+            return self.modules[0]
         for owner in self.ancestors(node):
             node = owner
         return cast(cst.Module, node)
@@ -349,7 +361,7 @@ class Tree:
         """The function whose body holds the node; lambdas and comprehensions belong to theirs."""
         child = node
         for owner in self.ancestors(node):
-            if isinstance(owner, cst.FunctionDef) and child is owner.body:
+            if type(owner) is cst.FunctionDef and child is owner.body:
                 return owner
             child = owner
         return None
@@ -390,14 +402,15 @@ class Tree:
             current = owner
         return None
 
-    def loops_around(self, node: cst.CSTNode) -> Iterator[cst.For | cst.While]:
+    def loops_around(self, node: cst.CSTNode) -> Iterator[Loop]:
         """The loops whose bodies hold the node within its function, innermost first."""
         child = node
         for owner in self.ancestors(node):
-            if isinstance(owner, (cst.FunctionDef, cst.ClassDef)):
+            kind = type(owner)
+            if kind is cst.FunctionDef or kind is cst.ClassDef:
                 return
-            if isinstance(owner, (cst.For, cst.While)) and child is owner.body:
-                yield owner
+            if (kind is cst.For or kind is cst.While) and child is cast(Loop, owner).body:
+                yield cast(Loop, owner)
             child = owner
 
     def is_read(self, name: cst.Name) -> bool:
