@@ -102,7 +102,7 @@ class Run:
         self.libraries = Libraries(self)
         self.frames: dict[cst.Module, Frame] = {}
         self._defaults: dict[tuple[int, int, str], Value] = {}
-        self._generators: dict[cst.CSTNode, bool] = {}
+        self._generators = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
         self._steps = 0
         self.in_loss = False  # whether code runs that a loss is made by
         self._forget()
@@ -472,11 +472,7 @@ class Run:
         return value
 
     def is_generator(self, function: cst.FunctionDef | cst.Lambda) -> bool:
-        known = self._generators.get(function)
-        if known is None:
-            known = isinstance(function, cst.FunctionDef) and _yields(function.body)
-            self._generators[function] = known
-        return known
+        return isinstance(function, cst.FunctionDef) and function in self._generators
 
     def is_sensitive(self, function: Function) -> bool:
         return True
@@ -623,20 +619,6 @@ def _is_property(decorator: cst.BaseExpression) -> bool:
     last = decorator.attr.value if isinstance(decorator, cst.Attribute) else ""
     last = decorator.value if isinstance(decorator, cst.Name) else last
     return last in ("cached_property", "setter")
-
-
-def _yields(node: cst.CSTNode) -> bool:
-    from migrator.facts.tree import semantic_children
-
-    queue = [node]
-    while queue:
-        current = queue.pop()
-        if isinstance(current, cst.Yield):
-            return True
-        queue.extend(
-            c for c in semantic_children(current) if not isinstance(c, (cst.FunctionDef, cst.Lambda, cst.ClassDef))
-        )
-    return False
 
 
 __all__ = ["Mapping", "Run", "TooMuch"]

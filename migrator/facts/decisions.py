@@ -251,7 +251,8 @@ class Decisions:
                 allowed |= Mark.INSIDE
             if (can_be or not missing) and not self.locality.of(node) & ~allowed:
                 found[missing].append(node)
-        needed = {r for repairs, nodes in found.items() if any(map(self.first_steered_by, nodes)) for r in repairs}
+        missing_in = [(repairs, nodes) for repairs, nodes in found.items() if repairs]
+        needed = {r for repairs, nodes in missing_in if any(map(self.first_steered_by, nodes)) for r in repairs}
         for nodes in found.values():
             for node in nodes:
                 self.locality.settle(node)

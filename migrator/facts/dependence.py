@@ -61,7 +61,18 @@ _PARTS: tuple[type, ...] = (
 # They put in what they are given as it is: as many elements as that has.
 _JOINING = frozenset({"extend", "extendleft", "update"})
 _MOST_HOLDERS = 300  # what a name was made of more steps ago, it no longer is
+# What these make of each of their parts; others ask which part it is.
+_WAYS_OF_PARTS = {
+    **dict.fromkeys((cst.List, cst.Tuple, cst.Dict), Way.INTO),
+    **dict.fromkeys((cst.Element, cst.StarredElement, cst.ComparisonTarget, cst.SubscriptElement), Way.WHOLE),
+    **dict.fromkeys((cst.Index, cst.Slice, cst.Await), Way.WHOLE),
+    **dict.fromkeys((cst.BinaryOperation, cst.UnaryOperation, cst.BooleanOperation), Way.USED),
+    **dict.fromkeys((cst.FormattedString, cst.FormattedStringExpression), Way.USED),
+    cst.CompIf: Way.CHOICE,
+}
 _NAMESPACES = ("builtins.globals", "builtins.locals", "builtins.vars")
+# These have walks of their own.
+_LINKED_APART = frozenset({cst.Call, cst.Attribute, cst.Name})
 _OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign})
 _COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
 _SPECIAL = (
@@ -193,9 +204,13 @@ class Dependence:
 
     def _link_part(self, node: cst.CSTNode, parent: cst.CSTNode) -> None:
         """What an expression makes of its parts."""
-        if isinstance(parent, (cst.Call, cst.Attribute, cst.Name)):
-            return  # these have walks of their own
-        way: Way | None = Way.USED
+        if type(parent) in _LINKED_APART:
+            return
+        way: Way | None = _WAYS_OF_PARTS.get(type(parent))
+        if way is not None:
+            self.link(node, parent, way)
+            return
+        way = Way.USED
         if isinstance(parent, cst.Arg):
             way = None if node is parent.keyword else Way.WHOLE
         elif isinstance(parent, cst.DictElement) and node is parent.key:
@@ -203,16 +218,12 @@ class Dependence:
             way = None
         elif isinstance(parent, cst.Lambda):
             way = Way.WHOLE if node is parent.body else None
-        elif isinstance(parent, (cst.List, cst.Tuple, cst.Dict)):
-            way = Way.INTO
         elif isinstance(parent, _COMPREHENSIONS):
             way = Way.WHOLE if node is parent.for_in else Way.INTO
             if isinstance(parent, cst.SetComp) or (isinstance(parent, cst.DictComp) and node is parent.key):
                 way = Way.USED  # how many there are is settled by what they are
         elif isinstance(parent, cst.CompFor):
             way = None if node is parent.target else self._repeating(parent.iter) if node is parent.iter else Way.WHOLE
-        elif isinstance(parent, cst.CompIf):
-            way = Way.CHOICE
         elif isinstance(parent, cst.Comparison):
             way = Way.PRESENCE if _asks_for_presence(parent) else Way.USED
         elif isinstance(parent, cst.IfExp):
@@ -229,9 +240,7 @@ class Dependence:
             for binding in self.bindings_of(cst.ensure_type(node, cst.Name)):
                 for put_in in ("stored", "contents", "items"):
                     self.link((put_in, binding), parent, Way.INTO)
-        elif (isinstance(parent, cst.Subscript) and node is parent.value and _is_slice(parent)) or isinstance(
-            parent, (cst.BaseElement, cst.ComparisonTarget, cst.BaseSlice, cst.SubscriptElement, cst.Await)
-        ):
+        elif isinstance(parent, cst.Subscript) and node is parent.value and _is_slice(parent):
             way = Way.WHOLE
         if way is not None:
             self.link(node, parent, way)

@@ -21,10 +21,15 @@ class Paths:
     def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self.tree = tree
         self.resolver = resolver
+        self._spelled: dict[cst.BaseExpression, str] = {}
 
     def spelled(self, path: cst.BaseExpression) -> str:
         """The path as Python spells it, whichever quotes the script has."""
-        return repr(path.evaluated_value) if isinstance(path, cst.SimpleString) else self._source(path)
+        found = self._spelled.get(path)
+        if found is None:
+            found = repr(path.evaluated_value) if isinstance(path, cst.SimpleString) else self._source(path)
+            self._spelled[path] = found
+        return found
 
     def may_be_same(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         """Whether the paths are the same text, or are given the same one, as far as seen."""

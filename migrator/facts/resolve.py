@@ -124,11 +124,11 @@ class Resolver:
         return found
 
     def _evaluate(self, node: cst.CSTNode) -> Iterable[Value]:
-        if isinstance(node, cst.Name):
+        if type(node) is cst.Name:
             return self._name_values(node)
-        if isinstance(node, cst.Attribute):
+        if type(node) is cst.Attribute:
             return [v for base in self.values(node.value) for v in self.member(base, node.attr.value)]
-        if isinstance(node, cst.Call):
+        if type(node) is cst.Call:
             return [v for function in self.values(node.func) for v in self._call_values(function, node)]
         if isinstance(node, cst.IfExp):
             return (*self.values(node.body), *self.values(node.orelse))

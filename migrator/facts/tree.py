@@ -104,14 +104,8 @@ class Scope:
         self.bindings: dict[str, list[Binding]] = defaultdict(list)
         self.globals: set[str] = set()
         self.nonlocals: set[str] = set()
-
-    @property
-    def is_class(self) -> bool:
-        return isinstance(self.node, cst.ClassDef)
-
-    @property
-    def is_function(self) -> bool:
-        return isinstance(self.node, (cst.FunctionDef, cst.Lambda))
+        self.is_class = isinstance(node, cst.ClassDef)
+        self.is_function = isinstance(node, (cst.FunctionDef, cst.Lambda))
 
     def module(self) -> Scope:
         scope = self
@@ -139,6 +133,10 @@ _SCOPE_NODES = (
     cst.ListComp,
     cst.SetComp,
     cst.DictComp,
+)
+# Of these, a name is what they bind.
+_BINDING = frozenset(
+    {cst.AssignTarget, cst.Param, cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.AsName, cst.NameItem}
 )
 
 
@@ -366,6 +364,13 @@ class Tree:
             child = owner
         return None
 
+    def callable_of(self, node: cst.CSTNode) -> FunctionLike | None:
+        """The function or lambda that evaluates the node when it runs."""
+        scope: Scope | None = self.scope_of(node)
+        while scope is not None and not scope.is_function:
+            scope = scope.parent
+        return cast(FunctionLike, scope.node) if scope is not None else None
+
     def class_of(self, function: cst.FunctionDef) -> cst.ClassDef | None:
         """The class of which the function is a method."""
         block = self.parent.get(function)
@@ -416,12 +421,11 @@ class Tree:
     def is_read(self, name: cst.Name) -> bool:
         """Whether the node reads the variable of that name: attributes, keywords and targets only look alike."""
         parent = self.parent.get(name)
-        if isinstance(parent, cst.Attribute):
+        if type(parent) is cst.Attribute:
             return parent.value is name
-        if isinstance(parent, cst.Arg):
+        if type(parent) is cst.Arg:
             return parent.keyword is not name
-        bound = (cst.AssignTarget, cst.Param, cst.FunctionDef, cst.ClassDef, cst.ImportAlias, cst.AsName, cst.NameItem)
-        return not isinstance(parent, bound) and not (isinstance(parent, cst.AnnAssign) and parent.target is name)
+        return type(parent) not in _BINDING and not (type(parent) is cst.AnnAssign and parent.target is name)
 
     def contains(self, outer: cst.CSTNode, node: cst.CSTNode) -> bool:
         return self.order[outer] <= self.order[node] <= self.last_order_in(outer)
