@@ -146,12 +146,13 @@ class Decisions:
     @cached_property
     def steering(self) -> dict[cst.BaseExpression, list[LocalNumber]]:
         """The places where local numbers steer training, with these numbers."""
-        found = {}
-        for place in self._places:
-            if self._is_steering(place):
-                found[place] = self._agree_on(place)
-        for place in self._fed_back():
-            found.setdefault(place, self._agree_on(place))
+        found: dict[cst.BaseExpression, list[LocalNumber]] = {}
+        if self.locality.origins:
+            for place in self._places:
+                if self._is_steering(place):
+                    found[place] = self._agree_on(place)
+            for place in self._fed_back():
+                found.setdefault(place, self._agree_on(place))
         for place in self._taken:
             found.setdefault(place, self._agree_on(place))
         return found

@@ -132,9 +132,11 @@ class Locality:
 
     def of(self, key: Key | None) -> Marks:
         """How the value is local; nothing where all workers agree."""
+        if key is None or not self.origins:  # without these the graph, which takes long to make, tells nothing
+            return Mark.NONE
         if self._spread is None:
             self._spread = self._spread_from(self.origins)
-        return self._spread.of(key) if key is not None else Mark.NONE
+        return self._spread.of(key)
 
     def due(self, key: Key) -> Marks:
         """How the value is made local, be it settled or not."""
