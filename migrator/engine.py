@@ -38,6 +38,8 @@ from migrator.words import UnknownWord, Word, check_rules
 _LONGEST_COMMAND = 12
 # A source that is mostly data takes 2,000 times its size as a tree of libcst.
 _LARGEST_SCRIPT = 1_000_000
+# As many there are between two collections of garbage.
+_NEW_OBJECTS = 100_000
 # Python frames, of which the walks take up to 20 for each level of an expression.
 _DEEPEST_RECURSION = 8000
 # All that the user says counts, and what libraries do by convention.
@@ -61,19 +63,18 @@ def migrate(data: bytes, rules: Sequence[Rule], target: Target = LOCKSTEP) -> Ou
 
 
 @contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """What an analysis makes lives until it ends: Python would look through all of it for garbage again and again while
-    it grows, and find none."""
-    was_enabled = gc.isenabled()
-    gc.disable()
+def _seldom_collecting() -> Iterator[None]:
+    """Most of what an analysis makes lives until it ends: Python would look through all of it for garbage again and
+    again while it grows, and find little but the rounds that are given up."""
+    before = gc.get_threshold()
+    gc.set_threshold(_NEW_OBJECTS, *before[1:])
     try:
         yield
     finally:
-        if was_enabled:
-            gc.enable()
+        gc.set_threshold(*before)
 
 
-@_collecting_nothing()
+@_seldom_collecting()
 def migrate_program(
     program: Program, rules: Sequence[Rule], target: Target = LOCKSTEP, heeding: Heeding = _HEEDING
 ) -> dict[Path, Outcome | Failure]:
