@@ -32,6 +32,7 @@ from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
+from migrator.unbound import without_unbound
 from migrator.words import UnknownWord, Word, check_rules
 
 # Of more files than these, the folder is named that holds them.
@@ -220,7 +221,8 @@ def _found(
     facts = Facts(scripts, target.package)
     check_rules(facts.words, all_rules())
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
-    found = _spelled(_ask_each_part(facts, scripts, program, rules), spellings)
+    asked = _ask_each_part(facts, scripts, program, rules)
+    found = _spelled({m: without_unbound(facts, m, several) for m, several in asked.items()}, spellings)
     kept = {s.path: _without_trust(found[s.module]) if heeding.is_strict else found[s.module] for s in scripts}
     for path, refused in _beside_failed(facts, kept, failures, program):
         kept[path] = [refused]  # what else is found there may come of what could not be seen

@@ -28,6 +28,7 @@ import libcst as cst
 import libcst.matchers as m
 
 from migrator.edits import InsertAfter, InsertFirst, Refusal
+from migrator.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.facts import api
 from migrator.facts.holders import Holder, Unheld
 from migrator.facts.kinds import calls
@@ -69,7 +70,7 @@ def broadcast_weights(facts: Facts) -> Findings:
     yield from restored
 
 
-def _after_building(facts: Facts, holders: list[Holder], restored: list[InsertAfter]) -> Findings:
+def _after_building(facts: Facts, holders: list[Holder], restored: Sequence[InsertAfter | Refusal]) -> Findings:
     variables: dict[cst.CSTNode, list[Holder]] = defaultdict(list)
     whole: dict[InsertAfter, None] = {}  # of a list, each model in it is a holder
     for holder in holders:
@@ -177,12 +178,14 @@ def _trained_at_once(facts: Facts, holder: Holder) -> Refusal | None:
     return None
 
 
-def _is_repeated(facts: Facts, holder: Holder, restored: list[InsertAfter]) -> bool:
+def _is_repeated(facts: Facts, holder: Holder, restored: Sequence[InsertAfter | Refusal]) -> bool:
     """Whether the block goes on to restore the model, and broadcasts it then, before anything trains."""
     block, order = facts.tree.block_of(holder.statement), facts.tree.order
     sites = facts.training.sites
     body = getattr(block, "body", ())
     for edit in restored:
+        if isinstance(edit, Refusal):
+            continue
         first, last = order[holder.statement], order[edit.node]
         same = facts.tree.block_of(edit.node) is block and edit.code == (_call(facts, [holder]),)
         if same and first < last:
@@ -200,17 +203,48 @@ def _call_on(facts: Facts, names: list[str]) -> str:
     return facts.call("broadcast", names[0] if len(names) == 1 else f"[{', '.join(names)}]")
 
 
-def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter]:
+def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter | Refusal]:
     trained = {facts.source(h.target) for h in holders}
+    found: dict[InsertAfter, None] = {}  # one helper may restore in several ways
     for call in (*facts.files.restores, *_foreign_weights(facts)):
-        parts = list(facts.files.restored(call))
-        models = parts if any(_names_one_of(facts, part, trained) for part in parts) else []
-        statement = _outside_of_conditions(facts, facts.tree.statement_of(call), models)
-        if not models or gives(
-            facts, facts.source(models[0]), facts.tree.block_of(statement), Role.BROADCAST, statement
-        ):
+        models = list(facts.files.restored(call))
+        if not any(_names_one_of(facts, model, trained) for model in models):
             continue
-        yield InsertAfter(statement, (_call_on(facts, [facts.source(model) for model in models]),))
+        places = _places_that_know(facts, call, models, call, set())
+        if places is None:
+            yield Refusal(
+                call,
+                f"these weights would have to be broadcast again, and no name that is known here leads to "
+                f"`{facts.source(models[0])}`",
+                "restore them where the model has a name, or call lockstep.broadcast by hand",
+                breaks_training=True,
+            )
+            continue
+        for at, known in places:
+            statement = _outside_of_conditions(facts, facts.tree.statement_of(at), known)
+            if not gives(facts, known[0].text, facts.tree.block_of(statement), Role.BROADCAST, statement):
+                found.setdefault(InsertAfter(statement, (_call_on(facts, [one.text for one in known]),)))
+    yield from found
+
+
+def _places_that_know(
+    facts: Facts, call: cst.Call, models: Sequence[cst.BaseExpression], at: cst.Call, passed: set[cst.Call]
+) -> list[tuple[cst.Call, list[Written]]] | None:
+    """The call that restores the models, or those through which it is made, from where names lead to all of these, with
+    the models as they are written there; None where control may come from somewhere else."""
+    passed.add(at)
+    owner = cst.ensure_type(call.func, cst.Attribute).value
+    known = [one for model in models if (one := written_at(facts, model, at, owner)) is not None]
+    if len(known) == len(models):
+        return [(at, known)]
+    found = []
+    callers = callers_of(facts, at)
+    for caller in callers:
+        more = _places_that_know(facts, call, models, caller, passed) if caller not in passed else None
+        if more is None:
+            return None
+        found += more
+    return found or None
 
 
 def _foreign_weights(facts: Facts) -> Iterator[cst.Call]:
@@ -228,14 +262,14 @@ def _foreign_weights(facts: Facts) -> Iterator[cst.Call]:
             yield call
 
 
-def _outside_of_conditions(facts: Facts, statement: Statement, models: Sequence[cst.BaseExpression]) -> Statement:
+def _outside_of_conditions(facts: Facts, statement: Statement, models: Sequence[Written]) -> Statement:
     """The statement, or the `if` around it: where only the chief finds a file to restore, all must meet afterwards. But
     not where training goes on in the branch, or the models are made in it."""
     for owner in facts.tree.ancestors(statement):
         if isinstance(owner, (cst.FunctionDef, cst.For, cst.While, cst.ClassDef)):
             break
         if isinstance(owner, (cst.If, cst.Try)) and not _leaves(owner):
-            if _trains_beside(facts, statement) or any(_is_made_in(facts, owner, model) for model in models):
+            if _trains_beside(facts, statement) or not all(is_known_outside(facts, one, owner) for one in models):
                 break
             statement = owner
     return statement
@@ -244,13 +278,6 @@ def _outside_of_conditions(facts: Facts, statement: Statement, models: Sequence[
 def _trains_beside(facts: Facts, statement: Statement) -> bool:
     reached = facts.training.reached_from(facts.tree.block_of(statement))
     return any(facts.tree.contains(body, site) for body in reached for site in facts.training.sites)
-
-
-def _is_made_in(facts: Facts, owner: cst.CSTNode, model: cst.BaseExpression) -> bool:
-    """Whether a name of the model is known in this statement only."""
-    names = [name for name in facts.tree.names_in(model) if facts.tree.is_read(name)]
-    reaching = [facts.resolver.reaching(name) for name in names]
-    return any(found and all(facts.tree.contains(owner, b.node) for b in found) for found in reaching)
 
 
 def _leaves(statement: cst.If | cst.Try) -> bool:

@@ -88,6 +88,10 @@ class Resolver:
         """Whether the dotted name, in an import of this file, means a file of the program."""
         return self._modules.named(importer, name) is not None
 
+    def borrows_names(self, module: cst.Module) -> bool:
+        """Whether the file has a `from … import *`."""
+        return bool(self._names.starred.get(module))
+
     def _find_calls(self) -> None:
         """Finds for each function its calls, before anything else is asked: what a parameter is depends on them all."""
         unknown = self._graph.build(self.tree.calls)
