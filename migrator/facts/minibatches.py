@@ -23,6 +23,7 @@ from migrator.facts.ranks import Ranks
 from migrator.facts.reading import Reading
 from migrator.facts.resolve import Resolver
 from migrator.facts.rows import RowFinder, Rows
+from migrator.facts.trained import Trained
 from migrator.facts.training import Fit, Training, Update
 from migrator.facts.tree import Tree, semantic_children
 from migrator.facts.values import Class, External, Function, Literal, Object, Result, Value
@@ -34,13 +35,15 @@ _FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RU
 
 class MinibatchFinder:
     def __init__(
-        self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, reading: Reading, ranks: Ranks
-    ) -> None:
+        self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, trained: Trained, reading: Reading,
+        ranks: Ranks,
+    ) -> None:  # fmt: skip
         self.tree = tree
         self.ranks = ranks
         self.resolver = resolver
         self.kinds = kinds
         self.training = training
+        self.trained = trained
         self.reading = reading
         self.rows = RowFinder(tree, resolver)
         self.numbers = Numbers(resolver)
@@ -301,8 +304,7 @@ class MinibatchFinder:
         bindings = self.resolver.reaching(name)
         if not bindings or any(self.tree.contains(block, b.node) for b in bindings):
             return False
-        values = self.resolver.values(name)
-        return not (values and all(map(self._is_constant, values))) and not self.numbers.is_number(name)
+        return not self._is_number_or_constant(name)
 
     def _is_variable(self, node: cst.CSTNode) -> bool:
         values = self.resolver.values(node)
@@ -389,7 +391,15 @@ class MinibatchFinder:
 
     def _is_number_or_constant(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
-        return (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
+        is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
+        return is_known or self._lists_weights(node)
+
+    def _lists_weights(self, node: cst.BaseExpression) -> bool:
+        """Whether it is made of weights alone: `found.extend(model.trainable_variables)`."""
+        owners = self.trained.listed(node)
+        return bool(owners) and all(
+            (values := self.resolver.values(owner)) and all(map(self._is_constant, values)) for owner in owners
+        )
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 

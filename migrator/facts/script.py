@@ -166,7 +166,9 @@ class Facts:
 
     @cached_property
     def minibatches(self) -> MinibatchFinder:
-        return MinibatchFinder(self.tree, self.resolver, self.kinds, self.training, self.reading, self.ranks)
+        return MinibatchFinder(
+            self.tree, self.resolver, self.kinds, self.training, self.trained, self.reading, self.ranks
+        )
 
     @cached_property
     def reductions(self) -> Reductions:

@@ -56,6 +56,12 @@ class Trained:
         """Where the object that the expression stands for gets its name."""
         return self._holders.of(expression)
 
+    def listed(self, expression: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """The models and variables whose weights the expression lists; none where it may hold anything else."""
+        found = list(self._behind(expression, set()))
+        owners = [owner for owner in found if not isinstance(owner, Unheld)]
+        return owners if len(owners) == len(found) else []
+
     def made_by(self, calls: Iterable[cst.CSTNode]) -> list[Origin]:
         """Where the models that these calls make get their names, in source order."""
         found = [origin for call in calls if isinstance(call, cst.Call) for origin in self._holders.made_by(call)]
