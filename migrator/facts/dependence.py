@@ -52,6 +52,8 @@ class Way(IntEnum):
 
 
 Key = Union[cst.CSTNode, Binding, tuple[object, ...]]
+# The keys that lead from a value to an item inside it: text, None for any one key, `...` for any number of keys.
+Path = tuple[object, ...]
 
 COLLECTING = frozenset({"append", "extend", "appendleft", "extendleft", "insert", "update", "setdefault", "put"})
 _PARTS: tuple[type, ...] = (
@@ -70,6 +72,7 @@ _WAYS_OF_PARTS = {
     **dict.fromkeys((cst.FormattedString, cst.FormattedStringExpression), Way.USED),
     cst.CompIf: Way.CHOICE,
 }
+_MOST_PATHS = 4  # by which a name's items are told apart, and the keys of one
 _NAMESPACES = ("builtins.globals", "builtins.locals", "builtins.vars")
 # These have walks of their own.
 _LINKED_APART = frozenset({cst.Call, cst.Attribute, cst.Name})
@@ -122,6 +125,13 @@ _HANDING_BACK = frozenset({
     "operator.itemgetter", "operator.attrgetter", "functools.partial", "builtins.super", "builtins.globals",
     "builtins.locals", "csv.writer", "csv.DictWriter", "io.TextIOWrapper", "codecs.getwriter",
 })  # fmt: skip
+# Calls that give a new container of the same elements, and such that give elements.
+_COPYING = frozenset({
+    "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.set", "builtins.dict", "copy.copy",
+    "collections.OrderedDict", "collections.deque", "collections.defaultdict", "collections.ChainMap",
+    "itertools.chain", "itertools.cycle", "itertools.islice", "itertools.repeat",
+})  # fmt: skip
+_PICKING = frozenset({"builtins.min", "builtins.max", "random.choice", "random.sample", "heapq.nlargest"})
 _DUMPING = frozenset({"pickle.dump", "json.dump", "yaml.dump", "yaml.safe_dump", "marshal.dump"})  # into the second
 _WRITING_INTO = ("out", "file", "output_stream")  # the keywords that name what is filled
 _IN_PLACE = re.compile(r"^numpy\.\w+\.at$")  # `np.add.at(counts, labels, 1)`
@@ -140,7 +150,8 @@ class Dependence:
         self.keys: list[Key] = []
         self.edges: list[list[tuple[int, Way]]] = []  # to the users of a key
         self.sources: list[list[tuple[int, Way]]] = []  # the other way round
-        self._with_contents: set[Binding] = set()
+        self._items_at: dict[cst.Subscript, list[tuple[object, ...]]] = {}
+        self._with_contents: set[tuple[Binding, bool]] = set()
         self._link_all()
 
     def number(self, key: Key) -> int:
@@ -201,6 +212,10 @@ class Dependence:
                 self._link_binding(binding)
         for target, value in self.tree.item_assignments:
             self._link_item(target, value)
+        for holder in self._items_of:
+            if isinstance(holder, tuple) and holder[0] == "changed":
+                for item in self._cells(holder):
+                    self.link(item, holder, Way.INTO)
 
     def _link_part(self, node: cst.CSTNode, parent: cst.CSTNode) -> None:
         """What an expression makes of its parts."""
@@ -287,22 +302,33 @@ class Dependence:
         bindings = self.bindings_of(node)
         for binding in bindings:
             self.link(binding, node)
+        if not bindings:  # `globals()["best"] = loss`
+            for name in (node.value, None):
+                self.link(("global", name), node)
         self._link_items(node, bindings)
         self._link_object(node)
 
     def _link_items(self, node: cst.Name | cst.Attribute, holders: Iterable[Key]) -> None:
-        """`state["best"]` gets what was put under that key; the dictionary as a whole what was put under any. What was
-        put in elsewhere comes to all reads, also where what the name was given first is settled: averaged gradients."""
-        parent = self.tree.parent.get(node)
-        key = _constant_key(parent) if isinstance(parent, cst.Subscript) and parent.value is node else None
+        """`state["train"]["loss"]` gets what was put there, into `state["train"]` and into `state`; a dictionary as a
+        whole what was put anywhere in it. What was put in elsewhere comes to all reads, also where what the name was
+        given first is settled: averaged gradients."""
+        taken = self._taken_out(node)
         for holder in holders:
             for put_in in (("stored", holder), ("contents", holder)):
                 self.link(put_in, node, Way.INTO)
             self.link(("keys", holder), node)
-            if key is not None and parent is not None:
-                self.link(("item", holder, key), parent)
-            else:
-                self.link(("items", holder), node, Way.INTO)
+            for path in self._items_of.get(holder, ()):
+                for part, way in _meeting(path, node, taken):
+                    self.link(("item", holder, path), part, way)
+
+    def _taken_out(self, node: cst.BaseExpression) -> list[tuple[str | None, cst.Subscript]]:
+        """What is taken out of the value step by step: each time the key, where it is a text, and the item."""
+        found = []
+        parent = self.tree.parent.get(node)
+        while isinstance(parent, cst.Subscript) and parent.value is node and not _is_slice(parent):
+            found.append((_constant_key(parent), parent))
+            node, parent = parent, self.tree.parent.get(parent)
+        return found
 
     def _link_attribute(self, node: cst.Attribute) -> None:
         name = node.attr.value
@@ -455,14 +481,10 @@ class Dependence:
     def _link_item(self, target: cst.Subscript, value: cst.BaseExpression) -> None:
         key = _constant_key(target)
         is_dict = any(map(_is_dictionary, self.resolver.values(target.value)))
-        for holder in self.holders(target.value):
-            if key is not None:
-                self.link(value, ("item", holder, key))
-                self.link(("item", holder, key), ("items", holder))
-            else:
-                self.link(value, ("stored", holder), Way.INTO)
-                for part in target.slice:
-                    self.link(part, ("keys", holder) if is_dict else ("stored", holder), Way.USED)
+        for item in self.items(target):
+            self.link(value, item, Way.WHOLE if key is not None else Way.INTO)
+            for part in target.slice if key is None else ():
+                self.link(part, ("keys", item[1]) if is_dict else item, Way.USED)
         for name in [key] if key is not None else self._attributes_read:
             if _holds_attributes(target.value):
                 self.link(value, ("attribute", name))
@@ -477,94 +499,181 @@ class Dependence:
             for element in target.elements:
                 self._link_deleted(element.value)
         elif isinstance(target, cst.Subscript):
-            for holder in self.holders(target.value):
+            for holder, _ in self.holders(target.value, (None,)):
                 for part in target.slice:
                     self.link(part, ("keys", holder), Way.CHOICE)
 
     def _link_to_names(self, holder: cst.CSTNode, name: str | None, value: cst.CSTNode) -> None:
         """`globals()["best"] = loss`"""
-        if isinstance(holder, cst.Call) and any(self._is(holder, path) for path in _NAMESPACES):
-            scope = self.tree.scopes[self.tree.module_of(holder)]
-            for bound in [name] if name is not None else scope.bindings:
-                for binding in scope.bindings.get(bound, ()):
-                    self.link(value, binding)
+        if self._is_namespace(holder):
+            self.link(value, ("global", name))
+            self.link(("global", name), ("globals",), Way.INTO)
+            for binding in self._bound_in_namespace(holder, name):
+                self.link(value, binding)
 
-    def items(self, target: cst.Subscript) -> Iterator[Key]:
+    def items(self, target: cst.Subscript) -> list[tuple[object, ...]]:
         """What an assignment to `target` changes: that item of a dictionary, or the container."""
-        key = _constant_key(target)
-        for holder in self.holders(target.value):
-            yield ("item", holder, key) if key is not None else ("stored", holder)
+        found = self._items_at.get(target)
+        if found is None:
+            key = _constant_key(target)
+            holders = self.holders(target.value, (key,))
+            found = [("stored", holder) if key is None else ("item", holder, path) for holder, path in holders]
+            found = self._items_at[target] = list(dict.fromkeys(found))
+        return found
 
-    def holders(self, node: cst.CSTNode) -> list[Key]:
-        """All through which a value that is changed in place may be read again: names, attributes, what they are made
-        of, and the parameters' arguments."""
-        found: dict[Key, None] = {}
-        queue, seen = [node], set[Binding]()
+    @cached_property
+    def _items_of(self) -> dict[Key, list[Path]]:
+        """By holder the places inside it to which the script assigns."""
+        found: dict[Key, dict[Path, None]] = defaultdict(dict)
+        for target, _ in self.tree.item_assignments:
+            for item in self.items(target):
+                if item[0] == "item":
+                    found[cast(Key, item[1])][cast(Path, item[2])] = None
+        return {holder: list(paths) for holder, paths in found.items()}
+
+    def _cells(self, holder: Key) -> list[Key]:
+        return [("item", holder, path) for path in self._items_of.get(holder, ())]
+
+    def holders(self, node: cst.CSTNode, path: Path) -> list[tuple[Key, Path]]:
+        """All through which an item of the value that is changed in place may be read again: names, attributes, what
+        they are made of, and the parameters' arguments; each with the keys that lead from there to the item."""
+        found: dict[tuple[Key, Path], None] = {}
+        queue, seen = [(node, path)], defaultdict[Binding, set[Path]](set)
         while queue and len(seen) < _MOST_HOLDERS:
-            bindings, others = self._named_in(queue.pop())
+            bindings, others = self._named_in(*queue.pop())
             found.update(dict.fromkeys(others))
-            for binding in bindings:
-                if binding not in seen:
-                    seen.add(binding)
-                    found[binding] = None
-                    queue += self._made_from(binding)
+            for binding, inside in bindings:
+                inside = inside if len(seen[binding]) < _MOST_PATHS else _anywhere(inside)
+                if inside not in seen[binding]:
+                    seen[binding].add(inside)
+                    found[binding, inside] = None
+                    queue += self._made_from(binding, inside)
         return list(found)
 
     def contents(self, node: cst.CSTNode) -> list[Key]:
         """Where what is put into the value goes, from which it comes to all holders."""
-        bindings, others = self._named_in(node)
-        found: list[Key] = [*others, *(("contents", binding) for binding in bindings)]
+        bindings, others = self._named_in(node, (None,))
+        found: list[Key] = [*(key for key, _ in others), *(("contents", binding) for binding, _ in bindings)]
         while bindings:
-            binding = bindings.pop()
-            if binding in self._with_contents:
+            binding, path = bindings.pop()
+            path = path if len(path) == 1 else _anywhere(path)
+            if (binding, len(path) == 1) in self._with_contents:
                 continue
-            self._with_contents.add(binding)
+            self._with_contents.add((binding, len(path) == 1))
             self.link(("contents", binding), binding)
-            for part in self._made_from(binding):
-                inner, outside = self._named_in(part)
-                for key in (*outside, *(("contents", b) for b in inner)):
+            for part, inside in self._made_from(binding, path):
+                inner, outside = self._named_in(part, inside)
+                for key in (*(key for key, _ in outside), *(("contents", b) for b, _ in inner)):
                     self.link(("contents", binding), key)
                 bindings += inner
-        return found
+        return list(dict.fromkeys(found))
 
-    def _made_from(self, binding: Binding) -> list[cst.CSTNode]:
+    def _made_from(self, binding: Binding, path: Path) -> list[tuple[cst.CSTNode, Path]]:
+        """What the binding has its value from, and how the item is found there that `path` leads to."""
         if binding.kind == "param":
             param = cast(cst.Param, binding.node)
             function = self.resolver.function_of_parameter(param)
-            return [*self.resolver.given(param), *self.indirect.given_to(function)]
-        return [part_at(binding.value, binding.path) or binding.value] if binding.value is not None else []
+            given = [(node, path) for node in self.resolver.given(param)]
+            return [*given, *((node, _anywhere(path)) for node in self.indirect.given_to(function))]
+        if binding.value is None:
+            return []
+        if binding.kind == "for":
+            return [(binding.value, _anywhere(path) if binding.path else (None, *path))]
+        part = part_at(binding.value, binding.path)
+        return [(binding.value, _anywhere(path)) if part is None else (part, path)]
 
-    def _named_in(self, node: cst.CSTNode) -> tuple[list[Binding], list[Key]]:
+    def _named_in(self, node: cst.CSTNode, path: Path) -> tuple[list[tuple[Binding, Path]], list[tuple[Key, Path]]]:
         """The bindings of the names and attributes that the value may be, or be a part of, and their attributes and
-        objects."""
-        bindings: dict[Binding, None] = {}
-        others: dict[Key, None] = {}
-        queue: list[cst.CSTNode] = [node]
-        seen: set[cst.CSTNode] = set()
+        objects; each with the keys that lead from there to the item to which `path` leads from the value."""
+        bindings: dict[tuple[Binding, Path], None] = {}
+        others: dict[tuple[Key, Path], None] = {}
+        queue: list[tuple[cst.CSTNode, Path]] = [(node, path)]
+        seen: set[tuple[cst.CSTNode, Path]] = set()
         while queue:
-            part = queue.pop()
-            if part in seen or self._is_fixed(part):
+            part, path = queue.pop()
+            path = path if len(path) <= _MOST_PATHS else _anywhere(path)
+            if (part, path) in seen or self._is_fixed(part):
                 continue
-            seen.add(part)
-            named: list[Binding] = []
+            seen.add((part, path))
+            named: Iterable[Binding] = ()
             if isinstance(part, cst.Name):
                 named = self.bindings_of(part)
                 objects = [v for v in self.resolver.values(part) if isinstance(v, Object)]
-                others.update(dict.fromkeys(("changed", v.of.node) for v in objects))
+                others.update(dict.fromkeys((("changed", v.of.node), path) for v in objects))
             elif isinstance(part, cst.Attribute):
-                others[("attribute", part.attr.value)] = None
+                others[("attribute", part.attr.value), path] = None
                 named = self._attribute_bindings(part)
             elif isinstance(part, cst.Call):
-                queue += self._handed_back(part)
-                others.update(dict.fromkeys(("changed", cls.node) for cls in self._behind_super(part)))
+                queue += self._handed_back(part, path)
+                others.update(dict.fromkeys((("changed", cls.node), path) for cls in self._behind_super(part)))
+                name = self._attribute_asked_for(part)
+                if name is not None:
+                    others[("attribute", name), path] = None
+                    named = self.tree.attributes.get(name, ())
             elif isinstance(part, cst.Subscript):
-                queue.append(part.value)
-            elif isinstance(part, _COMPREHENSIONS):
-                queue.append(part.value if isinstance(part, cst.DictComp) else part.elt)
-            elif not isinstance(part, (cst.Lambda, cst.BaseString, cst.BaseNumber)):
-                queue += semantic_children(part)
-            bindings.update(dict.fromkeys(b for b in named if b.kind not in ("import", "def", "class")))
+                key = _constant_key(part)
+                queue.append((part.value, path if _is_slice(part) else (key, *path)))
+                if key is not None and _holds_attributes(part.value):  # `vars(state)["best"]`
+                    others[("attribute", key), path] = None
+                    named = self.tree.attributes.get(key, ())
+                elif self._is_namespace(part.value):
+                    named = self._bound_in_namespace(part.value, key)
+            else:
+                queue += _parts_with(part, path)
+            bindings.update(dict.fromkeys((b, path) for b in named if b.kind not in ("import", "def", "class")))
+            for holder in (*named, *((("attribute", part.attr.value),) if isinstance(part, cst.Attribute) else ())):
+                for keys, value in self._put_into.get(holder, ()):
+                    inside = _behind(keys, path)
+                    if inside is not None and (keys or len(path) > 1):  # what is joined to it is a copy
+                        queue.append((value, inside))
         return list(bindings), list(others)
+
+    @cached_property
+    def _put_into(self) -> dict[Key, list[tuple[Path, cst.CSTNode]]]:
+        """By the name or attribute that holds the container what is put into it, under which keys: what is changed
+        there in place is changed under the names that it has besides."""
+        found: dict[Key, list[tuple[Path, cst.CSTNode]]] = defaultdict(list)
+        puts: list[tuple[cst.BaseExpression, Path, cst.CSTNode]] = []
+        puts += [(target.value, (_constant_key(target),), value) for target, value in self.tree.item_assignments]
+        for call in self.tree.calls:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in COLLECTING:
+                for arg in call.args:
+                    puts.append((call.func.value, () if call.func.attr.value in _JOINING else (None,), arg.value))
+        for container, keys, value in puts:
+            while isinstance(container, cst.Subscript):
+                container, keys = container.value, (_constant_key(container), *keys)
+            if isinstance(value, (cst.BaseNumber, cst.BaseString)) or self._is_fixed(value):
+                continue
+            if isinstance(container, cst.Name):
+                for binding in self.bindings_of(container):
+                    found[binding].append((keys, value))
+            elif isinstance(container, cst.Attribute):
+                found["attribute", container.attr.value].append((keys, value))
+        return found
+
+    def _is_namespace(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Call) and not node.args and any(self._is(node, path) for path in _NAMESPACES)
+
+    def _bound_in_namespace(self, namespace: cst.CSTNode, name: str | None) -> list[Binding]:
+        """What `globals()["best"]` may be, or, where the name is not seen, what is anywhere in there."""
+        scopes = dict.fromkeys((self.tree.scopes[self.tree.module_of(namespace)], self.tree.scope_of(namespace)))
+        return [b for s in scopes for n in ([name] if name is not None else s.bindings) for b in s.bindings.get(n, ())]
+
+    def _link_namespace(self, call: cst.Call) -> None:
+        """What is read by `globals()["best"]`"""
+        taken = self._taken_out(call)
+        name, reader = taken[0] if taken else (None, call)
+        for key in (("global", name), ("global", None)) if name is not None else (("globals",),):
+            self.link(key, reader, Way.WHOLE if name is not None else Way.INTO)
+        for binding in self._bound_in_namespace(call, name):
+            if binding.kind not in ("import", "def", "class"):
+                self.link(binding, reader, Way.WHOLE if name is not None else Way.INTO)
+
+    def _attribute_asked_for(self, call: cst.Call) -> str | None:
+        """`getattr(state, "best")`"""
+        if len(call.args) < 2 or not isinstance(call.args[1].value, cst.SimpleString):
+            return None
+        return str(call.args[1].value.evaluated_value) if self._is(call, "builtins.getattr") else None
 
     def _behind_super(self, call: cst.Call) -> Iterator[Class]:
         """The classes whose object `super()` is, where that is a container of the script's: `class Log(list)`."""
@@ -579,22 +688,33 @@ class Dependence:
         values = self.resolver.values(node) if isinstance(node, (cst.Name, cst.Attribute, cst.Call)) else ()
         return bool(values) and all(map(self.kinds.is_dataset, values))
 
-    def _handed_back(self, call: cst.Call) -> Iterator[cst.CSTNode]:
-        """What a call may give back as it is, and no copy of it: `logs.setdefault("loss", [])`, `next(iterator)`."""
+    def _handed_back(self, call: cst.Call, path: Path) -> Iterator[tuple[cst.CSTNode, Path]]:
+        """What a call may give back as it is, and no copy of it: `logs.setdefault("loss", [])`, `next(iterator)`; with
+        the keys that lead from there to the item to which `path` leads from the result."""
         functions = self._script_functions(call)
         for function in functions:
-            yield from self.returned(function)
-            yield from self.yields.get(function, ())
+            returned = [function.body] if isinstance(function, cst.Lambda) else self.returned(function)
+            yield from ((node, path) for node in returned)
+            yield from ((node, _anywhere(path)) for node in self.yields.get(function, ()))
         values = self.resolver.values(call.func)
         makes = [
             v for v in values if isinstance(v, (Class, Result)) or (isinstance(v, External) and _makes_new(v.path))
         ]
         if functions or (values and len(makes) == len(values)):
+            paths = {v.path for v in values if isinstance(v, External)}
+            for arg in call.args:
+                if paths & _PICKING:
+                    yield arg.value, _anywhere(path)
+                elif paths & _COPYING and arg.keyword is None:
+                    yield from ((arg.value, inside) for inside in [path] if len(path) > 1)
+                elif paths & _COPYING and arg.keyword is not None:
+                    inside = _behind((arg.keyword.value,), path)
+                    yield from ((arg.value, keys) for keys in [inside] if keys is not None)
             return
         if not (values and all(_is_of_framework(v) for v in values)):
-            yield from (arg.value for arg in call.args)
+            yield from ((arg.value, _anywhere(path)) for arg in call.args)
         if isinstance(call.func, cst.Attribute):
-            yield call.func.value
+            yield call.func.value, _of_method(call, path)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -608,8 +728,10 @@ class Dependence:
             self._link_returned(function, call)
         self._link_wrappers(call)
         self._link_object(call)
-        if "builtins.getattr" in paths and len(call.args) > 1 and isinstance(call.args[1].value, cst.SimpleString):
-            name = str(call.args[1].value.evaluated_value)
+        if self._is_namespace(call):
+            self._link_namespace(call)
+        name = self._attribute_asked_for(call)
+        if name is not None:
             for source in (*self.tree.attributes.get(name, ()), ("attribute", name)):
                 self.link(source, call)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "update":
@@ -813,6 +935,78 @@ class Dependence:
 
     def _is(self, call: cst.Call, path: str) -> bool:
         return External(path) in self.resolver.values(call.func)
+
+
+def _anywhere(path: Path) -> Path:
+    """That the item is found somewhere inside, under its own key."""
+    return (..., path[-1])
+
+
+def _behind(keys: Path, path: Path) -> Path | None:
+    """How the item to which `path` leads is found from what stands under the keys; None where it is not there."""
+    while keys:
+        if path[0] is ...:
+            return path
+        if len(path) == 1 or (None not in (keys[0], path[0]) and keys[0] != path[0]):
+            return None
+        keys, path = keys[1:], path[1:]
+    return path
+
+
+def _parts_with(node: cst.CSTNode, path: Path) -> Iterator[tuple[cst.CSTNode, Path]]:
+    """The parts of the expression that hold the item to which `path` leads, and how it is found there."""
+    inside = _behind((None,), path)
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
+        for element in node.elements:
+            keys = path if isinstance(element, cst.StarredElement) else inside
+            yield from ((element.value, part) for part in [keys] if part is not None)
+    elif isinstance(node, cst.Dict):
+        for item in node.elements:
+            key = item.key if isinstance(item, cst.DictElement) else None
+            keys = (str(key.evaluated_value),) if isinstance(key, cst.SimpleString) else (None,)
+            under = _behind(keys, path) if isinstance(item, cst.DictElement) else path
+            yield from ((item.value, part) for part in [under] if part is not None)
+    elif isinstance(node, _COMPREHENSIONS):
+        made = node.value if isinstance(node, cst.DictComp) else node.elt
+        yield from ((made, part) for part in [inside] if part is not None)
+    elif isinstance(node, cst.IfExp):
+        yield from ((part, path) for part in (node.body, node.orelse))
+    elif isinstance(node, (cst.BooleanOperation, cst.BinaryOperation)):
+        yield from ((part, path) for part in (node.left, node.right))
+    elif isinstance(node, cst.NamedExpr):
+        yield node.value, path
+    elif not isinstance(node, (cst.Lambda, cst.BaseString, cst.BaseNumber)):
+        yield from ((part, _anywhere(path)) for part in semantic_children(node))
+
+
+def _of_method(call: cst.Call, path: Path) -> Path:
+    """How an item of what the method of a container gives is found in the container: `logs.get("train")`."""
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    if name in ("get", "setdefault", "pop", "__getitem__") and call.args:
+        key = call.args[0].value
+        return (str(key.evaluated_value) if isinstance(key, cst.SimpleString) else None, *path)
+    return path if name in ("values", "copy") else _anywhere(path)
+
+
+def _meeting(
+    path: Path, node: cst.BaseExpression, taken: list[tuple[str | None, cst.Subscript]]
+) -> Iterator[tuple[cst.CSTNode, Way]]:
+    """What reads the item to which `path` leads from the node: the item itself, or what contains it."""
+    for i, key in enumerate(path):
+        if key is ...:
+            for asked, part in taken[i:]:
+                if None in (asked, path[-1]) or asked == path[-1]:
+                    yield part, Way.WHOLE
+            break
+        if i == len(taken):
+            break
+        asked, part = taken[i]
+        if None not in (asked, key) and asked != key:
+            return
+        if i == len(path) - 1:
+            yield part, Way.WHOLE
+            return
+    yield taken[-1][1] if taken else node, Way.INTO
 
 
 def _is_agreed(path: str) -> bool:
