@@ -34,7 +34,7 @@ class Names:
         found = self._reaching.get(node)
         if found is None:
             found = self._reaching[node] = self._found_reaching(node)
-        return found
+        return list(found)  # callers take theirs apart
 
     def _found_reaching(self, node: cst.Name) -> list[Binding]:
         found = [b for binding in self.flow.reaching(node) for b in self._beyond(binding, ())]
@@ -69,7 +69,7 @@ class Names:
                 found.update(dict.fromkeys(self._classes.attribute_bindings(owner.of, node.attr.value)))
             elif isinstance(owner, File):
                 found.update(dict.fromkeys(self.bound_in(owner.node, node.attr.value)))
-        return list(found)
+        return list(found)  # callers take theirs apart
 
     def variable(self, node: cst.Name) -> tuple[cst.CSTNode, str] | None:
         """What tells two names apart from one: the scope that binds it, in the file where it is defined, and its name
