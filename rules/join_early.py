@@ -1,28 +1,37 @@
-"""Report device settings that would come too late once the workers join at import.
+"""Leave to the runtime what a function sets up of GPUs, and report device settings that come too late.
 
 `import lockstep` joins the cluster, which starts TensorFlow up; memory growth, visible devices and thread counts can
 only be set before that. Where they are set at the top level of the script, the import goes right after them. Inside a
-function they run after every import, and TensorFlow would raise an error on N workers.
+function they run after every import, and TensorFlow would raise an error on N workers. Of GPUs the runtime has given
+each worker its own by then, and lets the memory of these grow: what a function says of that is for one process.
 
 before:
-    import tensorflow as tf
-    tf.config.threading.set_intra_op_parallelism_threads(2)
+    def use_gpus():
+        for gpu in tf.config.list_physical_devices("GPU"):
+            tf.config.experimental.set_memory_growth(gpu, True)
 after:
-    import tensorflow as tf
-    tf.config.threading.set_intra_op_parallelism_threads(2)
-    import lockstep
+    def use_gpus():
+        if lockstep.size() == 1:
+            for gpu in tf.config.list_physical_devices("GPU"):
+                tf.config.experimental.set_memory_growth(gpu, True)
 
 What is needed above the import of TensorFlow, such as `lockstep.is_chief()` for a file that is written there, takes the
 import of `lockstep` with it.
 
 Leaves alone: settings at the top level; scripts that do not train.
-Refuses: settings inside of a function; settings below what needs the workers already.
+Refuses: other settings inside of a function, of threads or virtual devices; settings below what needs the workers
+already.
 """
 
 from __future__ import annotations
 
-from migrator.edits import Refusal
+from collections.abc import Sequence
+
+import libcst as cst
+
+from migrator.edits import Guard, Refusal
 from migrator.facts.script import Facts
+from migrator.facts.tree import Statement
 from migrator.rule import Findings, rule
 
 
@@ -30,11 +39,59 @@ from migrator.rule import Findings, rule
 def join_early(facts: Facts) -> Findings:
     if not facts.trains:
         return
-    for call in facts.joining.device_settings:
-        if facts.tree.function_of(call) is not None:
+    settings = [call for call in facts.joining.device_settings if facts.tree.function_of(call) is not None]
+    guarded: list[Statement] = []
+    for call in settings:
+        statement = _only_sets(facts, call)
+        if statement is not None and facts.joining.is_made_by_runtime(call):
+            if not _is_for_one_process(facts, statement):
+                guarded.append(statement)
+        else:
             yield Refusal(
                 call,
                 "this setting comes after the workers have joined, when TensorFlow no longer takes it",
                 "move it to the top level, right below the import of TensorFlow",
                 breaks_training=True,
             )
+    for group in _side_by_side(facts, _with_loops(facts, guarded)):
+        yield Guard(group[0], group[-1], f"{facts.call('size')} == 1")
+
+
+def _only_sets(facts: Facts, call: cst.Call) -> Statement | None:
+    """The statement that does nothing but this, for one device or for each."""
+    whole: cst.CSTNode = call
+    owner = facts.tree.parent[call]
+    if isinstance(owner, cst.ListComp) and owner.elt is call and owner.for_in.inner_for_in is None:
+        whole = owner if facts.joining.lists_devices(owner.for_in.iter) else call
+    is_alone = isinstance(facts.tree.parent[whole], cst.Expr)
+    return facts.tree.statement_of(call) if is_alone else None
+
+
+def _is_for_one_process(facts: Facts, statement: Statement) -> bool:
+    owners = facts.tree.ancestors(statement)
+    return any(isinstance(owner, cst.If) and facts.ranks.depends_on_size(owner.test) for owner in owners)
+
+
+def _with_loops(facts: Facts, statements: Sequence[Statement]) -> list[Statement]:
+    """The loops over devices that do nothing else, in the place of what they do."""
+    found: dict[Statement, None] = {}
+    for statement in statements:
+        loop = facts.tree.parent[facts.tree.block_of(statement)]
+        if isinstance(loop, cst.For) and loop.orelse is None and facts.joining.lists_devices(loop.iter):
+            inside = facts.tree.statements_beside(statement)
+            found.setdefault(loop if all(s in statements for s in inside) else statement)
+        else:
+            found.setdefault(statement)
+    return sorted(found, key=facts.tree.order.__getitem__)
+
+
+def _side_by_side(facts: Facts, statements: Sequence[Statement]) -> list[list[Statement]]:
+    groups: list[list[Statement]] = []
+    for statement in statements:
+        beside = facts.tree.statements_beside(statement)
+        place = beside.index(statement)
+        if groups and place and beside[place - 1] is groups[-1][-1]:
+            groups[-1].append(statement)
+        else:
+            groups.append([statement])
+    return groups

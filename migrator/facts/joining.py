@@ -19,9 +19,9 @@ from migrator.facts import api
 from migrator.facts.modules import Modules, module_name
 from migrator.facts.packages import FRAMEWORKS, STANDARD_LIBRARY, WITHOUT_TENSORS
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import dotted, imported_modules
+from migrator.facts.syntax import argument, dotted, imported_modules
 from migrator.facts.tree import Binding, Statement, Tree
-from migrator.facts.values import External, Function
+from migrator.facts.values import External, Function, Literal
 from migrator.imports import reachable
 
 # What TensorFlow, or what it stands on, may read once it is imported.
@@ -154,6 +154,26 @@ class Joining:
     def device_settings(self) -> list[cst.Call]:
         """Calls that configure devices or threads before TensorFlow starts up."""
         return [call for call in self._tree.calls if self._calls(call, api.DEVICE_SETTINGS)]
+
+    def is_made_by_runtime(self, setting: cst.Call) -> bool:
+        """Whether the runtime sets this up by itself on several workers, as each gets a GPU of its own there. A script
+        that hides all GPUs means to do without."""
+        if self._calls(setting, api.SETS_MEMORY_GROWTH):
+            return True
+        devices, kind = argument(setting, "devices", 0), argument(setting, "device_type", 1)
+        if not self._calls(setting, api.SETS_VISIBLE_DEVICES) or devices is None or kind is None:
+            return False
+        is_of_gpus = isinstance(kind.value, cst.SimpleString) and kind.value.evaluated_value == "GPU"
+        return is_of_gpus and not any(
+            isinstance(v, Literal) and not getattr(v.node, "elements", True)
+            for v in self._resolver.values(devices.value)
+        )
+
+    def lists_devices(self, node: cst.BaseExpression) -> bool:
+        """Whether the expression asks for the devices, or names what was asked for, and does nothing else."""
+        if isinstance(node, cst.Call):
+            return self._calls(node, api.LISTS_DEVICES)
+        return isinstance(node, (cst.Name, cst.Attribute))
 
     # -- imports of the program's own files ----------------------------------------------------------------------
 
