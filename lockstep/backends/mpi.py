@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from lockstep._errors import JoinError
 from lockstep.backends import _mpi_links
@@ -26,6 +27,7 @@ from lockstep.backends._order import ProgramOrder
 from lockstep.backends._watchdog import Watchdog
 from lockstep.backends._xla import refuse_xla
 from lockstep.cluster import environment, mpi_rank
+from lockstep.cluster.devices import claim_gpu
 from lockstep.peers import news
 
 # Between what a rank has to say and the end of the job, which ends the others in the middle of what they say. The rank
@@ -52,6 +54,8 @@ class MPICollectives:
         hosts = self._communicator.allgather(MPI.Get_processor_name())
         cluster = environment.Cluster(self.rank, self.size, self.local_rank, machine.Get_size(), tuple(hosts))
         machine.Free()
+        if context.context()._context_handle is None:  # else TensorFlow has taken its GPUs already
+            claim_gpu(tf.config, cluster)
         self._wire = Wire(self._communicator)
         connections = _mpi_links.connect(self._communicator)
         self._watchdog = Watchdog(self._wire.place, self._give_up, cluster, connections, environment.stall_seconds())
