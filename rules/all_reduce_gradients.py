@@ -16,9 +16,10 @@ after:
 
 Leaves alone: gradients that are only looked at (penalties, saliency maps); gradients that move an input instead of
 weights (style transfer); what is reduced already, or applied by a distributed optimizer.
-Refuses: an update whose gradients cannot be followed back to a tape; variables that are changed from data in a loop by
-no gradients, in a program where nothing else trains; a loss of which it cannot be seen how it adds up
-over the workers' parts of a batch, where what it needs whole cannot be put together either.
+Refuses: a method that trains (`fit`, `train_on_batch`, `minimize`) where it is taken as a value, found by its name or
+called otherwise than `model.fit(...)`; an update whose gradients cannot be followed back to a tape; variables that are
+changed from data in a loop by no gradients, in a program where nothing else trains; a loss of which it cannot be seen
+how it adds up over the workers' parts of a batch, where what it needs whole cannot be put together either.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from migrator.facts.vocabulary import Role
 
 # Methods of a numbered dataset that leave the numbers in their order.
 _KEEPING_NUMBERS = frozenset({"take", "skip", "repeat", "prefetch", "cache"})
+_OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
 _SHARDED_DATASETS = ("shard_batches", "shard_and_rebatch_dataset")
 
 
@@ -194,3 +195,8 @@ def origin(value: Value) -> str:
         else:
             return ""
     return value.path
+
+
+def is_of_other_library(value: Value) -> bool:
+    """Whether an object is surely none of Keras's: scikit-learn's estimators have a `fit`, too."""
+    return origin(value).startswith(_OTHER_LIBRARIES)

@@ -10,7 +10,8 @@ import libcst as cst
 import libcst.matchers as m
 
 from migrator.facts.gradients import sources_of
-from migrator.facts.kinds import Kinds, origin
+from migrator.facts.kinds import Kinds, is_of_other_library
+from migrator.facts.methods_apart import MethodApart, MethodsApart
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument, imported_modules, is_constant
 from migrator.facts.training import Training, is_super
@@ -29,7 +30,6 @@ _FIT_KEYWORDS = frozenset(
         "initial_epoch",
     }
 )
-_OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
 # They call `fit` themselves.
 _DRIVERS = (
     "scikeras",
@@ -44,6 +44,8 @@ _DRIVERS = (
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_env", "pybullet_envs"})
 # What takes gradients only to look at them.
 _MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "lockstep.", "logging.", "absl.")
+_OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
+_STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
 
@@ -70,6 +72,7 @@ class Unsupported:
             *self._other_backends(),
             *self._unknown_fits(),
             *self._unsupported_calls(),
+            *self._methods_apart(),
             *self._lost_gradients(),
             *self._compiled_steps(),
         ]
@@ -129,6 +132,7 @@ class Unsupported:
 
     def _unknown_fits(self) -> Iterator[UnsupportedTraining]:
         known = {fit.call for fit in self.training.fits}
+        apart = {found.node for found in self._apart}
         for call, func in self.training.methods("fit"):
             keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
             values = self.resolver.values(func.value)
@@ -138,9 +142,14 @@ class Unsupported:
                     "on some way to this `fit` what the model is cannot be seen",
                     "make the model in this file, or port the other way by hand",
                 )
-            if call in known or is_super(func.value) or not (keywords & _FIT_KEYWORDS or self._is_compiled(func.value)):
+            if (
+                call in known
+                or func in apart
+                or is_super(func.value)
+                or not (keywords & _FIT_KEYWORDS or self._is_compiled(func.value))
+            ):
                 continue
-            if self.training.is_overridden(values, "fit") or (values and all(_is_of_other_library(v) for v in values)):
+            if self.training.is_overridden(values, "fit") or (values and all(is_of_other_library(v) for v in values)):
                 continue
             yield UnsupportedTraining(
                 call,
@@ -162,7 +171,7 @@ class Unsupported:
             if call in known or any(map(self.kinds.is_optimizer, values)):
                 continue
             name = func.attr.value
-            foreign = bool(values) and all(_is_of_other_library(v) for v in values)
+            foreign = bool(values) and all(is_of_other_library(v) for v in values)
             own = any(isinstance(v, Function) for v in self.resolver.values(call.func))
             if not foreign and not own:
                 reason = f"this looks like Keras's `{name}`, but what it trains cannot be seen here"
@@ -171,6 +180,33 @@ class Unsupported:
                     reason = "training by `fit_generator` is not migrated"
                     advice = "call `fit` with the same arguments: it takes generators and Sequences, too"
                 yield UnsupportedTraining(call, reason, advice)
+
+    @cached_property
+    def _apart(self) -> list[MethodApart]:
+        return MethodsApart(self.tree, self.resolver, self.kinds).found
+
+    def _methods_apart(self) -> Iterator[UnsupportedTraining]:
+        """What trains by a method that is not called as `model.fit(…)`, so that no rule can reach its arguments."""
+        for apart in self._apart:
+            name = apart.name or "fit"
+            owner = "optimizer" if name in _OF_OPTIMIZERS else "model"
+            reason = f"`{name}` is taken here as a value: the calls that train by it are out of sight"
+            advice = f"call {owner}.{name}(...) there; to hand it on, hand on a function of the script that calls it"
+            if not apart.name:
+                reason = "a method of a model is called here by a name that only the run knows: it may train"
+                advice = "call model.fit(...) and the other methods by their names, in branches"
+            elif apart.of_super and apart.is_called:
+                reason = (
+                    f"Keras's `{name}` is called here by a method of the model's own, which hides what it trains on"
+                )
+                advice = f"give this method another name, and call self.{name}(...) in it"
+            elif apart.is_called and name in _STEPS_OF_FIT:
+                reason = f"Keras's `{name}` is called here by itself, and trains beside `fit`"
+                advice = "call model.fit(...) or model.train_on_batch(...), or write the step with a GradientTape"
+            elif apart.is_called:
+                reason = f"`{name}` is called here as a function of the class"
+                advice = f"call model.{name}(...), of the model itself"
+            yield UnsupportedTraining(apart.node, reason, advice)
 
     def _lost_gradients(self) -> Iterator[UnsupportedTraining]:
         """Gradients of weights whose way to an update cannot be seen."""
@@ -236,11 +272,6 @@ class Unsupported:
 def _is_no_object(value: Value) -> bool:
     """None, a number or a text, by which the model was called before it was made: `fit` would fail on it."""
     return value == External("builtins.None") or (isinstance(value, Literal) and is_constant(value.node))
-
-
-def _is_of_other_library(value: Value) -> bool:
-    """Whether an object is surely none of Keras's: scikit-learn's estimators have a `fit`, too."""
-    return origin(value).startswith(_OTHER_LIBRARIES)
 
 
 def _names_backend(slices: Sequence[cst.SubscriptElement]) -> bool:
