@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import in_place
 from migrator.analysis import values as v
 from migrator.analysis.frames import Frame, join_names
 from migrator.analysis.values import (
@@ -119,7 +120,10 @@ class Calls:
         if self.run.said.get(node) == "gather":
             self.run.need_word(node, [value for _, value in args.all()])
             args = self.run.placing.gathered(args, node)
-        return self.call(function, args, node, frame)
+        out = in_place.taken_out(function, args)
+        result = self.call(function, args, node, frame)
+        in_place.note(self.run, function, args, out, result, node)
+        return result
 
     def arguments(self, node: cst.Call, frame: Frame) -> Arguments:
         found = Arguments()

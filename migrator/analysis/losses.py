@@ -99,14 +99,14 @@ class Losses:
         if self.too_much:
             return Verdict(NONE, why="the program is too large to be followed")
         value = self._run.losses.get(call)
-        return self._verdict(value, call) if value is not None else NOT_RUN
+        return (self._changed or self._verdict(value, call)) if value is not None else NOT_RUN
 
     def of_fit(self, call: cst.CSTNode) -> Verdict:
         """The loss that Keras's `fit` makes of what the model is compiled with."""
         if self.too_much:
             return Verdict(NONE, why="the program is too large to be followed")
         fits = self._run.fits.get(call, ())
-        return self._verdict(v.join_all(loss for _, _, loss in fits), call) if fits else NOT_RUN
+        return (self._changed or self._verdict(v.join_all(loss for _, _, loss in fits), call)) if fits else NOT_RUN
 
     def of_forward(self, call: cst.CSTNode) -> Verdict:
         """What the model predicts in training: "mean" where each sample is by itself, given the repairs."""
@@ -133,7 +133,7 @@ class Losses:
     def of_added(self, call: cst.CSTNode) -> Verdict:
         """What the call of `add_loss` adds."""
         value = self._run.added_losses.get(call) if not self.too_much else None
-        return self._verdict(value, call) if value is not None else NOT_RUN
+        return (self._changed or self._verdict(value, call)) if value is not None else NOT_RUN
 
     def of_number(self, node: cst.CSTNode) -> Verdict:
         """A number that the script decides by or tells."""
@@ -268,6 +268,12 @@ class Losses:
         verdict = self._repairable(SUM if SUM in kinds else MEAN, frozenset(r for d in leaves for r in d.needs))
         return replace(verdict, is_agreed=kinds == {_SAME} and bool(verdict.reduction))
 
+    @property
+    def _changed(self) -> Verdict | None:
+        """Why no loss is known: which names hold the rows that are changed in place somewhere is not followed."""
+        repair = next(iter(self._run.changed.values()), None)
+        return Verdict(NONE, why=f"{repair.why}; {repair.blocked}", node=repair.node) if repair is not None else None
+
     def _where(self, lost: Unknown, asked: cst.CSTNode) -> cst.CSTNode:
         """The very expression that is not understood, where it stands in the file that asks."""
         node = self._run.where_lost(lost)
@@ -302,7 +308,8 @@ class Losses:
         """Plans to put rows together further out: around the arguments of a function that gathers, where what stands
         inside of it cannot be repaired, or only in several places; where the rows come from; and what Keras applies.
         """
-        functions, expressions = set(), set()
+        functions = set()
+        expressions = {node for r in self._run.changed.values() for node in self._sources(r)} - self._plan.expressions
         for repair in self._needed():
             obstacle = self.obstacle(repair)
             if repair.node in self._gathered and not obstacle:

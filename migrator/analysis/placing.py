@@ -71,6 +71,7 @@ _MULTIPLIES = frozenset({
     "operator.matmul", "tensorflow.matmul", "tensorflow.linalg.matmul", "tensorflow.sparse.sparse_dense_matmul",
     "keras.ops.matmul",
 })  # fmt: skip
+_OF_MASKS = frozenset({"operator.invert", "operator.and_", "operator.or_", "operator.xor"})
 _TAKES_LABELS = ("sparse_softmax_cross_entropy_with_logits",)
 _REDUCING = (Reduces, Moments, Average, WholeValue)
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
@@ -97,7 +98,7 @@ class Placing:
     def place(
         self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None
     ) -> Value:
-        return self._widened(row, args, self._placed(row, path, args, node, made))
+        return self._widened(row, args, _masking(path, args, self._placed(row, path, args, node, made)))
 
     def _placed(self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None) -> Value:
         leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
@@ -236,6 +237,7 @@ class Placing:
             many=many,
             least=least,
             width=width,
+            dtype="bool" if all(d.mask for d in data) else None,
             masked=masked,
             rows=rows,
             as_batch=rows in self.run.batch_sizes,
@@ -261,6 +263,7 @@ class Placing:
                 needs,
                 rows=None if is_whole else arg.rows,
                 integral=arg.integral,
+                mask=arg.dtype == "bool",
             )
         )
 
@@ -461,6 +464,11 @@ class Placing:
     def put_together(self, args: Arguments, node: cst.CSTNode) -> Repair:
         """The repair that has all rows, and sums and means over all of them, where the call keeps its arguments."""
         return self._repair(args, node, _by_gathering, "it keeps what depends on a worker's part of the batch")
+
+    def inferred(self, path: str, *operands: Value) -> list[Placement]:
+        """Where the results of the operation stand, if nothing is put together for it."""
+        found = self._infer(ops.lookup(path), Arguments(list(operands)), None, _plain)
+        return [leaf.placement for leaf in found.leaves()]
 
     def agreed(self, node: cst.CSTNode, value: Value) -> Value:
         """What a condition is once sums and means over the batch, and numbers of rows, are those of all."""
@@ -711,6 +719,14 @@ def _by_gathering(data: Data) -> str | None:
     if any(isinstance(p, Sharded) for p in _options(data.placement)):
         return "gather"
     return _by_reducing(data)
+
+
+def _masking(path: str, args: Arguments, value: Value) -> Value:
+    """What is made of masks alone by `~`, `&`, `|` and `^`, which are also the operators of whole numbers."""
+    if path not in _OF_MASKS or value.data is None or value.objects:
+        return value
+    is_mask = all(x.data is not None and x.data.mask and not x.objects for _, x in args.all())
+    return Value(replace(value.data, mask=True)) if is_mask else value
 
 
 def _numbered(index: Value) -> Value:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
-from migrator.analysis import arrays
+from migrator.analysis import arrays, in_place
 from migrator.analysis import values as v
 from migrator.analysis.frames import Frame, Loop, Names, join_names
 from migrator.analysis.libraries.tensorflow import TAPE
@@ -82,7 +82,10 @@ class Statements:
         self.run.decide(node.test, self.eval(node.test, frame))
 
     def _delete(self, node: cst.Del, frame: Frame) -> None:
-        return
+        targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
+        for target in targets:
+            if isinstance(target, cst.Subscript):
+                in_place.delete(self.run, self.eval(target.value, frame), target)
 
     def _break(self, node: cst.Break, frame: Frame) -> None:
         if frame.loops and frame.names is not None:
@@ -291,7 +294,7 @@ class Statements:
             owner = self.eval(target.value, frame)
             index = self.run.expressions.index(target.slice, frame)
             self.run.store_item(owner, index, value, target)
-            if owner.data is not None:
+            if owner.data is not None and not in_place.store_rows(self.run, owner.data, index, value, target):
                 arrays.store(self.run, owner.data, index, value, target, frame)
 
     def _unpack(self, elements: Sequence[cst.BaseElement], value: Value, node: cst.CSTNode, frame: Frame) -> None:

@@ -89,7 +89,7 @@ class Data:
     functional model. `least`: where the rank is not known, so many axes there are at least. `width`: the size of the
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
     `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
-    all workers have. `integral`: its numbers are whole.
+    all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
     """
 
     placement: Placement = REPLICATED
@@ -105,6 +105,7 @@ class Data:
     layer: bool = False
     rows: int | None = None
     integral: bool = False
+    mask: bool = False
 
     @property
     def is_replicated(self) -> bool:
@@ -354,6 +355,7 @@ def join_data(a: Data, b: Data) -> Data:
         a.needs | b.needs if a.needs is not b.needs else a.needs,
         a.layer and b.layer,
         a.rows if a.rows == b.rows else None,
+        a.mask and b.mask,
     )
 
 
