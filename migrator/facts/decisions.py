@@ -54,7 +54,7 @@ _EXITS = frozenset({"sys.exit", "os._exit"})
 # They give a number as it is; methods that put one into a variable.
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "tensorflow.cast", "numpy.float32", "numpy.float64"})
 _SETTING = frozenset({"assign", "assign_add", "assign_sub"})
-_DECIDING = (Way.CHOICE, Way.SIZE, Way.PRESENCE)
+_DECIDING = (Way.CHOICE, Way.SIZE, Way.LENGTH, Way.PRESENCE)
 
 
 @dataclass(frozen=True, eq=False)

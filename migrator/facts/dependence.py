@@ -49,6 +49,7 @@ class Way(IntEnum):
     SIZE = 3  # of it only the size matters
     PRESENCE = 4  # only whether it is there: `x is None`
     CHOICE = 5  # it decides what the other is
+    LENGTH = 6  # of it only the size matters, which may be a number that it is made from: `np.zeros(count)`
 
 
 Key = Union[cst.CSTNode, Binding, tuple[object, ...]]
@@ -100,6 +101,12 @@ _SEQUENCES = frozenset({
     "numpy.array", "numpy.asarray", "tensorflow.stack", "tensorflow.convert_to_tensor", "collections.deque",
     "copy.copy", "copy.deepcopy",
 })  # fmt: skip
+_COLLECTIONS = (
+    "builtins.list", "builtins.dict", "builtins.set", "collections.deque", "collections.defaultdict",
+    "collections.OrderedDict", "collections.Counter",
+)  # fmt: skip
+_OF_COLLECTIONS = "collections.defaultdict"
+_WRITTEN = (cst.List, cst.Tuple, cst.Dict, cst.Set, cst.Call)
 _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
 # Libraries whose functions leave their arguments as they are, but for those named below.
 _PURE = (
@@ -262,7 +269,31 @@ class Dependence:
 
     def _repeating(self, iterated: cst.BaseExpression) -> Way:
         """How a comprehension depends on what it goes through: on how many there are, which `range` is given."""
-        return Way.USED if isinstance(iterated, cst.Call) and self._is(iterated, "builtins.range") else Way.SIZE
+        is_range = isinstance(iterated, cst.Call) and self._is(iterated, "builtins.range")
+        return Way.USED if is_range else self._by_size(iterated)
+
+    def _by_size(self, node: cst.BaseExpression) -> Way:
+        """How the size of the value depends on it."""
+        return Way.SIZE if self._collects(node) else Way.LENGTH
+
+    def _collects(self, node: cst.BaseExpression) -> bool:
+        """Whether the value is seen to be written out, or to begin empty: what numbers it holds tells not how many."""
+        if isinstance(node, (cst.List, cst.Tuple, cst.Dict, cst.Set)):
+            return True
+        if isinstance(node, cst.Subscript):  # one of several
+            return self._collects(node.value)
+        if isinstance(node, cst.Call):
+            return any(self._is(node, path) for path in _COLLECTIONS if not node.args or path == _OF_COLLECTIONS)
+        bindings: list[Binding] = []
+        if isinstance(node, cst.Name):
+            bindings = self.bindings_of(node)
+        elif isinstance(node, cst.Attribute):
+            bindings = self._attribute_bindings(node)
+        values = [
+            part_at(b.value, b.path) for b in bindings if b.kind in ("assign", "augmented") and b.value is not None
+        ]
+        written = [value for value in values if isinstance(value, _WRITTEN) and self._collects(value)]
+        return bool(bindings) and len(written) == len(bindings)
 
     @cached_property
     def _attributes_read(self) -> set[str]:
@@ -338,7 +369,7 @@ class Dependence:
         bindings = self._attribute_bindings(node)
         is_own = bool(owners) and all(isinstance(v, (Object, File)) for v in owners)
         if not (is_own and self._is_seen(owners)):
-            self.link(node.value, node, Way.SIZE if name in _SIZES else Way.USED)
+            self.link(node.value, node, self._by_size(node.value) if name in _SIZES else Way.USED)
         for binding in bindings:
             self.link(binding, node)
         self.link(("attribute", name), node)
@@ -752,11 +783,11 @@ class Dependence:
             return
         if paths == {"builtins.len"} and self._counts_parts(call):
             return
-        way = Way.SIZE if paths & _SIZE_CALLS else Way.INTO if constructed else Way.USED
+        way = Way.INTO if constructed else Way.USED
         if paths & _SEQUENCES:
             way = Way.WHOLE
         for arg in call.args:
-            self.link(arg, call, way)
+            self.link(arg, call, self._by_size(arg.value) if paths & _SIZE_CALLS else way)
         self.link(call.func, call, way)
         if isinstance(call.func, cst.Attribute):
             self.link(call.func.value, call.func, Way.USED)

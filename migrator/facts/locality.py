@@ -416,8 +416,9 @@ def _through(way: Way, mark: Marks) -> Marks:
         return mark & Mark.CHOSEN
     if way is Way.CHOICE:
         return Mark.CHOSEN if mark & ~Mark.INSIDE else Mark.NONE
-    if way is Way.SIZE:
-        sizes = Mark.COUNT if mark & Mark.VALUE else Mark.NONE
+    if way in (Way.SIZE, Way.LENGTH):
+        local = Mark.VALUE | Mark.COUNT if way is Way.LENGTH else Mark.VALUE
+        sizes = Mark.COUNT if mark & local else Mark.NONE
         return (mark & (Mark.CHOSEN | Mark.OWN)) | sizes
     if way is Way.INTO:
         return (mark & ~Mark.VALUE) | Mark.INSIDE if mark & Mark.VALUE else mark
