@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Names
@@ -250,6 +251,8 @@ class Objects:
             return v.of(Tuple(atom.items[bounds])) if bounds is not None else v.join_all(atom.items)
         if isinstance(atom, Container):
             if _bounds(index) is not None or (index.data is not None and self.run.placing.is_slice(index)):
+                if shortened.is_of_numbers(self.run, atom):
+                    return shortened.part_of(self.run, atom, index.constant, node)
                 return v.of(atom)
             return self._container_item(atom, key)
         if isinstance(atom, Instance):
@@ -278,6 +281,12 @@ class Objects:
         for atom in owner:
             if isinstance(atom, Container) and self.run.placing.is_slice(index):
                 self.run.heap.store(atom, None, self.run.elements(value, node, node))
+            elif isinstance(atom, Container) and shortened.is_of_numbers(self.run, atom):
+                fields = self.run.heap.fields(atom)
+                # Which of the numbers that are not known one by one it replaces, from here on, is not seen.
+                self.run.heap.store(
+                    atom, key if isinstance(key, int) and (key in fields or None not in fields) else None, value
+                )
             elif isinstance(atom, Container):
                 self.run.heap.store(atom, key if isinstance(key, (int, str)) else None, value)
             elif isinstance(atom, Instance):

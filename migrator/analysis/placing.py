@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
 
-from migrator.analysis import ops
+from migrator.analysis import ops, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import runtime
@@ -242,6 +242,8 @@ class Placing:
             rows=rows,
             as_batch=rows in self.run.batch_sizes,
             integral=all(d.integral for d in data) and not many,
+            positive=all(d.is_positive for d in data),
+            from_zero=isinstance(only, Container) and shortened.begins_at_zero(self.run, only),
         )
 
     def _value(self, arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:
@@ -288,7 +290,11 @@ class Placing:
         if result.items is not None:
             return v.of(Tuple(tuple(self._whole(row, item, needs, symbolic) for item in result.items)))
         # What an op that reduces cannot do by parts reduces the rows.
-        kept = (Sharded,) if row is not None and isinstance(row.kind, _REDUCING) else (Sharded, Unknown)
+        kept: tuple[type, ...] = (Sharded, Unknown)
+        if row is not None and isinstance(row.kind, _REDUCING):
+            if any(isinstance(p, Unknown) and p.repair is None for p in _options(result.placement)):
+                return Value(Data(v.PARTLY_WHOLE, symbolic=symbolic, needs=needs))
+            kept = (Sharded,)
         has_rows = any(isinstance(p, kept) for p in _options(result.placement))
         return Value(Data(REPLICATED, rank=result.rank, whole=has_rows, symbolic=symbolic, needs=needs))
 
@@ -630,7 +636,7 @@ class Placing:
         if isinstance(data.placement, Sharded):
             cut = data.placement
             least = max(data.axes, 1)
-            return Value(Data(Shape(cut.axis, cut.rows, cut.blocks, least), rank=1, needs=data.needs))
+            return Value(Data(Shape(cut.axis, cut.rows, cut.blocks, least), rank=1, needs=data.needs, rows=data.rank))
         if data.is_replicated or isinstance(data.placement, Partial):
             return Value(Data(rank=1, needs=data.needs))
         return Value(Data(Unknown("the shape of this is not seen"), needs=data.needs))

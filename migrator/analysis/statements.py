@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
-from migrator.analysis import arrays, in_place
+from migrator.analysis import arrays, in_place, shortened
 from migrator.analysis import values as v
 from migrator.analysis.frames import Frame, Loop, Names, join_names
 from migrator.analysis.libraries.tensorflow import TAPE
@@ -85,7 +85,12 @@ class Statements:
         targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
         for target in targets:
             if isinstance(target, cst.Subscript):
-                in_place.delete(self.run, self.eval(target.value, frame), target)
+                owner = self.eval(target.value, frame)
+                in_place.delete(self.run, owner, target)
+                for atom in owner:
+                    if shortened.is_of_numbers(self.run, atom):
+                        index = self.run.expressions.index(target.slice, frame)
+                        shortened.without_item(self.run, atom, index, target.value, target, frame)  # type: ignore[arg-type]
 
     def _break(self, node: cst.Break, frame: Frame) -> None:
         if frame.loops and frame.names is not None:

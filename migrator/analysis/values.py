@@ -90,6 +90,7 @@ class Data:
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
     `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
     all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
+    `counted`: see `is_positive`.
     """
 
     placement: Placement = REPLICATED
@@ -106,6 +107,7 @@ class Data:
     rows: int | None = None
     integral: bool = False
     mask: bool = False
+    counted: bool = False
 
     @property
     def is_replicated(self) -> bool:
@@ -120,6 +122,13 @@ class Data:
     def axes(self) -> int:
         """So many it surely has."""
         return self.least if self.rank is None else self.rank
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether it surely is a whole number above zero."""
+        if isinstance(self.constant, int) and not isinstance(self.constant, bool):
+            return self.constant > 0
+        return self.counted and self.rank == 0
 
     @property
     def is_zero(self) -> bool:
@@ -355,7 +364,9 @@ def join_data(a: Data, b: Data) -> Data:
         a.needs | b.needs if a.needs is not b.needs else a.needs,
         a.layer and b.layer,
         a.rows if a.rows == b.rows else None,
-        a.mask and b.mask,
+        integral=a.integral and b.integral,
+        mask=a.mask and b.mask,
+        counted=a.is_positive and b.is_positive,
     )
 
 

@@ -14,6 +14,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import builtin, datasets, keras, runtime, stores, tensorflow
+from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ _FUNCTIONS = {
 }
 
 
+_SHUFFLING = ("random.shuffle", "numpy.random.shuffle")
 _WITH_TABLES = ("tensorflow.", "keras.", "numpy.", "builtins.", "operator.")
 
 
@@ -69,6 +71,10 @@ class Libraries:
         if not path.startswith(_WITH_TABLES) and self.run.is_symbolic(args):
             return self.keras.trusted(node, path, args)
         result = self.run.placing.unknown(args, node)
+        if path in _SHUFFLING:
+            for atom in args.positional[0] if args.positional else ():
+                if isinstance(atom, Container) and is_of_numbers(self.run, atom):
+                    scatter(self.run, atom)
         self.may_set(args, result)
         data = result.data
         if data is not None and data.is_replicated and not data.needs:

@@ -12,7 +12,8 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Scaled, Sharded
+from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Scaled, Shape, Sharded
+from migrator.analysis.shortened import is_of_numbers, scatter, without_item, without_number
 from migrator.analysis.values import (
     NONE,
     NOTHING,
@@ -99,6 +100,8 @@ def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
         return v.constant(len(items))
     data = value.data
     if data is not None and not value.objects:
+        if isinstance(data.placement, Shape):
+            return Value(Data(constant=NOT_CONSTANT if data.rows is None else data.rows, rank=0, needs=data.needs))
         if data.placement == Sharded(0) or (isinstance(data.placement, Sharded) and data.placement.axis == 0):
             return Value(Data(ROWS, rank=0, needs=data.needs, integral=True))
         return Value(Data(data.placement if not data.is_replicated else REPLICATED, rank=0, needs=data.needs))
@@ -111,8 +114,22 @@ def _range(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         run.decide(node, Value(apart))
     made = Container("iterator", Site(node, frame.context))
     needs = frozenset(r for x in args.positional for d in v.contents(x) for r in d.needs)
-    run.heap.store(made, None, Value(Data(rank=0, needs=needs)))
+    number = Data(rank=0, needs=needs)
+    start, stop, step = _bounds(args)
+    # Above zero, but for the first one where it begins there.
+    if (step > 0 and start >= 0) or (step < 0 and stop >= 0):
+        number = replace(number, counted=True)
+        if start == 0:
+            run.heap.store(made, 0, Value(replace(number, constant=0)))
+    run.heap.store(made, None, Value(number))
     return v.of(made)
+
+
+def _bounds(args: Arguments) -> tuple[int, int, int]:
+    """Start, stop and step of a `range`; -1, or 0 for the step, where they are not known."""
+    given = [x.constant if isinstance(x.constant, int) else None for x in args.positional]
+    start, stop, step = ([0, *given, 1] if len(given) == 1 else [*given, 1, None, None])[:3]
+    return -1 if start is None else start, -1 if stop is None else stop, step or 0
 
 
 def _sequence(kind: str) -> Handler:
@@ -132,7 +149,13 @@ def _sequence(kind: str) -> Handler:
             if kind == "set" and isinstance(value.data.placement, Sharded):
                 return run.placing.unknown(args, node)
             return value
-        run.heap.store(made, None, run.elements(value, node, node))
+        counted = value.only
+        is_known = isinstance(counted, Container) and (counted.kind == "iterator" or is_of_numbers(run, counted))
+        if isinstance(counted, Container) and is_known and kind != "set" and 0 in run.heap.fields(counted):
+            for key in run.heap.fields(counted):
+                run.heap.store(made, key, run.heap.load(counted, key))
+        else:
+            run.heap.store(made, None, run.elements(value, node, node))
         return v.of(Container("list", made.site)) if kind == "tuple" else v.of(made)
 
     def as_list(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -434,6 +457,8 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         found = run.objects._container_item(atom, given.constant)
         default = args.positional[1] if len(args.positional) > 1 else NONE
         return v.join(found, default)
+    if name in ("pop", "popleft", "remove", "discard", "reverse") and is_of_numbers(run, atom):
+        _lose(run, atom, name, args, node, frame)
     if name in ("pop", "popleft", "__next__", "send", "popitem"):
         return everything
     if name == "values":
@@ -452,6 +477,18 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     if name in ("index", "count", "__len__", "clear", "remove", "discard", "close"):
         return NUMBER
     return run.opaque([everything, *args.positional], "what this method gives is not known")
+
+
+def _lose(run: Run, atom: Container, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
+    owner = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else node
+    first = v.constant({"pop": -1, "popleft": 0}.get(name, NOT_CONSTANT))
+    given = args.positional[0] if args.positional else first
+    if name == "reverse":
+        scatter(run, atom)
+    elif name in ("pop", "popleft"):
+        without_item(run, atom, given, owner, node, frame)
+    else:
+        without_number(run, atom, given, owner, node, frame)
 
 
 def _listed(run: Run, element: Value, node: cst.CSTNode, frame: Frame) -> Value:

@@ -27,7 +27,8 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
         needs = frozenset(r for d in run.objects.leaves(stored) for r in d.needs)
         if name == "lookup" and args.positional:  # key by key
             return v.mapped(
-                args.positional[0], lambda data: replace(data, constant=NOT_CONSTANT, needs=data.needs | needs)
+                args.positional[0],
+                lambda data: replace(data, constant=NOT_CONSTANT, counted=False, needs=data.needs | needs),
             )
         return v.mapped(run.placing.unknown(args, node), lambda data: replace(data, needs=data.needs | needs))
     leaves = [d for _, value in args.all() for d in run.objects.leaves(value)]

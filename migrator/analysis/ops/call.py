@@ -34,7 +34,8 @@ class Arg:
     `many`: a list of unknown length, whose items all stand as `placement` and `rank` say. `dtype` is None where it is
     not known; "bool" tells a mask from positions. `masked`: Keras carries a mask along, by which losses and metrics
     leave values out. `width`: the size of the last axis. `rows`: that of the first one, of values that all workers
-    have; `as_batch`: it is as large as a batch of the script's. `integral`: all its numbers are whole.
+    have; `as_batch`: it is as large as a batch of the script's. `integral`: all its numbers are whole; `positive`: it
+    is one such above zero, or several in a list; `from_zero`: a list of unknown length of such numbers behind a zero.
     """
 
     placement: Placement = REPLICATED
@@ -49,6 +50,8 @@ class Arg:
     rows: int | None = None
     as_batch: bool = False
     integral: bool = False
+    positive: bool = False
+    from_zero: bool = False
 
     def leaves(self) -> Iterator[Arg]:
         """The argument, or the items that it holds."""

@@ -6,10 +6,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
-from migrator.analysis.ops.terms import SUM, axes_in, moved, over_ranks, placed, plain, sharded, term, whole
+from migrator.analysis.ops.terms import (
+    SUM,
+    SomeAxes,
+    axes_given,
+    axes_in,
+    moved,
+    over_ranks,
+    placed,
+    plain,
+    sharded,
+    term,
+    whole,
+)
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, Placement
-
-AXES = ("axis", "axes", "dim")
 
 
 @dataclass(frozen=True)
@@ -25,20 +35,20 @@ class Reduces:
 
     def __call__(self, bound: Bound) -> Arg:
         value = whole(bound.data())
-        axes = bound.constant(*AXES, default=self.axis)
+        axes = axes_given(bound, self.axis)
         result = reduced(value, self, axes, bool(bound.constant("keepdims", default=False)))
         return replace(result, integral=value.integral and self.over == "sum")
 
 
 def reduced(value: Arg, how: Reduces, axes: Any, keepdims: bool) -> Arg:
-    """The result of a reduction over literal axes."""
+    """The result of a reduction over literal axes, or over some behind the first."""
     if not sharded(value.placement) and value.rank is None and axes is not None:
         return Arg(_kept(value.placement, how))
 
     def place(rank: int) -> Arg:
-        gone = axes_in(axes, rank)
-        left = rank if keepdims else rank - len(set(gone))
         cut = sharded(value.placement)
+        gone = axes_in(axes, rank, cut)
+        left = rank if keepdims else None if isinstance(axes, SomeAxes) else rank - len(set(gone))
         if cut is None:
             return Arg(_kept(value.placement, how), rank=left)
         if cut.axis not in gone:
@@ -65,7 +75,7 @@ class Moments:
     """Mean and variance."""
 
     def __call__(self, bound: Bound) -> Arg:
-        value, axes = whole(bound.data()), bound.constant(*AXES, default=None)
+        value, axes = whole(bound.data()), axes_given(bound, None)
         keepdims = bool(bound.constant("keepdims", default=False))
         items = []
         for how in (Reduces("mean", linear=True), Reduces()):
@@ -87,14 +97,14 @@ class Along:
 
     def __call__(self, bound: Bound) -> Arg:
         value = whole(bound.data())
-        axes = bound.constant(*AXES, default=self.axis)
+        axes = axes_given(bound, self.axis)
         if axes is None and self.none == "last":
             axes = -1
         flat = axes is None and self.none == "flat"
 
         def place(rank: int) -> Arg:
             cut = sharded(value.placement)
-            if cut and cut.axis in axes_in(axes, rank):
+            if cut and cut.axis in axes_in(axes, rank, cut):
                 raise NeedsWhole("it works along the rows of the batch", ALL_GATHER)
             return Arg(value.placement if self.linear else plain(value.placement), rank=1 if flat else rank)
 

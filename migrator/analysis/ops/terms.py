@@ -7,10 +7,10 @@ a partial sum over the rows. So a quotient of a sum by a number of rows is a mea
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Callable
 
-from migrator.analysis.ops.call import NOT_CONSTANT, Arg, NeedsWhole
+from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Bound, NeedsWhole, literal
 from migrator.analysis.placement import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -217,8 +217,33 @@ def axis_in(axis: Any, rank: int) -> int:
     return axis % rank
 
 
-def axes_in(axes: Any, rank: int) -> list[int]:
-    """Several axes, or all of them for None."""
+@dataclass(frozen=True)
+class SomeAxes:
+    """Axes of which all that is known is whether the first is one of them."""
+
+    first: bool
+
+
+AXES = ("axis", "axes", "dim")
+
+
+def axes_given(bound: Bound, default: Any) -> Any:
+    """The axes that an op is told, as a literal or SomeAxes."""
+    given = bound.get(*AXES)
+    if given is not None and literal(given) is NOT_CONSTANT:
+        if given.from_zero:
+            return SomeAxes(True)
+        if all(leaf.positive for leaf in given.leaves()):
+            return SomeAxes(False)
+    return bound.constant(*AXES, default=default)
+
+
+def axes_in(axes: Any, rank: int, cut: Sharded | None = None) -> list[int]:
+    """Several axes, or all of them for None; of SomeAxes the first, which `cut` has to lie along."""
+    if isinstance(axes, SomeAxes):
+        if cut is not None and cut.axis:
+            raise NeedsWhole("which axes it works along is not known", ALL_GATHER)
+        return [0] if axes.first else []
     if axes is None:
         return list(range(rank))
     return [axis_in(axis, rank) for axis in (axes if isinstance(axes, (list, tuple)) else [axes])]
