@@ -105,8 +105,8 @@ class Kinds:
         )
 
     def numbers_turns(self, iterated: cst.CSTNode, path: tuple[int, ...]) -> bool:
-        """Whether that part of a `for` target numbers the turns: `step` of `for step, batch in enumerate(dataset)`, or
-        of `dataset.enumerate()`."""
+        """Whether that part of a `for` target numbers the turns: `step` of `for step, batch in enumerate(dataset)`, of
+        `tqdm(enumerate(dataset))`, or of `dataset.enumerate()`."""
         if path[:1] != (0,):
             return False
         while isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
@@ -117,7 +117,8 @@ class Kinds:
             if iterated.func.attr.value not in _KEEPING_NUMBERS:
                 break
             iterated = owner
-        return isinstance(iterated, cst.Call) and External("builtins.enumerate") in self._resolver.values(iterated.func)
+        values = self._resolver.values(iterated)
+        return bool(values) and all(is_call_of(value, "builtins.enumerate") for value in values)
 
     @staticmethod
     def is_array(value: Value) -> bool:
