@@ -16,6 +16,7 @@ from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.ops.elementwise import Elementwise
 from migrator.analysis.ops.making import Draws
+from migrator.analysis.ops.moving import OF_UNSEEN_RANK
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.sampling import PerSample
 from migrator.analysis.placement import (
@@ -391,8 +392,9 @@ class Placing:
     ) -> Value:
         leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
         given = {type(p) for d in leaves for p in _options(d.placement)}
-        has_rows = Sharded in given or any(d.whole for d in leaves)
-        if Shape in given and (row is None or has_rows):  # beside all rows it stays the shape of a part
+        # Nothing puts the shape of a part together. Of one whose rank is not seen the last size is likely of features.
+        is_alone = given <= {Replicated, Shape} and not any(d.whole for d in leaves)
+        if Shape in given and not (is_alone and why == OF_UNSEEN_RANK):
             return Value(Data(Unknown("it makes something of the shape of the rows that a worker has"), needs=needs))
         repair = self._repair(args, node, _by_gathering, why)
         return self._whole(row, self._infer(row, args, made, _gathered), needs | {repair}, symbolic)

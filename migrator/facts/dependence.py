@@ -1101,9 +1101,11 @@ def _is_slice(node: cst.Subscript) -> bool:
 
 
 def _is_shape(node: cst.CSTNode) -> bool:
-    """`x.shape`, `tf.shape(x)`, `x.shape.as_list()`"""
-    if isinstance(node, cst.Call) and dotted(node.func).endswith((".shape.as_list", ".get_shape")):
-        return True
+    """`x.shape`, `tf.shape(x)`, `x.get_shape()`, `x.shape.as_list()`"""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        asked = node.func.attr.value
+        if asked == "get_shape" or (asked == "as_list" and _is_shape(node.func.value)):
+            return True
     return (isinstance(node, cst.Attribute) and node.attr.value == "shape") or (
         isinstance(node, cst.Call) and dotted(node.func).endswith(".shape")
     )

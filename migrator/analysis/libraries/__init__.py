@@ -14,6 +14,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import builtin, datasets, keras, runtime, stores, tensorflow
+from migrator.analysis.placement import Shape
 from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
 
@@ -126,7 +127,11 @@ class Libraries:
         given = args.behind(receiver)
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             given.nodes[0] = node.func.value
-        for path in (f"tensorflow.Tensor.{name}", f"numpy.ndarray.{name}"):
+        # A list of sizes that has a name may be changed: only one that is taken apart where it is made is followed.
+        parent = self.run.tree.parent.get(node)
+        is_read = isinstance(parent, cst.Subscript) and parent.value is node
+        owners = ("TensorShape",) if is_read and isinstance(data.placement, Shape) else ()
+        for path in (*(f"tensorflow.{owner}.{name}" for owner in (*owners, "Tensor")), f"numpy.ndarray.{name}"):
             row = ops.lookup(path)
             if row is not None:
                 return self.run.placing.place(row, path, given, node)

@@ -24,6 +24,7 @@ from migrator.analysis.ops.terms import (
 )
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, ROWS, Partial, Replicated, Shape, Sharded
 
+OF_UNSEEN_RANK = "whether that is the number of rows depends on a rank that is not seen"
 FULL = (slice(None), slice(None, None, 1), slice(0, None), slice(0, None, 1))
 
 
@@ -420,7 +421,7 @@ class GetItem:
             if start >= 0 and (stop is None or stop > shape.axis):
                 return Arg(replace(shape, axis=shape.axis - start), rank=1)
         if shape.axis == 0 and (at == -1 or (isinstance(at, slice) and at.start in (-1, -2) and at.stop is None)):
-            raise NeedsWhole("whether that is the number of rows depends on a rank that is not seen", "all_reduce")
+            raise NeedsWhole(OF_UNSEEN_RANK, "all_reduce")
         raise NeedsWhole("which sizes it picks is not seen", "all_reduce")
 
     def _by_tensor(self, value: Arg, index: Arg) -> Arg:
