@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrator.analysis import ops, shortened
 from migrator.analysis import values as v
+from migrator.analysis.callables import is_called
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.tensorflow import VARIABLE
@@ -442,6 +443,8 @@ class Placing:
         if any(cut.blocks > 1 for cut in cuts):
             return "it is made of several batches, one behind the other"
         how_put = str(hows.pop())
+        if how_put == "gather" and isinstance(node, cst.Name) and is_called(self.run, node):
+            return "it is called as a function, and no rows of a batch"
         found.add(Operand(self.unlisted(node) if how_put == "gather" else node, how_put))
         return ""
 
