@@ -10,6 +10,7 @@ import tensorflow as tf
 from lockstep.collectives.agreement import compare_calls
 from lockstep.collectives.differentiable import is_differentiable, of_gathered, with_gradient
 from lockstep.collectives.leaves import Leaf, to_leaf
+from lockstep.collectives.texts import from_bytes, is_strings, to_bytes
 from lockstep.collectives.world import backend, check_root
 from lockstep.shards import step_rows
 
@@ -82,12 +83,17 @@ def _counting(rows: Any) -> Any:
 
 
 def _dense(value: Any) -> list[Any]:
-    """What a ragged tensor is made of: its values, then its rows' lengths, from the outermost axis on."""
+    """What a ragged tensor is made of: its values, then its rows' lengths, from the outermost axis on; strings: their
+    bytes and lengths."""
+    if is_strings(value):
+        return to_bytes(value)
     return [value.flat_values, *value.nested_row_lengths()] if isinstance(value, tf.RaggedTensor) else [value]
 
 
 def _like(value: Any, joined: Iterator[Any]) -> Any:
     first = next(joined)
+    if is_strings(value):
+        return from_bytes(first, next(joined), value)
     if not isinstance(value, tf.RaggedTensor):
         return first
     lengths = [next(joined) for _ in range(value.ragged_rank)]

@@ -1,4 +1,4 @@
-"""Strings and paths as what a broadcast sends, and as the kind of thing that was given."""
+"""Strings and paths as what workers send each other, and as the kind of thing that was given."""
 
 from __future__ import annotations
 
@@ -37,6 +37,37 @@ def read(sent: dict[str, Any], like: Any) -> Any:
     if isinstance(like, bytes):
         return texts[0]
     return texts[0].decode() if isinstance(like, str) else type(like)(texts[0].decode())
+
+
+def is_strings(value: Any) -> bool:
+    """Whether this is a tensor or an array of strings, also inside a function."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "US" or (value.dtype.kind == "O" and all(isinstance(x, bytes) for x in value.flat))
+    return isinstance(value, tf.Tensor) and value.dtype == tf.string
+
+
+def to_bytes(strings: Any) -> list[Any]:
+    """The bytes of all strings in one row, uint8 [n], and how many each one has, int32 of the strings' shape."""
+    tensor = tf.convert_to_tensor(strings)
+    return [tf.io.decode_raw(tf.strings.reduce_join(tensor), tf.uint8), tf.strings.length(tensor)]
+
+
+def from_bytes(sent: Any, lengths: Any, like: Any) -> Any:
+    """The strings that `to_bytes` has taken apart, as the kind of thing that `like` is."""
+    letters = tf.gather(tf.constant([bytes([i]) for i in range(256)]), tf.cast(sent, tf.int32))
+    rows = tf.RaggedTensor.from_row_lengths(letters, tf.reshape(lengths, [-1]), validate=False)
+    strings = tf.reshape(tf.strings.reduce_join(rows, axis=-1), tf.shape(lengths))
+    strings.set_shape(lengths.shape)
+    if not isinstance(like, np.ndarray) or not tf.executing_eagerly():
+        return strings
+    found = strings.numpy()
+    return (
+        found
+        if like.dtype.kind == "O"
+        else np.char.decode(found.astype("S"))
+        if like.dtype.kind == "U"
+        else found.astype("S")
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -37,6 +37,17 @@ def check_gathering_ragged_rows() -> None:
     np.testing.assert_allclose(gradient, sum(3.0 * r * (r + 2) for r in range(SIZE)), rtol=1e-6)
 
 
+def check_gathering_strings() -> None:
+    everything = [word for rank in range(SIZE) for word in (b"rank %d" % rank, b"", "é\0".encode())[: 3 - rank]]
+    own = tf.constant([b"rank %d" % RANK, b"", "é\0".encode()][: 3 - RANK])
+    assert lockstep.all_gather(own).numpy().tolist() == everything
+    assert lockstep.all_gather(own.numpy()).tolist() == everything
+    assert tf.function(lockstep.all_gather)(own).numpy().tolist() == everything
+    pairs = lockstep.all_gather(tf.reshape(tf.constant(["a", f"{RANK}"] * RANK, tf.string), [RANK, 2]))
+    assert pairs.numpy().tolist() == [[b"a", b"%d" % rank] for rank in range(SIZE) for _ in range(rank)]
+    assert lockstep.all_gather(np.array([f"é{RANK}"])).tolist() == [f"é{rank}" for rank in range(SIZE)]
+
+
 def check_gathering_every_kind_of_value() -> None:
     values = {
         "number": RANK,
