@@ -31,6 +31,24 @@ class EarlierCuts:
                 return cut
         return None
 
+    def may_have_cut(self, name: cst.Name, user: cst.CSTNode) -> bool:
+        """Whether a step before has cut what the name may still have there: where it is made anew on one way only."""
+        bindings = set(self.resolver.reaching(name))
+        return any(
+            name.value == each.value and not bindings.isdisjoint(self.resolver.reaching(each))
+            for cut in self.found
+            if self._may_precede(cut.before, user)
+            for each in cut.names
+        )
+
+    def _may_precede(self, place: Statement, user: cst.CSTNode) -> bool:
+        """Whether the place may have come before in a turn: it stands above, and not in another branch."""
+        return (
+            self.tree.order[place] < self.tree.order[user]
+            and self.tree.function_of(place) is self.tree.function_of(user)
+            and not self.tree.are_exclusive(place, user)
+        )
+
     def share(self, cut: CutNames, user: cst.CSTNode) -> None:
         """Puts the cut where it also serves the user: in front of the branch that the first step stands in."""
         cut.before = self._place_before(cut, user) or cut.before

@@ -45,7 +45,7 @@ class Flow:
         for binding in sorted(bindings, key=lambda b: order[b.node], reverse=True):
             if self._takes_effect(binding) >= here:
                 later.append(binding)
-            elif not self._excludes(binding.node, node):
+            elif not self._tree.are_exclusive(binding.node, node):
                 found.append(binding)
                 if self._always_runs(binding.node, node) or self._all_branches_bind(binding, bindings, node):
                     certain = binding
@@ -120,19 +120,6 @@ class Flow:
                     return True
         # `if a: x = 1` on one line
         return not isinstance(block, cst.IndentedBlock) and any(self._tree.contains(block, node) for node in bound)
-
-    def _excludes(self, node: cst.CSTNode, use: cst.CSTNode) -> bool:
-        """Whether the two stand in different branches of one `if`, so that they never run in one turn."""
-        tree = self._tree
-        child: cst.CSTNode = use
-        for owner in tree.ancestors(use):
-            if type(owner) is cst.If and owner.orelse is not None:
-                if child is owner.body and tree.contains(owner.orelse, node):
-                    return True
-                if child is owner.orelse and tree.contains(owner.body, node):
-                    return True
-            child = owner
-        return False
 
     def latest(self, bindings: list[Binding]) -> list[Binding]:
         """Seen from another function or file: each binding that is no mere step of the next (`ds = ds.batch(8)`)."""

@@ -178,6 +178,8 @@ class MinibatchFinder:
             return [CutExpressions((*reads, *direct), [update])]
         cuts: list[Cut] = [*shared]
         late = [name for name in names.values() if not self._join_any(name, shared)]
+        if any(self.earlier.may_have_cut(name, block) for name in late):
+            return None
         if late:
             cut = CutNames(sorted(late, key=self._bound_at), block, [update])
             self.earlier.found.append(cut)

@@ -407,6 +407,18 @@ class Tree:
             current = owner
         return None
 
+    def are_exclusive(self, node: cst.CSTNode, other: cst.CSTNode) -> bool:
+        """Whether the two stand in different branches of one `if`, so that they never run in one turn."""
+        child = other
+        for owner in self.ancestors(other):
+            if type(owner) is cst.If and owner.orelse is not None:
+                if child is owner.body and self.contains(owner.orelse, node):
+                    return True
+                if child is owner.orelse and self.contains(owner.body, node):
+                    return True
+            child = owner
+        return False
+
     def loops_around(self, node: cst.CSTNode) -> Iterator[Loop]:
         """The loops whose bodies hold the node within its function, innermost first."""
         child = node
