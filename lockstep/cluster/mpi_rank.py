@@ -69,8 +69,11 @@ def main() -> None:
 
 def _outlive(rank: str, killed_by: int, code: int) -> int:
     """Say what the script could not, and give the others time; returns the exit code."""
-    left_early = state(os.environ[PIPES], rank) == JOINED
+    its_state = state(os.environ[PIPES], rank)
+    left_early = its_state == JOINED
     if killed_by == 0 and not left_early:
+        if code and its_state != LEFT:
+            note_exit_code(code)
         return code
     # When it is mpiexec that ends all ranks, this process does not get further than here.
     time.sleep(_GRACE_SECONDS / 5)
@@ -124,6 +127,13 @@ def exit_code(folder: str) -> int | None:
     with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, _CODE)) as file:
         return int(file.read())
     return None
+
+
+def seconds_since_exit(folder: str) -> float:
+    """How long ago the exit code was noted, with which the job should have ended; 0 if none was."""
+    with contextlib.suppress(OSError):
+        return time.time() - os.path.getmtime(os.path.join(folder, _CODE))
+    return 0.0
 
 
 def note(its_state: str) -> None:

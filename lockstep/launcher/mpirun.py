@@ -30,6 +30,8 @@ from lockstep.launcher.tensorflow_logs import are_hidden, hidden_levels
 from lockstep.launcher.worker_output import WorkerOutput
 
 _TERMINATE_SECONDS = 5.0
+# From the end of a rank to that of its job, which is mpiexec's to bring about.
+_LAGGING_SECONDS = 15.0
 
 
 def launch(job: Job) -> int:
@@ -74,6 +76,8 @@ def _attempt(
         )
         try:
             while process.poll() is None and not came.first() and not screen.trouble():
+                if mpi_rank.seconds_since_exit(folder) > _LAGGING_SECONDS:
+                    break  # mpiexec has missed it, and would wait for the other ranks
                 joining.tell_late(screen)
                 time.sleep(POLL_SECONDS)
             if process.poll() is None and came.first():

@@ -17,6 +17,9 @@ import psutil
 import pytest
 from conftest import launch, why_no_mpi, worker_environment
 
+from lockstep.launcher import mpirun
+from lockstep.launcher.launch import Job
+
 pytestmark = pytest.mark.skipif(bool(why_no_mpi()), reason=why_no_mpi())
 
 Script = Callable[[str], str]
@@ -187,10 +190,29 @@ def test_calls_that_differ_raise_on_all_ranks(script: Script) -> None:
 def test_a_rank_that_never_comes_is_named(script: Script) -> None:
     head = "import os, time\nif '1' in (os.environ.get('PMI_RANK'), os.environ.get('OMPI_COMM_WORLD_RANK')):\n"
     path = script("", head + "    time.sleep(300)\nimport lockstep\n")
-    done = launch("-n", "2", "--backend", "mpi", path, timeout=60, LOCKSTEP_JOIN_SECONDS="6")
+    done = launch("-n", "2", "--backend", "mpi", path, timeout=200, LOCKSTEP_JOIN_SECONDS="6")
     assert done.returncode == 1
     assert "the others waited for rank 1, which did not come to `import lockstep`" in done.stderr
     assert re.search(r'train.py", line 4 in <module>', done.stderr)
+
+
+def test_an_mpiexec_that_misses_the_end_of_a_rank_does_not_hold_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ranks = tmp_path / "mpiexec.py"  # starts the ranks, and ends when all have
+    ranks.write_text(
+        "import os, subprocess, sys\n"
+        "every = [subprocess.Popen(sys.argv[3:], env={**os.environ, 'PMI_RANK': str(i)}) for i in range(2)]\n"
+        "for rank in every: rank.wait()\n"
+    )
+    path = tmp_path / "train.py"
+    path.write_text("import os, sys, time\nif os.environ['PMI_RANK'] == '0': sys.exit(3)\ntime.sleep(300)\n")
+    monkeypatch.setattr(mpirun, "_mpiexec", lambda: [sys.executable, str(ranks)])
+    monkeypatch.setattr(mpirun, "_LAGGING_SECONDS", 1.0)
+    began = time.monotonic()
+    assert mpirun.launch(Job([sys.executable, str(path)], 2, allow_unjoined=True)) == 3
+    assert time.monotonic() - began < 100
+    assert "the job ended with exit code 3" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=pytest.mark.long)])
