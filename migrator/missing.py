@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
-from importlib.machinery import PathFinder
 from pathlib import Path
 
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts import packages
 from migrator.facts.script import Facts
 from migrator.facts.syntax import imported_modules
 from migrator.facts.tree import Binding
 
 _SAYS_SO = ("seen", "followed", "known")
 _DEEPEST = 4
-# Packages that scripts import where this tool may not have them installed.
-_PACKAGES = frozenset({
-    "PIL", "absl", "albumentations", "apex", "byteps", "cv2", "datasets", "gym", "gymnasium", "h5py", "horovod", "jax",
-    "keras", "keras_cv", "keras_hub", "keras_nlp", "lightgbm", "matplotlib", "mlflow", "mpi4py", "nltk", "npu_bridge",
-    "npu_device", "numpy", "optuna", "pandas", "polars", "pyarrow", "ray", "requests", "scipy", "seaborn",
-    "sentencepiece", "skimage", "sklearn", "smdistributed", "spacy", "tf_keras", "tfds", "tokenizers", "torch",
-    "torchvision", "tqdm", "transformers", "wandb", "xgboost", "yaml",
-})  # fmt: skip
 
 
 def pointed_out(facts: Facts, refusal: Refusal) -> Refusal:
@@ -80,10 +70,5 @@ def _file(facts: Facts, node: cst.Import | cst.ImportFrom) -> Iterator[str]:
             yield f"{Path(*name.lstrip('.').split('.'))}.py"
 
 
-@cache
 def _is_package(name: str) -> bool:
-    """Whether a package of that name is installed beside the tool, or is known."""
-    if name in _PACKAGES or name.startswith(("tensorflow", "keras")) or name in sys.builtin_module_names:
-        return True
-    folders = [folder for folder in sys.path if folder not in ("", ".")]
-    return PathFinder.find_spec(name, folders) is not None
+    return name.startswith(("tensorflow", "keras")) or packages.is_there(name)

@@ -54,9 +54,9 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
 
 
 class Losses:
-    """`readers`, `rows`, `sizes`, `reduced`, `said`: see Run. `entries`: functions of interest, called or not.
-    `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so that means are
-    taken over all rows. `gathered`: expressions around which all rows are put together for that."""
+    """`readers`, `rows`, `sizes`, `reduced`, `models`, `said`: see Run. `entries`: functions of interest, called or
+    not. `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so that means
+    are taken over all rows. `gathered`: expressions around which all rows are put together for that."""
 
     def __init__(
         self,
@@ -67,6 +67,7 @@ class Losses:
         sizes: Collection[cst.CSTNode],
         reduced: Collection[cst.CSTNode],
         entries: Iterable[cst.FunctionDef],
+        models: Collection[cst.CSTNode] = (),
         said: Mapping[cst.CSTNode, str] | None = None,
         numbers: Collection[cst.CSTNode] = (),
         gathered: Collection[cst.CSTNode] = (),
@@ -78,7 +79,7 @@ class Losses:
         self._plan = Plan(expressions=set(gathered), reductions={MEAN} if numbers else set())
         self.too_much = False
         for _ in range(_MOST_ROUNDS):
-            known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced}
+            known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
             self._run = Run(tree, scripts, **known, plan=self._plan, said=said)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))

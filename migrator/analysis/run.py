@@ -70,7 +70,8 @@ class Plan:
 class Run:
     """`readers`: loops and calls whose data each worker has its part of; `rows`: expressions that are such parts;
     `sizes`: numbers that become those of a worker's rows; `reduced`: calls that give gradients of which an update makes
-    those of all workers; `said`: what the user says of expressions, see Stated."""
+    those of all workers; `models`: calls of packages that make models; `said`: what the user says of expressions, see
+    Stated."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class Run:
         rows: Collection[cst.CSTNode] = (),
         sizes: Collection[cst.CSTNode] = (),
         reduced: Collection[cst.CSTNode] = (),
+        models: Collection[cst.CSTNode] = (),
         plan: Plan | None = None,
         said: Mapping[cst.CSTNode, str] | None = None,
     ) -> None:
@@ -89,6 +91,7 @@ class Run:
         self.rows = rows
         self.sizes = sizes
         self.reduced = reduced
+        self.models = models
         self.plan = plan or Plan()
         self.said = said or {}
         self.running: list[Frame] = []

@@ -66,6 +66,9 @@ _MODEL_FUNCTIONS = frozenset({
 LOAD_MODEL = frozenset({"keras.models.load_model", "keras.saving.load_model"})
 
 
+OF_A_PACKAGE = "keras.models.of_a_package"  # no name of Keras's: what a package makes that the script compiles
+
+
 def is_model_class(path: str) -> bool:
     return path in MODEL_CLASSES
 
@@ -79,6 +82,7 @@ def makes_model(path: str) -> bool:
     return (
         path in MODEL_CLASSES
         or path in _MODEL_FUNCTIONS
+        or path == OF_A_PACKAGE
         or bool(re.match(r"^keras\.applications\.(?:\w+\.)?[A-Z]\w*$", path))
     )
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import libcst as cst
+from collections.abc import Iterator
+from functools import cached_property
 
-from migrator.facts import api, vocabulary
+import libcst as cst
+import libcst.matchers as m
+
+from migrator.facts import api, packages, vocabulary
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
 from migrator.facts.values import Class, Element, External, Literal, Member, Object, Result, Value
@@ -13,6 +17,8 @@ from migrator.facts.vocabulary import Role
 # Methods of a numbered dataset that leave the numbers in their order.
 _KEEPING_NUMBERS = frozenset({"take", "skip", "repeat", "prefetch", "cache"})
 _OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
+_ENDS = frozenset({"input", "inputs", "output", "outputs"})
+_TOLD_TO_COMPILE = frozenset({"loss", "optimizer", "metrics"})
 _SHARDED_DATASETS = ("shard_batches", "shard_and_rebatch_dataset")
 
 
@@ -28,10 +34,25 @@ class Kinds:
     def is_model(self, value: Value) -> bool:
         """A Keras model: it has `compile` and `fit`."""
         if isinstance(value, Result):
-            return isinstance(value.function, External) and api.makes_model(value.function.path)
+            return api.makes_model(calls(value)) or value.call in self.models_of_packages
         return isinstance(value, Object) and self._resolver.derives_from(
             value.of, lambda path: api.is_model_class(path) or api.makes_model(path)
         )
+
+    @cached_property
+    def models_of_packages(self) -> frozenset[cst.CSTNode]:
+        """The calls of packages that make models, as only what the script does with them tells."""
+        values = {v for receiver in self._used_as_models() for v in self._resolver.values(receiver)}
+        return frozenset(v.call for v in values if isinstance(v, Result) and calls(v) and _is_of_package(calls(v)))
+
+    def _used_as_models(self) -> Iterator[cst.BaseExpression]:
+        """What is told to compile in Keras's words, and what a model is made of by its inputs and outputs."""
+        for call in self._resolver.tree.calls:
+            if _is_compile(call):
+                yield cst.ensure_type(call.func, cst.Attribute).value
+            parts = [a.value for a in call.args if isinstance(a.value, cst.Attribute) and a.value.attr.value in _ENDS]
+            if parts and any(_is_model_class(v) for v in self._resolver.values(call.func)):
+                yield from (part.value for part in parts)
 
     def is_keras_model_class(self, cls: Class) -> bool:
         return self._resolver.derives_from(cls, lambda path: api.is_model_class(path) or api.makes_model(path))
@@ -169,6 +190,21 @@ def _is_one_of_two(value: Element) -> bool:
         return False
     subset = argument(made.call, "subset")
     return subset is not None and isinstance(subset.value, cst.SimpleString) and subset.value.evaluated_value == "both"
+
+
+def _is_model_class(value: Value) -> bool:
+    return isinstance(value, External) and api.is_model_class(value.path)
+
+
+def _is_compile(call: cst.Call) -> bool:
+    named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    return m.matches(call.func, m.Attribute(attr=m.Name("compile"))) and bool(named & _TOLD_TO_COMPILE)
+
+
+def _is_of_package(path: str) -> bool:
+    """Whether a dotted name is that of a package of which nothing is known but that it is one."""
+    root = path.partition(".")[0]
+    return packages.is_there(root) and not (packages.is_known(root) or path.startswith(_OTHER_LIBRARIES))
 
 
 def is_call_of(value: Value, *paths: str) -> bool:

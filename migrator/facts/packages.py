@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
+from importlib.machinery import PathFinder
 
 # Their import makes no tensor.
 WITHOUT_TENSORS = frozenset({
@@ -13,10 +15,36 @@ WITHOUT_TENSORS = frozenset({
 STANDARD_LIBRARY = frozenset(
     getattr(sys, "stdlib_module_names", ("argparse", "os", "pathlib", "random", "sys", "time"))
 )
+# What scripts import where this tool may not have it installed.
+_ELSEWHERE = frozenset({
+    "PIL", "absl", "albumentations", "apex", "byteps", "cv2", "datasets", "gym", "gymnasium", "h5py", "horovod", "jax",
+    "keras", "lightgbm", "matplotlib", "mlflow", "mpi4py", "nltk", "npu_bridge", "npu_device", "numpy", "optuna",
+    "pandas", "polars", "pyarrow", "ray", "requests", "scipy", "seaborn", "sentencepiece", "skimage", "sklearn",
+    "smdistributed", "spacy", "tfds", "tokenizers", "torch", "torchvision", "tqdm", "wandb", "xgboost", "yaml",
+    # Those that make models of Keras.
+    "autokeras", "classification_models", "deepctr", "efficientnet", "image_classifiers", "keras_cv",
+    "keras_cv_attention_models", "keras_hub", "keras_nlp", "keras_resnet", "keras_tuner", "keras_unet",
+    "keras_unet_collection", "segmentation_models", "spektral", "tensorflow_decision_forests", "tensorflow_hub",
+    "tensorflow_similarity", "tf_keras", "transformers", "vit_keras",
+})  # fmt: skip
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
+
+
+def is_known(root: str) -> bool:
+    """Whether the package of this name is a framework, Python's own or one that is known here."""
+    return root in FRAMEWORKS or root in WITHOUT_TENSORS or root in STANDARD_LIBRARY or root in ("lockstep", "builtins")
+
+
+@cache
+def is_there(root: str) -> bool:
+    """Whether a package of that name is installed beside the tool, or is one that scripts are known to use: else the
+    name may be that of a file of the user's, which is missing."""
+    if root in _ELSEWHERE or root in sys.builtin_module_names:
+        return True
+    folders = [folder for folder in sys.path if folder not in ("", ".")]
+    return PathFinder.find_spec(root, folders) is not None
 
 
 def draws_alike(module: str) -> bool:
     """Whether the package draws no random numbers but from generators that the workers have in common."""
-    root = module.partition(".")[0]
-    return root in FRAMEWORKS or root in WITHOUT_TENSORS or root in STANDARD_LIBRARY or root in ("lockstep", "builtins")
+    return is_known(module.partition(".")[0])

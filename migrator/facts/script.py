@@ -149,6 +149,7 @@ class Facts:
             sizes,
             reduced,
             around,
+            self.kinds.models_of_packages,
             self.stated.values,
             numbers,
             gathered,

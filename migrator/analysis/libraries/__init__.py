@@ -17,6 +17,7 @@ from migrator.analysis.libraries import builtin, datasets, keras, runtime, store
 from migrator.analysis.placement import Shape
 from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
+from migrator.facts import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -61,6 +62,8 @@ class Libraries:
             return self.datasets.source(path, args, node, frame)
         if path.startswith(stores.PREFIXES):
             return v.of(Made(path, Site(node, frame.context)))
+        if node in self.run.models:
+            return self.keras.make(api.OF_A_PACKAGE, args, node, frame)
         if keras.is_made(path):
             return self.keras.make(path, args, node, frame)
         row = ops.lookup(keras.full_name(path)) if not _is_fixed_draw(path, args) else None

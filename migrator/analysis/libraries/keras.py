@@ -172,7 +172,8 @@ class Keras:
             original = self._arguments(atom).get("model", 0) if path in _COPIES else None
             if original is not None and original.objects:
                 return self.run.calls.call(original, args, node, frame)
-            return self._sample_by_sample(args) if _OWN_MODEL.match(path) else self.trusted(atom.site.node, path, args)
+            name = "" if path == api.OF_A_PACKAGE else path
+            return self._sample_by_sample(args) if _OWN_MODEL.match(path) else self.trusted(atom.site.node, name, args)
         if path == "keras.layers.Lambda":
             function = self._arguments(atom).get("function", 0)
             if function is None:
@@ -928,8 +929,10 @@ class Keras:
         if name == "metrics":
             return NUMBER
         if name in ("output", "input", "outputs", "inputs"):
-            known = self.run.heap.load(atom, "outputs")
-            return known if known is not NOTHING and name.startswith("out") else Value(Data(Sharded(0), symbolic=True))
+            known, symbolic = self.run.heap.load(atom, "outputs"), Value(Data(Sharded(0), symbolic=True))
+            if isinstance(atom, Made) and atom.path == api.OF_A_PACKAGE:
+                return self.trusted(atom.site.node, "", Arguments([symbolic]))
+            return known if known is not NOTHING and name.startswith("out") else symbolic
         if name == "loss":
             return self.run.heap.load(atom, ("compiled", "loss"))
         return v.of(v.Method(v.of(atom), name))
