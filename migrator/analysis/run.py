@@ -463,15 +463,21 @@ class Run:
         return self._defaults.get((id(function.node), id(function.frame), param.name.value))
 
     def decorated(self, value: Value, decorator: cst.BaseExpression, frame: Frame) -> Value:
-        """What a decorator makes of a function: one of the program's runs, others give back what they are given."""
+        """What a decorator makes of a function or class: one of the program's runs, others give back what they are
+        given."""
         made = self.expressions.eval(decorator, frame)
+        dispatching = _registered_with(decorator)
+        if dispatching is not None and any(isinstance(a, Function) for a in self.expressions.eval(dispatching, frame)):
+            # Which of them runs is chosen by a type (functools.singledispatch): any may.
+            self.assign(dispatching.value, v.join(self.expressions.eval(dispatching, frame), value), frame)
+            return value
         if made.only == External("builtins.property") or _is_property(decorator):
             return v.of(Tuple((v.constant("property"), value)))
         if made.only in (External("builtins.staticmethod"), External("builtins.classmethod")):
             kind = "static" if made.only == External("builtins.staticmethod") else "class"
             return v.of(Tuple((v.constant(kind), value)))
         is_library = made.only == External("tensorflow.custom_gradient")
-        if is_library or any(isinstance(a, (Function, Bound, v.Curried, Instance)) for a in made):
+        if is_library or any(isinstance(a, (Function, Class, Bound, v.Curried, Instance)) for a in made):
             result = self.calls.call(made, Arguments([value]), decorator, frame)
             return result if result.objects else value
         return value
@@ -617,6 +623,14 @@ def _functions_of(value: Value) -> Iterator[cst.CSTNode]:
 
 def _placed(nodes: Sequence[cst.CSTNode | None]) -> dict[Any, Any]:
     return {i: n for i, n in enumerate(nodes) if n is not None}
+
+
+def _registered_with(decorator: cst.BaseExpression) -> cst.Name | None:
+    """The `f` of `@f.register` and `@f.register(int)`."""
+    func = decorator.func if isinstance(decorator, cst.Call) else decorator
+    if isinstance(func, cst.Attribute) and func.attr.value == "register" and isinstance(func.value, cst.Name):
+        return func.value
+    return None
 
 
 def _is_property(decorator: cst.BaseExpression) -> bool:

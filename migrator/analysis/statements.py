@@ -281,9 +281,10 @@ class Statements:
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, owner=node)
         self.body(node.body, inner)
         self.run.define_class(cls, bases, inner)
-        for decorator in node.decorators:
-            self.eval(decorator.decorator, frame)
-        self.run.assign(node.name.value, v.of(cls), frame)
+        value = v.of(cls)
+        for decorator in reversed(node.decorators):
+            value = self.run.decorated(value, decorator.decorator, frame)
+        self.run.assign(node.name.value, value, frame)
 
     # -- binding -------------------------------------------------------------------------------------------------
 

@@ -131,13 +131,24 @@ class Contents:
         return Parts([Part(node, (*path, *part.path), part.way, binding, len(path))])
 
     def _added(self, binding: Binding, part: Part) -> Parts:
-        """`grads += more`"""
-        adds = isinstance(binding.node, cst.AugAssign) and isinstance(binding.node.operator, cst.AddAssign)
-        path = _anywhere(part.path) if adds else ()
-        before = self.resolver.reaching(binding.target) if isinstance(binding.target, cst.Name) else []
-        each = [self._bound(b, part.at(part.node, path)) for b in before if b is not binding]
-        value = part.at(cast(cst.CSTNode, binding.value), path)
-        return Parts([value, *(p for ps in each for p in ps.found)], adds and all(ps.is_whole for ps in each))
+        """`grads += more`, which may be one of several in a loop, each of which follows on the others."""
+        found: list[Part] = []
+        is_whole, seen, queue = True, {binding}, [binding]
+        while queue:
+            added = queue.pop()
+            adds = isinstance(added.node, cst.AugAssign) and isinstance(added.node.operator, cst.AddAssign)
+            path = _anywhere(part.path) if adds else ()
+            found.append(part.at(cast(cst.CSTNode, added.value), path))
+            is_whole = is_whole and adds
+            for before in self.resolver.reaching(added.target) if isinstance(added.target, cst.Name) else []:
+                if before.kind == "augmented":
+                    queue += {before} - seen
+                    seen.add(before)
+                else:
+                    earlier = self._bound(before, part.at(part.node, path))
+                    found += earlier.found
+                    is_whole = is_whole and earlier.is_whole
+        return Parts(found, is_whole)
 
     def _given(self, param: cst.Param, part: Part) -> Parts:
         """What the call on the way gives the parameter; all calls do where none is on the way."""
