@@ -104,7 +104,10 @@ class Objects:
     def method(self, instance: Instance, name: str) -> Value | None:
         """The method of that name which the program defines, bound to the object."""
         found = self._of_class(self.lineage(instance.cls), name)
-        return self._bound(found, v.of(instance)) if found is not None else None
+        bound = self._bound(found, v.of(instance)) if found is not None else None
+        # `layer.call = function`; Python looks for dunder methods in the class only.
+        own = self.run.heap.load(instance, name) if not name.startswith("__") else NOTHING
+        return bound if own is NOTHING else v.join(own, bound or NOTHING)
 
     def _bound(self, found: Value, receiver: Value) -> Value:
         decorated = _decorated(found)

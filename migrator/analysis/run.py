@@ -547,9 +547,9 @@ class Run:
         return self.placing.opaque(parts, why)
 
     def unknown_call(self, function: Value, args: Arguments, node: cst.CSTNode) -> Value:
-        """What nobody knows, called: of Keras tensors, a layer of another package."""
+        """What nobody knows, called: of Keras tensors, a layer."""
         if self.is_symbolic(args):
-            return self.libraries.keras.trusted(node, "", args)
+            return self.libraries.keras.unseen_layer(function, node, "", args)
         result = self.placing.unknown(args, node)
         self.libraries.may_set(args, result)
         is_picked = function.data is not None and function.data.is_replicated

@@ -90,7 +90,7 @@ class Data:
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
     `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
     all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
-    `counted`: see `is_positive`.
+    `counted`: see `is_positive`. `foreign`: an object of another package, perhaps a layer.
     """
 
     placement: Placement = REPLICATED
@@ -108,6 +108,7 @@ class Data:
     integral: bool = False
     mask: bool = False
     counted: bool = False
+    foreign: bool = False
 
     @property
     def is_replicated(self) -> bool:
@@ -367,6 +368,7 @@ def join_data(a: Data, b: Data) -> Data:
         integral=a.integral and b.integral,
         mask=a.mask and b.mask,
         counted=a.is_positive and b.is_positive,
+        foreign=a.foreign and b.foreign,
     )
 
 

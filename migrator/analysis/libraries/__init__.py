@@ -5,6 +5,7 @@ What no handler knows goes to the op tables, and what they do not know is a func
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -83,7 +84,7 @@ class Libraries:
         data = result.data
         if data is not None and data.is_replicated and not data.needs:
             # It may be an object, whose methods and items are asked for.
-            return Value(data)
+            return Value(replace(data, foreign=not path.startswith(_WITH_TABLES)))
         return result
 
     def may_set(self, args: Arguments, result: Value) -> None:
@@ -142,7 +143,8 @@ class Libraries:
             return self.read(self.run.placing.elements(data, node), node)
         if data.nested and name in ("items", "values", "keys", "get", "pop"):
             return builtin.nested_method(data, name)
-        return self.run.placing.unknown(given, node)
+        result = self.run.placing.unknown(given, node)
+        return v.mapped(result, lambda d: replace(d, foreign=True)) if data.foreign else result
 
     # -- parts ---------------------------------------------------------------------------------------------------
 

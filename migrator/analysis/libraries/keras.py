@@ -291,6 +291,13 @@ class Keras:
                 self.run.trusted.setdefault(node, what)
         return self._sample_by_sample(args)
 
+    def unseen_layer(self, layer: Value, node: cst.CSTNode, what: str, args: Arguments) -> Value:
+        """What a layer gives that is only known to be one of another package, or one that a model is asked for; of
+        others, whose code may be the program's own, nothing is taken on trust."""
+        if layer.data is None or layer.data.foreign or layer.data.layer:
+            return self.trusted(node, what, args)
+        return v.unseen("which layer this is, and so what it does with a batch, is not seen")
+
     def _sample_by_sample(self, args: Arguments) -> Value:
         """A layer that Keras's convention holds for: it takes samples along the first axis, each by itself."""
         leaves = [d for x in args.positional[:1] for d in self.run.objects.leaves(x)]
@@ -376,7 +383,7 @@ class Keras:
         if any(isinstance(a, Made) and a.path in (*_SYMBOLIC, "keras.layers.InputLayer") for a in layer):
             return value
         if layer.data is not None and not layer.data.symbolic:
-            return self.trusted(node, "a layer of this model", Arguments([value]))
+            return self.unseen_layer(layer, node, "a layer of this model", Arguments([value]))
         if layer.data is not None:  # `keras.Input(…)`
             rank = layer.data.rank
             return value if rank is None else v.mapped(value, lambda d: replace(d, rank=d.rank or rank))
