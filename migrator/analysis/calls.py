@@ -276,6 +276,8 @@ class Calls:
 
     def _body(self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value) -> Value:
         owner = self.run.owner_of(function)
+        if receiver is NOTHING and owner is not None and args.positional:
+            receiver = args.positional[0]  # `Base.step(self, x)`, or `step(self, x)` in a decorator
         inner = Frame(
             self.run.tree.scopes[function.node],
             function.frame,

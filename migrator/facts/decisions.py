@@ -228,7 +228,7 @@ class Decisions:
     def _is_local_by_parameters(self, reached: Iterable[cst.CSTNode]) -> bool:
         """Whether what these functions return is local by what other calls hand them, and by nothing else they read."""
         functions = [node for node in reached if isinstance(node, cst.FunctionDef)]
-        returned = [node for function in functions for node in self.resolver.returned(function)]
+        returned = [node for function in functions for node in self.resolver.returned_by_itself(function)]
         with self.locality.trying():
             for function in functions:
                 for bindings in self.tree.scopes[function].bindings.values():
@@ -353,7 +353,7 @@ class Decisions:
         found.update(self.consequences.repeated)
         for function in self.tree.functions:
             if function.name.value == "__exit__":  # says whether an exception goes on
-                found.update(self.resolver.returned(function))
+                found.update(self.resolver.returned_by_itself(function))
         return found
 
     def _picks_trainer(self, call: cst.Call) -> bool:
@@ -431,7 +431,7 @@ class Decisions:
             if isinstance(function, cst.Lambda):
                 yield function.body
             elif function is not None:
-                yield from self.resolver.returned(function)
+                yield from self.resolver.returned_by_itself(function)
 
     def _decides(self, call: cst.Call) -> bool:
         """Whether training goes on by what the call is given: it seeds, ends the process, raises what is caught, or is
@@ -716,7 +716,7 @@ class Decisions:
         ]
         found = dict.fromkeys(body for block in blocks for body in self.training.reached_from(block))
         for function in self.tree.functions:  # called in a way that is not seen
-            if self._behind_losses.intersection(self.resolver.returned(function)) and not any(
+            if self._behind_losses.intersection(self.resolver.returned_by_itself(function)) and not any(
                 self.tree.contains(body, block) for body in self.training.reached_from(function) for block in blocks
             ):
                 found[function] = None

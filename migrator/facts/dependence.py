@@ -815,7 +815,7 @@ class Dependence:
         self.link(("returns", function), target, Way.CHOICE)
 
     def returned(self, function: cst.CSTNode) -> list[cst.BaseExpression]:
-        return self.resolver.returned(function) if isinstance(function, cst.FunctionDef) else []
+        return self.resolver.returned_by_itself(function) if isinstance(function, cst.FunctionDef) else []
 
     @cached_property
     def yields(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:

@@ -16,6 +16,7 @@ import libcst as cst
 from migrator.facts import api
 from migrator.facts.callgraph import CallGraph
 from migrator.facts.classes import Classes
+from migrator.facts.decorated import Decorated
 from migrator.facts.modules import Modules, module_name
 from migrator.facts.names import Names
 from migrator.facts.syntax import dotted, is_property
@@ -82,6 +83,8 @@ class Resolver:
         self.variable, self.uses = names.variable, names.uses
         self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments
         self.function_of_parameter, self.owner_class = graph.function_of_parameter, graph.owner_class
+        self._decorated = Decorated(tree, classes, self.values, names.reaching)
+        self.returned, self.returned_by_itself = self._decorated.returned, self._decorated.own
         self._find_calls()
 
     def imports_file(self, importer: cst.Module, name: str) -> bool:
@@ -328,9 +331,6 @@ class Resolver:
             self._busy_imports.discard(key)
 
     # -- functions -----------------------------------------------------------------------------------------------
-
-    def returned(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
-        return [r.value for r in self.tree.returns[function] if r.value is not None]
 
     def _call_values(self, function: Value, call: cst.Call) -> Iterable[Value]:
         if isinstance(function, External):
