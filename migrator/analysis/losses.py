@@ -15,7 +15,7 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ALL_GATHER, ROWS, Either, Partial, Replicated, Scaled, Sharded, Unknown
 from migrator.analysis.placing import MEETS
 from migrator.analysis.run import Plan, Run, TooMuch
-from migrator.analysis.values import Data, Instance, Repair, Value
+from migrator.analysis.values import NOTHING, Data, Instance, Repair, Value
 from migrator.facts.modules import Script
 from migrator.facts.syntax import part_at
 from migrator.facts.tree import Tree, semantic_children
@@ -258,6 +258,8 @@ class Losses:
     # -- verdicts ------------------------------------------------------------------------------------------------
 
     def _verdict(self, value: Value, node: cst.CSTNode) -> Verdict:
+        if value == NOTHING:
+            return Verdict(NONE, why="nothing is seen that could make it", node=node)
         leaves = list(self._run.objects.leaves(value))
         lost = next((k for data in leaves for k in _kinds(data) if isinstance(k, Unknown)), None)
         if lost is not None:

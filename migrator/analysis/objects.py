@@ -101,6 +101,11 @@ class Objects:
                 return known.names[name]
         return None
 
+    def inherited(self, cls: Class, name: str) -> Value | None:
+        """What the bases of the class define, bound to the class."""
+        found = self._of_class(self.lineage(cls)[1:], name)
+        return self._bound(found, v.of(cls)) if found is not None else None
+
     def method(self, instance: Instance, name: str) -> Value | None:
         """The method of that name which the program defines, bound to the object."""
         found = self._of_class(self.lineage(instance.cls), name)

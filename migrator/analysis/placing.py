@@ -20,6 +20,7 @@ from migrator.analysis.ops.making import Draws
 from migrator.analysis.ops.moving import OF_UNSEEN_RANK
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.sampling import PerSample
+from migrator.analysis.ops.terms import sharded
 from migrator.analysis.placement import (
     ALL_GATHER,
     LOCAL,
@@ -835,14 +836,14 @@ def _stays_deep(row: Op, call: OpCall) -> bool:
 def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     """The result if operands of which the number of axes is not known have as many as the others: then none is
     broadcast along the axis of the samples; and if pictures come in batches. This is taken on trust."""
-    cut = [a for a in call.args if isinstance(a.placement, Sharded)]
+    cut = [a for a in call.args if sharded(a.placement) is not None]
     known = {a.rank for a in cut} - {None}
     if not cut or len(known) > 1 or any(a.items is not None for a in call.args):
         return otherwise
     least = row.kind.least if isinstance(row.kind, PerSample) else 0
     rank = next(iter(known), max(2, least))
     args = [
-        replace(a, rank=rank) if isinstance(a.placement, Sharded) else replace(a, rank=0) if a.rank is None else a
+        replace(a, rank=rank) if sharded(a.placement) is not None else replace(a, rank=0) if a.rank is None else a
         for a in call.args
     ]
     result = _inferred(row, replace(call, args=args))

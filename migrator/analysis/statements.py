@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrator.analysis import arrays, in_place, shortened
 from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Loop, Names, join_names
 from migrator.analysis.libraries.tensorflow import TAPE
 from migrator.analysis.values import NONE, NOTHING, Class, Function, Made, Value
@@ -276,11 +277,13 @@ class Statements:
     def _class(self, node: cst.ClassDef, frame: Frame) -> None:
         cls = Class(node, frame)
         bases = [self.eval(arg.value, frame) for arg in node.bases if arg.star == ""]
-        for keyword in node.keywords:
-            self.eval(keyword.value, frame)
+        keywords = {k.keyword.value: self.eval(k.value, frame) for k in node.keywords if k.keyword is not None}
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, owner=node)
         self.body(node.body, inner)
         self.run.define_class(cls, bases, inner)
+        hook = self.run.objects.inherited(cls, "__init_subclass__")
+        if hook is not None:
+            self.run.calls.call(hook, Arguments([], keywords), node, frame)
         value = v.of(cls)
         for decorator in reversed(node.decorators):
             value = self.run.decorated(value, decorator.decorator, frame)

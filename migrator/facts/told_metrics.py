@@ -19,6 +19,7 @@ from migrator.facts.values import Function, Object, Result, Value
 CALLBACKS, _METRICS, _VALIDATION_SPLIT = 5, 2, 6  # positions in fit and compile
 _TOLD = ("on_epoch_end", "on_train_batch_end", "on_batch_end", "on_train_end")
 _MONITORING = frozenset({"EarlyStopping", "ReduceLROnPlateau", "ModelCheckpoint"})
+_OF_VALIDATION = ("test_step", "compute_loss")
 _STEPS = ("train_step", "test_step", "compute_metrics", "evaluate")
 
 
@@ -81,16 +82,21 @@ def validates_in_batches(facts: Facts, fit: Fit) -> bool:
     compiles = facts.training.compiles_of(fit.values)
     metrics = [facts.keywords.given(compile_.call, "metrics", _METRICS) for compile_ in compiles]
     has_odd = any(any(_odd_in(facts, given, odd)) for given in metrics if given is not None)
-    return _decides_by_validation(facts, fit) and (has_odd or bool(odd & {"function", "own"}))
+    is_mean = not any(compile_.call in facts.losses.whole_compiles for compile_ in compiles) and not any(
+        isinstance(v, Object) and any(facts.resolver.method(v.of, n) for n in _OF_VALIDATION) for v in fit.values
+    )
+    is_odd = has_odd or bool(odd & {"function", "own"}) or not is_mean
+    return is_odd and _decides_by_validation(facts, fit, also_loss=not is_mean)
 
 
-def _decides_by_validation(facts: Facts, fit: Fit) -> bool:
-    """Whether a callback, or the script itself, may decide by a validation metric of the fit."""
+def _decides_by_validation(facts: Facts, fit: Fit, *, also_loss: bool = False) -> bool:
+    """Whether a callback, or the script itself, may decide by a validation metric of the fit, `also_loss`: or by its
+    loss."""
     if _decides_by_metrics(facts, fit):
         return True
     asking = facts.keywords.given(fit.call, "callbacks", CALLBACKS)
     names = map(monitored_by, listed_values(facts.resolver, asking) if asking is not None else [])
-    return any(name is not None and name.startswith("val_") and name != "val_loss" for name in names)
+    return any(name is not None and name.startswith("val_") and (also_loss or name != "val_loss") for name in names)
 
 
 def _is_odd(facts: Facts, value: Value, odd: set[str]) -> bool:

@@ -156,22 +156,25 @@ def _custom_gradient(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame)
 
 
 def call_custom_gradient(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """The value of such a function: not seen where its gradient looks at more than each row by itself."""
+    """The value of such a function: not seen where its gradient looks at more than each row by itself, or is not linear
+    in the gradient that it is given, which on a worker has another scale, or is a part of that of the whole batch."""
     given = run.calls.call(run.heap.load(atom, "function"), args, node, frame)
     items = run.sequence_items(given)
     if items is None or len(items) != 2 or not items[1].objects:
         return v.unseen("this function with a gradient of its own gives no pair of a value and a function")
-    leaves = [d for d in run.objects.leaves(items[0]) if not d.is_replicated]
-    if not leaves:
-        return items[0]
+    leaves = list(run.objects.leaves(items[0]))
+    if all(d.is_replicated for d in leaves) and any(d.whole or d.needs for d in leaves):
+        return items[0]  # made of all rows on every worker, as its gradient is then
+    leaves = [d for d in leaves if not d.is_replicated]
     if not all(isinstance(d.placement, Sharded) for d in leaves):
         return v.unseen("this function with a gradient of its own gives no value for each row")
-    upstream = Value(Data(leaves[0].placement, rank=leaves[0].rank))
+    above: Placement = Scaled(leaves[0].placement, -1) if leaves else Partial("mean")
+    upstream = Value(Data(above, rank=leaves[0].rank if leaves else None))
     with _Blocked(run, "it stands in a gradient"):
         back = list(run.objects.leaves(run.calls.call(items[1], Arguments([upstream]), node, frame)))
-    if back and all(d.placement == leaves[0].placement and not d.needs for d in back):
+    if back and all((d.placement == above or d.is_zero) and not d.needs for d in back):
         return items[0]
-    return v.unseen("the gradient that this function defines is not seen to work on each row by itself")
+    return v.unseen("the gradient that this function defines is not seen to be linear, and of each row by itself")
 
 
 def _set(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
