@@ -350,6 +350,8 @@ class Losses:
         kinds = {self._verdict(value, node).reduction for node, value in numbers}
         gathers = puts_together(r for value in self._run.losses.values() for r in self._repairs_of(value))
         planned = self._plan.reductions
+        # Batches are then cut as for sums, into parts that may be unequal, or empty.
+        gathers |= SUM in kinds and any(o.how == "mean" for r in self._needed() for o in r.operands)
         if "mean" not in planned and (len(kinds - {NONE}) > 1 or (gathers and "mean" in self._run.reductions)):
             planned.add("mean")
             return True

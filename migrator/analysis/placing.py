@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
@@ -16,7 +17,7 @@ from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.ops.elementwise import Elementwise
-from migrator.analysis.ops.making import Draws
+from migrator.analysis.ops.making import Draws, Sizes
 from migrator.analysis.ops.moving import OF_UNSEEN_RANK
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.sampling import PerSample
@@ -101,7 +102,8 @@ class Placing:
     def place(
         self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None
     ) -> Value:
-        return self._widened(row, args, _masking(path, args, self._placed(row, path, args, node, made)))
+        value = self._widened(row, args, _masking(path, args, self._placed(row, path, args, node, made)))
+        return self._ragged(row, path, args, value)
 
     def _placed(self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None) -> Value:
         leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
@@ -166,6 +168,8 @@ class Placing:
             return Arg(Unknown("what this does with the batch is not known"))
         if args.rest is not v.NOTHING:
             return Arg(Unknown("not all of its arguments are seen"))
+        if _counts_values(row):
+            view = partial(_unevenly, view)
         call = OpCall(
             [self._arg(x, view) for x in args.positional],
             {name: self._arg(x, view) for name, x in args.keywords.items()},
@@ -199,6 +203,22 @@ class Placing:
         if len(known) != 1 or (known == {1} and len(several) > 1):
             return value
         return Value(replace(value.data, width=known.pop()), value.objects)
+
+    def _ragged(self, row: Op | None, path: str, args: Arguments, value: Value) -> Value:
+        """The result, which may be ragged where that is made of which it is: not of what has one number for each
+        sample, nor of what layers and losses give, which take no ragged tensors, or make dense ones of them."""
+        if row is None or isinstance(row.kind, PerSample) or path.startswith(_TAKES_FEATURES):
+            return value
+        if not any(d.ragged for _, given in args.all() for d in self.run.objects.leaves(given)):
+            return value
+
+        def ragged(data: Data) -> Data:
+            cut = data.placement
+            if isinstance(cut, Sharded) and _counts_values(row) and cut.rows == "ragged":
+                cut = replace(cut, rows="one")  # it was not reduced along the samples
+            return replace(data, placement=cut, ragged=isinstance(cut, Sharded))
+
+        return v.mapped(value, ragged)
 
     def _made(self, made: Arguments) -> OpCall:
         return OpCall(
@@ -691,7 +711,7 @@ class Placing:
 
     def elements(self, data: Data, reader: cst.CSTNode) -> Value:
         if reader in self.run.readers:
-            return Value(Data(Sharded(0), nested=True))
+            return self.run.batch()
         if data.is_replicated:
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
         return self.part(data)
@@ -702,6 +722,18 @@ class Placing:
 
 def _plain(data: Data) -> Placement:
     return data.placement
+
+
+def _counts_values(row: Op | None) -> bool:
+    """Whether it counts on so many values a sample, if it works along the samples."""
+    kind = row.kind if row is not None else None
+    return isinstance(kind, (Reduces, Moments, Average)) or (isinstance(kind, Sizes) and kind.what == "size")
+
+
+def _unevenly(view: View, data: Data) -> Placement:
+    """A worker's share of the values is not its share of the samples, where these may have unequally many."""
+    cut = view(data)
+    return replace(cut, rows="ragged") if data.ragged and isinstance(cut, Sharded) else cut
 
 
 def _virtual(data: Data) -> Placement:

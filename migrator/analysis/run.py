@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import libcst as cst
@@ -190,10 +191,14 @@ class Run:
         elif scope is not None and scope.parent is None:
             self.calls.call(v.of(Function(function, module)), Arguments(rest=self.batch()), function, module)
 
-    @staticmethod
-    def batch() -> Value:
+    def batch(self) -> Value:
         """A worker's part of some batch."""
-        return Value(Data(Sharded(0), nested=True))
+        return Value(Data(Sharded(0), nested=True, ragged=self._has_ragged))
+
+    @cached_property
+    def _has_ragged(self) -> bool:
+        """Whether the program makes ragged tensors somewhere. Which data hold them is not followed."""
+        return any("ragged" in name.lower() for name in self.tree.names)
 
     # -- what is met ---------------------------------------------------------------------------------------------
 
@@ -368,7 +373,10 @@ class Run:
         if any(isinstance(o, Container) for o in value):
             items = self.sequence_items(value)
             return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
-        return v.mapped(value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False))
+        ragged = self._has_ragged
+        return v.mapped(
+            value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, ragged=ragged)
+        )
 
     def whole(self, value: Value) -> Value:
         """A batch that every worker has as a whole."""

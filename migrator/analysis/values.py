@@ -90,7 +90,8 @@ class Data:
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
     `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
     all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
-    `counted`: see `is_positive`. `foreign`: an object of another package, perhaps a layer.
+    `counted`: see `is_positive`. `foreign`: an object of another package, perhaps a layer. `ragged`: its samples may have
+    unequally many values.
     """
 
     placement: Placement = REPLICATED
@@ -109,6 +110,7 @@ class Data:
     mask: bool = False
     counted: bool = False
     foreign: bool = False
+    ragged: bool = False
 
     @property
     def is_replicated(self) -> bool:
@@ -369,6 +371,7 @@ def join_data(a: Data, b: Data) -> Data:
         mask=a.mask and b.mask,
         counted=a.is_positive and b.is_positive,
         foreign=a.foreign and b.foreign,
+        ragged=a.ragged or b.ragged,
     )
 
 

@@ -25,7 +25,7 @@ from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Key, Way
 from migrator.facts.files import Files
 from migrator.facts.gathering import Gathering
-from migrator.facts.kinds import calls
+from migrator.facts.kinds import calls, origin
 from migrator.facts.locality import Locality, Mark
 from migrator.facts.means import Means, Rows
 from migrator.facts.metrics import MetricResult, Metrics
@@ -36,7 +36,7 @@ from migrator.facts.sharding import Sharding
 from migrator.facts.spreading import Marks
 from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Class, External, Function, Object
+from migrator.facts.values import Class, External, Function, Literal, Object, Value
 
 _SEEDS = frozenset({
     "random.seed", "numpy.random.seed", "tensorflow.random.set_seed", "keras.utils.set_random_seed",
@@ -52,6 +52,7 @@ _OF_WEIGHTS = ("_initializer", "_regularizer", "_constraint")
 _STOPPING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter")
 _EXITS = frozenset({"sys.exit", "os._exit"})
 # They give a number as it is; methods that put one into a variable.
+_TOLD_BY_THREADS = frozenset({"threading.Event", "multiprocessing.Event"})
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "tensorflow.cast", "numpy.float32", "numpy.float64"})
 _SETTING = frozenset({"assign", "assign_add", "assign_sub"})
 _DECIDING = (Way.CHOICE, Way.SIZE, Way.LENGTH, Way.PRESENCE)
@@ -642,8 +643,9 @@ class Decisions:
             bindings = self.resolver.reaching(node)
             truth = len(bindings) == 1 and bindings[0].value is not None and _is_number_or_truth(bindings[0].value)
             binding = self._bound_nearby(node) if truth else None
-            return LocalNumber(node, binding, "chief") if binding is not None else None
-        if isinstance(node, cst.Comparison):
+            if binding is not None:
+                return LocalNumber(node, binding, "chief")
+        if isinstance(node, cst.Comparison) or (self._is_asked(node) and self._is_truth(node)):
             return LocalNumber(node, None, "chief")
         if self.tree.parent.get(node) is not None and (node in self._inputs or _is_number_or_truth(node)):
             outside = isinstance(node, cst.Call) and any(
@@ -651,6 +653,22 @@ class Decisions:
             )
             return LocalNumber(node, None, "chief") if outside or not isinstance(node, cst.Call) else None
         return None
+
+    def _is_asked(self, node: cst.BaseExpression) -> bool:
+        """Whether all that is asked of the value there is whether it is true."""
+        parent = self.tree.parent.get(node)
+        if isinstance(parent, cst.BooleanOperation) or (
+            isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
+        ):
+            return self._is_asked(parent)
+        return isinstance(parent, (cst.If, cst.While, cst.IfExp)) and node is parent.test
+
+    def _is_truth(self, node: cst.BaseExpression) -> bool:
+        """Whether it is true or false, or a number, on all ways there: what the chief can send."""
+        values = self.resolver.values(node)
+        if isinstance(node, cst.Call):
+            return bool(values) and all(origin(v) in _TOLD_BY_THREADS for v in values)
+        return bool(values) and all(map(_is_flag, values))
 
     def _is_atom(self, node: cst.BaseExpression) -> bool:
         """Whether the expression is a name, an attribute or a result, and not arithmetic or a function around one."""
@@ -731,6 +749,12 @@ class Decisions:
             for arg in call.args
             for name in self.tree.names_in(arg.value)
         )
+
+
+def _is_flag(value: Value) -> bool:
+    if isinstance(value, Literal):
+        return isinstance(value.node, cst.BaseNumber)
+    return value in (External("builtins.True"), External("builtins.False"))
 
 
 def _is_number_or_truth(node: cst.CSTNode) -> bool:

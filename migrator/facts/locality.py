@@ -16,7 +16,7 @@ import libcst as cst
 from migrator.facts import vocabulary
 from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Dependence, Key, Way
-from migrator.facts.kinds import calls
+from migrator.facts.kinds import calls, origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
 from migrator.facts.spreading import Marks, Spread
@@ -57,6 +57,18 @@ _OWN = CLOCKS | {
     "socket.gethostname", "platform.node", "os.getloadavg", "os.times", "resource.getrusage", "psutil.virtual_memory",
     "psutil.cpu_percent", "tensorflow.random.Generator.from_non_deterministic_state", "id",
 }  # fmt: skip
+# What somebody else may change while the script trains: each worker would see it at another step.
+_FILES = re.compile(
+    r"^os\.path\.(?:exists|lexists|isfile|isdir|islink|getmtime|getctime|getsize)$|^os\.(?:access|stat|listdir|scandir)$"
+    r"|^glob\.i?glob$|^tensorflow\.io\.gfile\.(?:exists|isdir|glob|listdir|stat)$|^keras\.utils\.file_exists$"
+)
+_PATH_METHODS = frozenset({"exists", "is_file", "is_dir", "is_symlink", "stat", "glob", "rglob", "iterdir"})
+_FLAGS = re.compile(
+    r"^(?:threading|multiprocessing)\.(?:Event|Value|Array|Barrier)$|^(?:queue|multiprocessing)\.\w*Queue$"
+)
+_FLAG_METHODS = frozenset({"is_set", "isSet", "wait", "empty", "full", "qsize", "get", "get_nowait"})
+# They call what they are given whenever it suits them.
+_INTERRUPTING = frozenset({"signal.signal", "threading.Thread", "threading.Timer", "multiprocessing.Process"})
 _STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
 _INFERENCE = frozenset({"evaluate", "predict", "predict_on_batch", "test_on_batch"})
 
@@ -239,13 +251,49 @@ class Locality:
         found.update({call: Mark.VALUE for call, func in self.training.methods("train_step") if is_super(func.value)})
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
-            if paths & _OWN:
+            if paths & _OWN or self._sees_others(call, paths):
                 found[call] = Mark.OWN
             elif any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
                 found[call] = Mark.VALUE  # of a dataset it is the batches, where training reads them
             elif self.keeps_statistics and self._infers(call):
                 found[call] = Mark.STATISTIC
+        found.update(dict.fromkeys(self._set_by_interruptions(), Mark.OWN))
         return found
+
+    def _sees_others(self, call: cst.Call, paths: Collection[str]) -> bool:
+        """Whether it asks, while the script trains, for what may change meanwhile: a file, the flag of a thread."""
+        asked = any(map(_FILES.match, paths))
+        if not asked and isinstance(call.func, cst.Attribute):
+            name, owners = call.func.attr.value, self.resolver.values(call.func.value)
+            asked = (name in _FLAG_METHODS and any(_FLAGS.match(calls(v)) for v in owners)) or (
+                name in _PATH_METHODS and any(origin(v).startswith("pathlib.") for v in owners)
+            )
+        return asked and self._runs_while_training(call)
+
+    def _runs_while_training(self, node: cst.CSTNode) -> bool:
+        return any(self.tree.contains(body, node) for loop in self._training_loops for body in loop)
+
+    @cached_property
+    def _training_loops(self) -> list[list[cst.CSTNode]]:
+        """The loops that train, each with all that runs in it."""
+        found = []
+        for loop in self.tree.all_of(cst.For, cst.While):
+            bodies = self.training.reached_from(loop)
+            if any(self.tree.contains(body, site) for body in bodies for site in self.training.sites):
+                found.append(bodies)
+        return found
+
+    def _set_by_interruptions(self) -> Iterator[cst.BaseExpression]:
+        """What a signal handler, or another thread, sets: when a worker sees it is a matter of chance."""
+        for call in self.tree.calls:
+            if not any(isinstance(v, External) and v.path in _INTERRUPTING for v in self.resolver.values(call.func)):
+                continue
+            handlers = [f for arg in call.args for f in self._functions_in(arg.value)]
+            bodies = [body for handler in handlers for body in self.training.reached_from(handler)]
+            for node in self.tree.all_of(cst.Assign, cst.AnnAssign, cst.AugAssign):
+                value = cast("cst.Assign | cst.AnnAssign | cst.AugAssign", node).value
+                if value is not None and any(self.tree.contains(body, node) for body in bodies):
+                    yield value
 
     def _is_list(self, node: cst.CSTNode) -> bool:
         """Whether the node is a list of batches, written out, or such a dictionary: as long on all workers."""

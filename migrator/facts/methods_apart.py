@@ -133,7 +133,7 @@ class MethodsApart:
             return True
         if name in _OF_MODELS and any(self._is_model(v) or self._is_model_class(v) for v in values):
             return True
-        return name in _OF_UNSEEN and (not values or any(map(_is_unseen, values)))
+        return name in _OF_UNSEEN and (not values or any(map(is_unseen, values)))
 
     def _is_model(self, value: Value) -> bool:
         return self.kinds.is_model(value)
@@ -201,7 +201,7 @@ class MethodsApart:
         )
 
 
-def _is_unseen(value: Value) -> bool:
+def is_unseen(value: Value) -> bool:
     """Whether the value may be a model or an optimizer: of a parameter, a container, another package."""
     if isinstance(value, External) or is_of_other_library(value):
         return False

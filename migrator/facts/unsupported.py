@@ -11,12 +11,12 @@ import libcst.matchers as m
 
 from migrator.facts.gradients import sources_of
 from migrator.facts.kinds import Kinds, is_of_other_library
-from migrator.facts.methods_apart import MethodApart, MethodsApart
+from migrator.facts.methods_apart import MethodApart, MethodsApart, is_unseen
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument, imported_modules, is_constant
 from migrator.facts.training import Training, is_super
 from migrator.facts.tree import Tree
-from migrator.facts.values import External, Function, Literal, Member, Value
+from migrator.facts.values import Element, External, Function, Literal, Member, Result, Value
 
 # Only Keras's `fit` takes these: scikit-learn's and others' do not.
 _FIT_KEYWORDS = frozenset(
@@ -46,6 +46,7 @@ _ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_e
 _MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "lockstep.", "logging.", "absl.")
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
+_DEEPEST = 4  # calls and lists that a model passes through
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
 
@@ -146,7 +147,7 @@ class Unsupported:
                 call in known
                 or func in apart
                 or is_super(func.value)
-                or not (keywords & _FIT_KEYWORDS or self._is_compiled(func.value))
+                or not (keywords & _FIT_KEYWORDS or self._is_compiled(func.value) or self._may_be_model(values))
             ):
                 continue
             if self.training.is_overridden(values, "fit") or (values and all(is_of_other_library(v) for v in values)):
@@ -156,6 +157,30 @@ class Unsupported:
                 "this looks like Keras's `fit`, but what the model is cannot be seen here",
                 "give the model a name of its own where it is built in this file, or port this call by hand",
             )
+
+    def _may_be_model(self, values: tuple[Value, ...]) -> bool:
+        """Whether what is not seen here is made of a model, or may be one that is compiled and trained nowhere else."""
+        if values and not any(map(is_unseen, values)):
+            return False
+        return self._has_untrained or any(self._is_made_of_model(v) for v in values)
+
+    @cached_property
+    def _has_untrained(self) -> bool:
+        fits = (*self.training.fits, *self.training.batch_fits)
+        trained = [c for fit in fits for c in self.training.compiles_of(fit.values)]
+        return not self.training.updates and any(c not in trained for c in self.training.compiles)
+
+    def _is_made_of_model(self, value: Value, depth: int = 0) -> bool:
+        """`next(iter([model]))`, `max(models, key=score)`"""
+        while isinstance(value, (Element, Member)):
+            value = value.of if isinstance(value, Element) else value.owner
+        if self.kinds.is_model(value):
+            return True
+        node = value.call if isinstance(value, Result) else value.node if isinstance(value, Literal) else None
+        if node is None or depth > _DEEPEST:
+            return False
+        made_of = [v for name in self.tree.names_in(node) for v in self.resolver.values(name)]
+        return any(self._is_made_of_model(v, depth + 1) for v in made_of if v is not value)
 
     def _is_compiled(self, receiver: cst.BaseExpression) -> bool:
         """Whether the same name is told to `compile`, as only Keras's models are."""

@@ -107,6 +107,24 @@ def check_a_rank_without_rows() -> None:
         np.testing.assert_allclose(lockstep.all_reduce(found), wanted, atol=1e-6)
 
 
+def check_keras_sums_on_a_rank_without_rows() -> None:
+    summed = keras.losses.MeanSquaredError(reduction="sum")
+
+    def step(x: Any, y: Any, gather: Gather, count: int) -> Any:
+        with tf.GradientTape() as tape:
+            p = tf.matmul(x, W)
+            loss = summed(y, p) + (tf.reduce_mean(gather((p - y) ** 2)) + tf.reduce_sum(W**2)) / count
+        return [tape.gradient(loss, W), loss]
+
+    rows = max(SIZE - 1, 1)
+    wanted = step(X[:rows], Y[:rows], same, 1)
+    for run in (step, tf.function(step)):
+        found = run(share(X, rows), share(Y, rows), lockstep.all_gather, SIZE)
+        for one, other in zip(lockstep.all_reduce(found, "sum"), wanted):
+            np.testing.assert_allclose(one, other, rtol=1e-5)
+    assert keras.losses.MeanSquaredError(reduction="none")(X[:0], X[:0]).shape == (0,)
+
+
 def check_second_derivatives() -> None:
     def penalised(x: Any, y: Any, gather: Gather, reduce: Any) -> Any:
         with tf.GradientTape() as outer:
