@@ -52,7 +52,7 @@ def store_rows(run: Run, array: Data, index: Value, value: Value, target: cst.Su
     if isinstance(index.constant, str) or isinstance(array.placement, Local):
         return False
     if not any(isinstance(p, Sharded) for p in _options(array)):
-        if _is_part_of_rows(run, target.value):
+        if _is_part_of_rows(run, target.value) or (_has_sizes(array) and not _keeps_sizes(array, index, value)):
             _change(run, target, target.value)
         return False
     if array.nested and isinstance(index.constant, int):  # of a tuple of batches, or of a list of them
@@ -64,8 +64,19 @@ def store_rows(run: Run, array: Data, index: Value, value: Value, target: cst.Su
 
 def delete(run: Run, owner: Value, target: cst.Subscript) -> None:
     """`del rows[0]`"""
-    if owner.data is not None and not owner.data.nested and isinstance(owner.data.placement, Sharded):
+    if owner.data is not None and not owner.data.nested and isinstance(owner.data.placement, (Sharded, Shape)):
         _change(run, target, target.value)
+
+
+def _has_sizes(data: Data) -> bool:
+    return any(isinstance(p, Shape) for p in _options(data))
+
+
+def _keeps_sizes(sizes: Data, index: Value, value: Value) -> bool:
+    """Whether the number of rows stays where it is among the sizes of a worker's part: another size is set."""
+    cut, at = sizes.placement, index.constant
+    others = isinstance(cut, Shape) and isinstance(at, int) and at >= 0 and at != cut.axis
+    return others and value.data is not None and not value.objects and value.data.is_replicated
 
 
 def _is_row_by_row(run: Run, array: Data, index: Value, value: Value, target: cst.Subscript | None) -> bool:
@@ -158,6 +169,10 @@ def note(
     """Notes which of its arguments, or its object, a call of NumPy's or of an array's changes."""
     if out is not None:
         _put_out(run, *out, result, node)
+    for atom in function:  # what a list of sizes loses is used, too
+        data = atom.owner.data if isinstance(atom, Method) and atom.name == "pop" else None
+        if data is not None and _has_sizes(data) and isinstance(node.func, cst.Attribute):
+            _change(run, node, node.func.value)
     if not isinstance(run.tree.parent.get(node), cst.Expr):
         return
     for atom in function:

@@ -13,7 +13,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Loop, Names, join_names
 from migrator.analysis.libraries.tensorflow import TAPE
-from migrator.analysis.values import NONE, NOTHING, Class, Function, Made, Value
+from migrator.analysis.values import NONE, NOTHING, Class, Container, Function, Made, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -92,6 +92,8 @@ class Statements:
                     if shortened.is_of_numbers(self.run, atom):
                         index = self.run.expressions.index(target.slice, frame)
                         shortened.without_item(self.run, atom, index, target.value, target, frame)  # type: ignore[arg-type]
+                    elif isinstance(atom, Container) and atom.kind == "list":
+                        shortened.scatter(self.run, atom)
 
     def _break(self, node: cst.Break, frame: Frame) -> None:
         if frame.loops and frame.names is not None:

@@ -433,6 +433,7 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         run.heap.store(atom, None, given)
         return NONE
     if name == "insert" and len(args.positional) > 1:
+        scatter(run, atom)
         run.heap.store(atom, None, args.positional[1])
         return NONE
     if name in ("extend", "extendleft"):
@@ -459,6 +460,8 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         return v.join(found, default)
     if name in ("pop", "popleft", "remove", "discard", "reverse") and is_of_numbers(run, atom):
         _lose(run, atom, name, args, node, frame)
+    elif name in ("popleft", "remove", "reverse") or (name == "pop" and args.positional and given.constant != -1):
+        scatter(run, atom)
     if name in ("pop", "popleft", "__next__", "send", "popitem"):
         return everything
     if name == "values":
