@@ -378,8 +378,8 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
 def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | None = None, loss: str = "mean") -> Any:
     """Give each worker its shard of arrays: the rows of each global batch that `fit` is to train on.
 
-    arrays: numpy arrays, tensors, pandas objects, scipy sparse matrices, or lists, tuples and dicts of them,
-    samples along the first axis; None passes through. One argument comes back alone, several as a list.
+    arrays: numpy arrays, tensors, pandas objects, scipy sparse matrices, or lists, tuples, dicts and dataclasses of
+    them, samples along the first axis; None passes through. One argument comes back alone, several as a list.
     validation_split: what `fit` will be given; the shard is arranged so that fit's cut separates the worker's
     shard of the global training part from its shard of the global validation part.
     batch_size: the global batch size of the `fit` that trains on the shard. With it, worker r gets of each batch of m

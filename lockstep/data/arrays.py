@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -143,11 +145,26 @@ def _is_container(value: Any) -> bool:
     )
 
 
+def is_dataclass(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def with_fields(value: Any, changed: Callable[[Any], Any]) -> Any:
+    """The dataclass with what `changed` makes of each field. What else it holds stays as it is: nothing is computed
+    anew, so that a number of rows that was taken when it was made still is that of the whole batch."""
+    copied = copy.copy(value)
+    for field in dataclasses.fields(value):
+        object.__setattr__(copied, field.name, changed(getattr(value, field.name)))  # also of a frozen one
+    return copied
+
+
 def leaves_of(value: Any) -> list[Any]:
     if value is None:
         return []
     if isinstance(value, dict):
         return [leaf for element in value.values() for leaf in leaves_of(element)]
+    if is_dataclass(value):
+        return [leaf for field in dataclasses.fields(value) for leaf in leaves_of(getattr(value, field.name))]
     if _is_container(value):
         return [leaf for element in value for leaf in leaves_of(element)]
     if isinstance(value, tf.data.Dataset):
@@ -169,13 +186,16 @@ def _length(array: Any) -> int:
 
 
 def take(value: Any, indices_of: Callable[[Any], Any]) -> Any:
-    """The rows of arrays in nested lists, tuples and dicts. indices_of: tells which, of each array."""
+    """The rows of arrays in nested lists, tuples, dicts and dataclasses. indices_of: tells which, of each array."""
     if value is None:
         return None
     if isinstance(value, dict):
         return {name: take(element, indices_of) for name, element in value.items()}
+    if is_dataclass(value):
+        return with_fields(value, lambda held: take(held, indices_of))
     if _is_container(value):
-        return type(value)(take(element, indices_of) for element in value)
+        taken = (take(element, indices_of) for element in value)
+        return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
     indices = indices_of(value)
     if hasattr(value, "iloc"):
         return value.iloc[indices]

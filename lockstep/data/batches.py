@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep.collectives.world import backend
+from lockstep.data.arrays import is_dataclass, with_fields
 from lockstep.data.cuts import note_cut, refuse_cut
 from lockstep.data.random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep.data.same_batch import checked
@@ -123,9 +124,11 @@ def _rows_of_sparse(tensor: Any, part: slice) -> Any:
 
 
 def _own_rows(batch: Any, cut: _Cut) -> Any:
-    """The rank's rows of a batch of arrays, tensors, or nested tuples, lists and dicts of them."""
+    """The rank's rows of a batch of arrays, tensors, or nested tuples, lists, dicts and dataclasses of them."""
 
     def rows(component: Any) -> Any:
+        if is_dataclass(component):
+            return with_fields(component, lambda held: tf.nest.map_structure(rows, held))
         if isinstance(component, (tf.Tensor, tf.RaggedTensor, tf.SparseTensor)):
             return _rows_of_tensor(component, cut)
         if not getattr(component, "shape", None):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 
 _DEEPEST_PARTS = 4
 _DECORATED = ("property", "static", "class")
+_DATACLASS = External("dataclasses.dataclass")
+_NAMED_TUPLES = ("typing.NamedTuple", "typing_extensions.NamedTuple")
+_CUT = -1  # in the context of the site of an object: a worker's part of the one that was made there
 _ANY_OBJECT = Made("", Site(cst.Pass(), ()))  # holds what is given to an attribute of an object that is not seen
 
 
@@ -49,6 +52,7 @@ class _Definition:
     cls: Class
     bases: list[Value]
     names: Names
+    decorators: list[Value]
 
 
 class Objects:
@@ -58,12 +62,12 @@ class Objects:
 
     # -- classes -------------------------------------------------------------------------------------------------
 
-    def define_class(self, cls: Class, bases: Sequence[Value], frame: Frame) -> None:
+    def define_class(self, cls: Class, bases: Sequence[Value], decorators: Sequence[Value], frame: Frame) -> None:
         known = self._definitions.get(cls.node)
         names = frame.names or {}
         if known is not None:
             names = {**{k: x for k, x in known.names.items() if k not in names}, **names}
-        self._definitions[cls.node] = _Definition(cls, list(bases), names)
+        self._definitions[cls.node] = _Definition(cls, list(bases), names, list(decorators))
 
     def class_at(self, node: cst.ClassDef) -> Class | None:
         known = self._definitions.get(node)
@@ -122,9 +126,33 @@ class Objects:
         objects = frozenset(Bound(o, receiver) if isinstance(o, Function) else o for o in found.objects)
         return Value(found.data, objects)
 
+    def _fields(self, cls: Class) -> list[str]:
+        return [name for each in reversed(self.lineage(cls)) for name in declared_fields(each.node)]
+
+    def _is_record(self, cls: Class) -> bool:
+        """Whether it is a dataclass or NamedTuple, of which `shard_batch` cuts the fields."""
+        if any(path in _NAMED_TUPLES for path in self.external_bases(cls)):
+            return True
+        known = [self._definitions[each.node] for each in self.lineage(cls) if each.node in self._definitions]
+        return any(d.only == _DATACLASS for definition in known for d in definition.decorators)
+
+    def cut(self, instance: Instance, share: Callable[[Value], Value]) -> Instance:
+        """The object with a worker's part in each of its fields; itself where it is no record of arrays alone."""
+        heap, site = self.run.heap, instance.site
+        fields = self._fields(instance.cls)
+        held = {name: heap.load(instance, name) for name in fields}
+        is_cut = site.context[-1:] == (_CUT,)
+        if is_cut or not self._is_record(instance.cls) or not all(map(_may_have_rows, held.values())):
+            return instance
+        part = Instance(instance.cls, Site(site.node, (*site.context, _CUT)))
+        for name in (*fields, *(key for key in heap.fields(instance) if key not in held)):
+            value = heap.load(instance, name)
+            heap.store(part, name, share(value) if name in held else value)
+        return part
+
     def fill_fields(self, instance: Instance, args: Arguments) -> None:
         """A dataclass or NamedTuple, whose fields are what it is called with."""
-        fields = [name for cls in reversed(self.lineage(instance.cls)) for name in declared_fields(cls.node)]
+        fields = self._fields(instance.cls)
         for name, value in (*zip(fields, args.positional), *args.keywords.items()):
             self.run.heap.store(instance, name, value)
         if args.rest is not NOTHING:
@@ -268,6 +296,9 @@ class Objects:
             if getter is not None:
                 frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
                 return self.run.calls.call(getter, Arguments([index]), node, frame)
+            held = [self.run.heap.load(atom, name) for name in self._fields(atom.cls)]
+            if held and any(path in _NAMED_TUPLES for path in self.external_bases(atom.cls)):
+                return self._item(Tuple(tuple(held)), index, node)
         if isinstance(atom, External):
             return runtime.named(key) if atom.path == "os.environ" else NUMBER  # `List[int]`
         return self.run.libraries.item(atom, index, node)
@@ -475,6 +506,12 @@ def _decorated(found: Value) -> tuple[str, Value] | None:
     if isinstance(atom, Tuple) and len(atom.items) == 2 and atom.items[0].constant in _DECORATED:
         return str(atom.items[0].constant), atom.items[1]
     return None
+
+
+def _may_have_rows(value: Value) -> bool:
+    """Whether it may be an array, and surely is no number or text, which is not cut."""
+    data = value.data
+    return data is None or data.constant is None or (data.constant is NOT_CONSTANT and data.rank != 0)
 
 
 def _bounds(index: Value) -> slice | None:

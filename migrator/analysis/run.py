@@ -374,9 +374,13 @@ class Run:
             items = self.sequence_items(value)
             return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
         ragged = self._has_ragged
-        return v.mapped(
+        cut = v.mapped(
             value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, ragged=ragged)
         )
+        if not any(isinstance(o, Instance) for o in value):
+            return cut
+        objects = (self.objects.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)
+        return Value(cut.data, frozenset(objects))
 
     def whole(self, value: Value) -> Value:
         """A batch that every worker has as a whole."""
@@ -606,8 +610,8 @@ class Run:
     def enter(self, value: Value, node: cst.CSTNode) -> Value:
         return self.objects.enter(value, node)
 
-    def define_class(self, cls: Class, bases: Sequence[Value], frame: Frame) -> None:
-        self.objects.define_class(cls, bases, frame)
+    def define_class(self, cls: Class, bases: Sequence[Value], decorators: Sequence[Value], frame: Frame) -> None:
+        self.objects.define_class(cls, bases, decorators, frame)
 
     def class_at(self, node: cst.ClassDef) -> Class | None:
         return self.objects.class_at(node)

@@ -282,7 +282,8 @@ class Statements:
         keywords = {k.keyword.value: self.eval(k.value, frame) for k in node.keywords if k.keyword is not None}
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, owner=node)
         self.body(node.body, inner)
-        self.run.define_class(cls, bases, inner)
+        makers = [d.decorator.func if isinstance(d.decorator, cst.Call) else d.decorator for d in node.decorators]
+        self.run.define_class(cls, bases, [self.eval(maker, frame) for maker in makers], inner)
         hook = self.run.objects.inherited(cls, "__init_subclass__")
         if hook is not None:
             self.run.calls.call(hook, Arguments([], keywords), node, frame)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import math
 from typing import Any
 
@@ -375,6 +377,27 @@ def check_batches_of_unequally_many_rows_that_come_together() -> None:
     first, _, last = tf.nest.flatten(lockstep.shard_batch(*several))
     assert last.tolist() == [0]
     assert np.isclose(np.mean([np.mean(part) for part in of_all_ranks(first.tolist())]), np.mean(several[0][0]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Samples:
+    inputs: Any
+    targets: Any
+    weights: Any = None
+
+
+Pair = collections.namedtuple("Pair", "inputs targets")
+
+
+def check_records_are_dealt_out_field_by_field() -> None:
+    rows = np.arange(4 * SIZE)
+    for made in (Pair(rows, [rows * 2]), Samples(rows, [rows * 2])):
+        for mine in (lockstep.shard_batch(made), *lockstep.shard_batches(iter([made]))):
+            assert type(mine) is type(made)
+            assert len(mine.inputs) == 4
+            assert (mine.targets[0] == mine.inputs * 2).all()
+            assert sorted(row for part in of_all_ranks(mine.inputs.tolist()) for row in part) == rows.tolist()
+        assert len(made.inputs) == 4 * SIZE
 
 
 def check_what_is_no_batch_is_said() -> None:
