@@ -15,7 +15,7 @@ from migrator.facts.kinds import Kinds
 from migrator.facts.ranks import Ranks
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument, is_none
-from migrator.facts.tree import Binding, Statement, Tree
+from migrator.facts.tree import Binding, FunctionLike, Statement, Tree
 from migrator.facts.values import External, Function, Member, is_strategy
 from migrator.facts.vocabulary import Role
 
@@ -23,6 +23,12 @@ from migrator.facts.vocabulary import Role
 _CUTTING = frozenset({"shard", "map", "filter", "skip", "take"})
 _MANY_FORKS = 8
 _MAKE_SAMPLES = frozenset({"map", "unbatch", "flat_map", "interleave"})
+# Their functions give datasets, whose elements they hand on: where the function stands among the arguments.
+_OF_DATASETS = {"flat_map": ("map_func", 0), "interleave": ("map_func", 0), "group_by_window": ("reduce_func", 1)}
+# What such a function may do: its steps run as often, and in the same order, on all workers.
+_PLAIN = frozenset({
+    *api.BATCHING, "map", "take", "skip", "shard", "repeat", "filter", "take_while", "enumerate", "prefetch",
+})  # fmt: skip
 # Iterating over these is iterating over their first argument.
 _ITERATION_WRAPPERS = frozenset(
     {
@@ -38,19 +44,27 @@ _ITERATION_WRAPPERS = frozenset(
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One method call of a pipeline (`.shuffle(1000)`)."""
+    """One method call of a pipeline (`.shuffle(1000)`).
+
+    `inner` makes the batches of the datasets whose elements it hands on (`.flat_map(lambda f: read(f).batch(8))`).
+    """
 
     method: str
     call: cst.Call
+    inner: Step | None = None
 
     @property
     def base(self) -> cst.BaseExpression:
         return cast(cst.Attribute, self.call.func).value
 
+    @property
+    def makes_batches(self) -> bool:
+        return self.inner is not None or self.method in api.BATCHING
+
 
 def batch_argument(step: Step) -> cst.Arg | None:
     """The argument of a batching step that holds the batch size."""
-    return argument(step.call, "batch_size", 0)
+    return batch_argument(step.inner) if step.inner is not None else argument(step.call, "batch_size", 0)
 
 
 @dataclass(eq=False)
@@ -59,7 +73,7 @@ class Pipeline:
 
     `unseen` says why the history ends before a source; `uses` are the names that it passes through; `functions`
     the functions whose result it is, or part of it, `calls` the calls of them on the way. `forks` are its histories
-    where it may be one of several datasets: then `unseen`, too.
+    where it may be one of several datasets, or is put together of them: then `unseen`, too.
     """
 
     consumed: cst.BaseExpression
@@ -74,6 +88,7 @@ class Pipeline:
     is_sharded: bool = False
     is_zip_of_batches: bool = False
     hands_out_batches: bool = False
+    is_put_together: bool = False
     forks: list[Pipeline] = field(default_factory=list)
 
     @property
@@ -86,6 +101,9 @@ class Pipeline:
         """The steps that make the batches that are read; not those whose batches become samples of their own: sequences
         that a `map` takes apart (`.batch(length + 1).map(split).batch(64)`), rows that are put together anew."""
         batching = [i for i, s in enumerate(self.steps) if s.method in api.BATCHING]
+        inside = [i for i, s in enumerate(self.steps) if s.inner is not None]
+        if inside[-1:] > batching[-1:]:
+            return [self.steps[inside[-1]]]
         last = batching[-1] if batching else 0
         return [
             self.steps[i]
@@ -96,7 +114,8 @@ class Pipeline:
     @property
     def regroups(self) -> bool:
         """Whether what is read are batches of what were batches before."""
-        return len(self.batch_steps) < sum(s.method in api.BATCHING for s in self.steps)
+        read = self.batch_steps
+        return any(s.method in api.BATCHING and s not in read for s in self.steps)
 
     @property
     def _source_batches(self) -> bool:
@@ -255,6 +274,14 @@ class Pipelines:
                 return
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.DATASET_METHODS:
             step = Step(self._method(call.func.attr.value, call), call)
+            step = replace(step, inner=self._batches_inside(step))
+            added = argument(call, "dataset", 0) if step.method == "concatenate" else None
+            if added is not None and not any(s.makes_batches for s in pipeline.steps):
+                # Of what is read in batches each part must have its own; samples go on as those of the first part.
+                pipeline.is_put_together = True
+                options: list[tuple[cst.CSTNode, tuple[int, ...]]] = [(call.func.value, ()), (added.value, ())]
+                self._fork(options, "it is put together of two", pipeline, seen)
+                return
             pipeline.steps.append(step)
             if self._is_by_rank(step) or (step.method == "apply" and self._applies_shard(call)):
                 pipeline.is_sharded = True
@@ -262,6 +289,24 @@ class Pipelines:
             self._follow(call.func.value, (), pipeline, seen)
             return
         pipeline.unseen = "its source cannot be seen"
+
+    def _batches_inside(self, step: Step) -> Step | None:
+        """What makes the batches of the datasets that the step goes through; None where they may hold samples, or come
+        in an order of their own on each worker."""
+        name, position = _OF_DATASETS.get(step.method, ("", 0))
+        given = argument(step.call, name, position) if name else None
+        functions = self.resolver.values(given.value) if given is not None else ()
+        found = [self._batch_inside(f.node) if isinstance(f, Function) else None for f in functions]
+        return found[0] if found and None not in found else None
+
+    def _batch_inside(self, function: FunctionLike) -> Step | None:
+        returned = [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
+        ways = [way for node in returned for way in self.history(node).ways]
+        for way in ways:
+            is_plain = all(s.method in _PLAIN and argument(s.call, "num_parallel_calls") is None for s in way.steps)
+            if not is_plain or way.is_sharded or len(way.batch_steps) != 1 or way.regroups:
+                return None
+        return ways[0].batch_steps[0] if ways else None
 
     def _follow_distributed(
         self, method: str, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]

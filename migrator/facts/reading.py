@@ -49,7 +49,8 @@ class Reading:
 
     def _is_undecided(self, consumption: Consumption) -> bool:
         reader = consumption.reader
-        ways = self.pipelines.history(consumption.dataset).ways
+        history = self.pipelines.history(consumption.dataset)
+        ways = history.ways if not history.is_put_together else []
         if len(ways) < 2 or any(way.is_sharded for way in ways) or isinstance(reader, cst.Call):
             return False
         return not any(self._runs_in(update.call, reader, set()) for update in self.training.updates)

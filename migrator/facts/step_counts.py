@@ -66,11 +66,11 @@ class StepCounts:
     def _of_datasets(self) -> Iterator[cst.BaseExpression]:
         """`dataset.batch(64).take(n // 64)`"""
         for dataset in self.trained_on:
-            steps = self.reading.pipelines.history(dataset).steps
-            batch = next((i for i, step in enumerate(steps) if step.method in api.BATCHING), len(steps))
-            for step in steps[batch:]:
-                if step.method == "take" and step.call.args:
-                    yield step.call.args[0].value
+            for steps in [way.steps for way in self.reading.pipelines.history(dataset).ways]:
+                batch = next((i for i, step in enumerate(steps) if step.makes_batches), len(steps))
+                for step in steps[batch:]:
+                    if step.method == "take" and step.call.args:
+                        yield step.call.args[0].value
 
     def _of_schedules(self) -> Iterator[cst.BaseExpression]:
         for call in self.tree.calls:
