@@ -30,6 +30,9 @@ _PUTTING = frozenset({
     "append", "appendleft", "extend", "extendleft", "insert", "update", "setdefault", "put", "put_nowait", "add",
     "subtract", "write", "assign", "assign_add", "assign_sub", "update_state", "__setitem__",
 })  # fmt: skip
+# They run what they are given on rows or tables of theirs, and make no function of it that the script could call with
+# something else unseen: of what a layer or a loss runs, the parameters are known to be a worker's rows.
+_RUNNING = ("tensorflow.data.", "keras.layers.", "keras.losses.", "keras.metrics.", "pandas.")
 _OPERATORS = {
     cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "truediv", cst.FloorDivide: "floordiv",
     cst.Modulo: "mod", cst.Power: "pow", cst.MatrixMultiply: "matmul", cst.LeftShift: "lshift",
@@ -142,16 +145,34 @@ class Indirect:
             if self.wrappers(function) or any(
                 any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
                 for node in self._read_apart(function.name.value)
+                if not self._is_run_where_given(node)
             ):
                 found[function] = None
         found.update((node, None) for node in self.tree.all_of(cst.Lambda) if self._escapes(node))
         return list(found)
+
+    def _is_run_where_given(self, function: cst.BaseExpression) -> bool:
+        """Whether the function is handed to what runs it itself, with what that has, and gives it to nobody."""
+        parent = self.tree.parent.get(function)
+        call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
+        values = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
+        return bool(values) and all(origin(v).startswith(_RUNNING) for v in values)
+
+    def _is_made_to_be_given(self, function: cst.Lambda) -> bool:
+        """Whether each call that makes the function hands it to what runs it itself: `Lambda(shuffled(2))`."""
+        maker = self.tree.function_of(function)
+        if maker is None or maker.decorators or any(True for _ in self._read_apart(maker.name.value)):
+            return False
+        callers = self.resolver.callers(maker)
+        return bool(callers) and all(map(self._is_run_where_given, callers))
 
     def _escapes(self, function: cst.Lambda) -> bool:
         parent = self.tree.parent.get(function)
         if isinstance(parent, cst.Arg):
             call = self.tree.parent.get(parent)
             return isinstance(call, cst.Call) and not self._runs_itself(call)
+        if isinstance(parent, cst.Return):
+            return not self._is_made_to_be_given(function)
         if isinstance(parent, cst.Assign) and all(isinstance(t.target, cst.Name) for t in parent.targets):
             names = [t.target.value for t in parent.targets if isinstance(t.target, cst.Name)]
             return any(
@@ -166,7 +187,7 @@ class Indirect:
         values = self.resolver.values(call.func)
         paths = [origin(v) for v in values]
         return bool(paths) and all(
-            path.startswith(("tensorflow.", "keras.", "numpy.", "lockstep."))
+            path.startswith(("tensorflow.", "keras.", "numpy.", "pandas.", "lockstep."))
             or path in ("builtins.map", "builtins.filter", "builtins.sorted", "builtins.min", "builtins.max")
             or path == "functools.reduce"
             for path in paths
