@@ -34,8 +34,9 @@ class Refused:
 
 
 def reason_of(finding: Finding) -> str:
-    """The reason without the names and lines of one script."""
-    return re.sub(r"line \d+", "line …", re.sub(r"`[^`]*`", "`…`", finding.message))
+    """The reason without the names and lines of one script, and how many places have it."""
+    message = re.sub(r"; \d+ more places? in this file hangs? on .*$", "", finding.message)
+    return re.sub(r"line \d+", "line …", re.sub(r"`[^`]*`", "`…`", message))
 
 
 def refusals() -> list[Refused]:

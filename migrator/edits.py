@@ -82,13 +82,15 @@ class Refusal:
     """A recognised site that is left alone.
 
     `breaks_training`: without this site's edit, the other edits would train another model on several workers; the
-    whole file is then left alone.
+    whole file is then left alone. `cause`: the expression that all refusals of this reason hang on which have it, too;
+    of each file, they are reported as one.
     """
 
     node: cst.CSTNode
     reason: str
     advice: str
     breaks_training: bool = False
+    cause: cst.CSTNode | None = None
 
 
 @dataclass(frozen=True)

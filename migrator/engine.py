@@ -18,7 +18,7 @@ from migrator.crowded import crowded, parted
 from migrator.edits import Edit, Guard, InsertBefore, Refusal, Trust, Wrap
 from migrator.facts.modules import Script
 from migrator.facts.script import Facts
-from migrator.found import Found, changes_of, extent, finding_of, moved, site
+from migrator.found import Found, changes_of, extent, finding_of, moved, site, with_causes
 from migrator.heeded import Heeded, Heeding, heed, needless, told
 from migrator.imports import reachable
 from migrator.lines import line_and_column, line_starts
@@ -241,6 +241,8 @@ def _found(
     for path in _taken_back(kept, program):
         # Half a migration would train another model: what is left undone takes the rest with it.
         kept[path] = [f for f in kept[path] if f.edit is None]
+    for path, several in kept.items():
+        kept[path] = with_causes(facts, several)
     edited = {s.module for s in scripts if any(f.edit is not None for f in kept[s.path])}
     edits = {
         facts.scripts[module].path: [

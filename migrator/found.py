@@ -44,6 +44,33 @@ def site(found: Edit | Refusal | Trust) -> cst.CSTNode:
     return found.call if isinstance(found, AddArgument) else found.first
 
 
+def with_causes(facts: Facts, found: Sequence[Found]) -> list[Found]:
+    """The findings of a file, where refusals of one reason that hang on one value are reported as one: the first, which
+    says how many there are and where the value comes from."""
+    by_cause: dict[tuple[str, str, cst.CSTNode], list[Found]] = {}
+    for one in found:
+        if isinstance(one.what, Refusal) and one.what.cause is not None:
+            by_cause.setdefault((one.rule, one.what.reason, one.what.cause), []).append(one)
+    told = {several[0]: _told(facts, several) for several in by_cause.values() if len(several) > 1}
+    silent = {one for several in by_cause.values() for one in several[1:]}
+    return [told.get(one, one) for one in found if one not in silent]
+
+
+def _told(facts: Facts, several: Sequence[Found]) -> Found:
+    first = several[0].what
+    cause = first.cause if isinstance(first, Refusal) else None
+    if not isinstance(first, Refusal) or cause is None:
+        return several[0]
+    here, there = facts.tree.module_of(first.node), facts.tree.module_of(cause)
+    line = f"line {facts.position(cause)[0]}" + ("" if here is there else f" of {facts.scripts[there].path.name}")
+    reason = f"{first.reason}; {_places(len(several) - 1)} on the same value, of {line}"
+    return replace(several[0], what=replace(first, reason=reason))
+
+
+def _places(count: int) -> str:
+    return "1 more place in this file hangs" if count == 1 else f"{count} more places in this file hang"
+
+
 def finding_of(facts: Facts, found: Found) -> Finding:
     """What the user reads of it, with its place in the file as it is written."""
     node = site(found.what)

@@ -89,6 +89,7 @@ def average_metrics(facts: Facts) -> Findings:
                 "or sum over the workers gives back",
                 "decide by a mean over the batch, or make the workers agree by hand with lockstep.all_reduce",
                 breaks_training=True,
+                cause=number.cause,
             )
         elif number.reduction == "chief":
             yield _combined(facts, number, "broadcast")

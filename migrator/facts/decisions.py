@@ -66,7 +66,8 @@ class LocalNumber:
     averaged where the expression stands. `reduction`: "mean" or "sum"; "chief" where the workers take what the chief
     has (the time); "gather" where they take the rows of all, see Gathering; empty where nothing makes the workers
     agree. The number of samples seen cannot be averaged.
-    `metric`, where given, says that the expression is a metric's result, whether or not it steers.
+    `metric`, where given, says that the expression is a metric's result, whether or not it steers. `cause`: the first
+    expression behind one that nothing makes the workers agree on, which is not followed any further.
     """
 
     expression: cst.BaseExpression
@@ -74,6 +75,7 @@ class LocalNumber:
     reduction: str = ""
     is_count: bool = False
     metric: MetricResult | None = None
+    cause: cst.BaseExpression | None = None
 
     @property
     def place(self) -> cst.CSTNode:
@@ -396,12 +398,20 @@ class Decisions:
                 if runs_on_samples and isinstance(arg.value, cst.Lambda):
                     yield from self._closed_over(arg.value)
                     continue
+                if runs_on_samples and isinstance(arg.value, cst.Call) and self._makes_lambda(arg.value):
+                    continue
                 yield arg.value
                 if not runs_on_samples:
                     yield from self._given_by(arg.value)
         elif self._calls_one_of(call, _STOPPING):
             for arg in call.args:
                 yield from self._given_by(arg.value)
+
+    def _makes_lambda(self, call: cst.Call) -> bool:
+        """Whether the call gives one lambda, which reads nothing that is local but what it is called with."""
+        values = self.resolver.values(call)
+        made = values[0].node if len(values) == 1 and isinstance(values[0], Function) else None
+        return isinstance(made, cst.Lambda) and not any(map(self.locality.of, self._closed_over(made)))
 
     def _closed_over(self, function: cst.Lambda) -> Iterator[cst.BaseExpression]:
         """What the function reads besides what it is called with."""
@@ -522,7 +532,7 @@ class Decisions:
             if not number.reduction:
                 expression = number.expression if number.is_count else place
                 self.locality.settle(place)
-                return [LocalNumber(expression, is_count=number.is_count)]
+                return [LocalNumber(expression, is_count=number.is_count, cause=number.expression)]
             found.append(number)
         return found
 
