@@ -90,8 +90,8 @@ class Data:
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
     `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
     all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
-    `counted`: see `is_positive`. `foreign`: an object of another package, perhaps a layer. `ragged`: its samples may have
-    unequally many values.
+    `counted`: see `is_positive`. `foreign`: an object of another package, perhaps a layer. `ragged`: its samples may
+    have unequally many values.
     """
 
     placement: Placement = REPLICATED

@@ -33,6 +33,22 @@ OWN_ORDER = {
 # In one process, these are started as their user would; the others where TensorFlow is imported, which is faster.
 OWN_PYTHON = {"diabetes_module", "digits_eager_loop", "digits_quickstart", "resnet_loop"}
 
+# In one process: a sample of what `fit` trains and of loops. The others run by `make test-long`.
+ONE_PROCESS = {
+    "cancer_accumulated",
+    "descriptions_masked",
+    "diabetes_minimize",
+    "diabetes_module",
+    "digits_eager_loop",
+    "digits_gan_on_batch",
+    "digits_legacy_keras",
+    "digits_quickstart",
+    "digits_resumed",
+    "digits_tfrecords",
+    "iris_in_files",
+    "resnet_loop",
+}
+
 # On four workers: one that `fit` trains and one with a loop of its own. The others run by `make test-long`.
 FOUR_WORKERS = {
     "digits_mlp_fit",
@@ -65,7 +81,10 @@ def migrated(name: str, workers: int) -> Run:
     ("one", "other"),
     [
         pytest.param(
-            Run(name, own_python=name in OWN_PYTHON), Run(name, migrated=True, own_python=name in OWN_PYTHON), id=name
+            Run(name, own_python=name in OWN_PYTHON),
+            Run(name, migrated=True, own_python=name in OWN_PYTHON),
+            id=name,
+            marks=[] if name in ONE_PROCESS else [pytest.mark.long],
         )
         for name in NAMES
     ],
@@ -95,5 +114,5 @@ def check_same_model(one: list[Trained], ranks: list[Trained]) -> None:
 
 
 def test_the_scripts_with_exceptions_exist() -> None:
-    assert set(NAMES) >= OWN_ORDER | OWN_PYTHON | FOUR_WORKERS
+    assert set(NAMES) >= OWN_ORDER | OWN_PYTHON | ONE_PROCESS | FOUR_WORKERS
     assert len(NAMES) >= 12

@@ -65,6 +65,7 @@ def test_an_exception_on_one_worker_ends_all(script: Script) -> None:
     assert "lockstep: rank 1 of 2 ended by ValueError" in tail
 
 
+@pytest.mark.long
 def test_a_failed_worker_does_not_wait_for_its_threads(script: Script) -> None:
     path = script(
         """
@@ -169,7 +170,9 @@ DISAGREEMENTS = {
 }
 
 
-@pytest.mark.parametrize("what", list(DISAGREEMENTS))
+@pytest.mark.parametrize(
+    "what", [pytest.param(what, marks=[pytest.mark.long] if what != "new" else []) for what in DISAGREEMENTS]
+)
 def test_workers_that_make_different_calls_in_functions(script: Script, what: str) -> None:
     two = """
         @tf.function
@@ -195,12 +198,14 @@ def test_a_worker_with_fewer_steps(script: Script) -> None:
     assert seconds < 90
 
 
+@pytest.mark.long
 def test_an_exit_code_of_the_scripts_own(script: Script) -> None:
     path = script("step(tf.constant(1.0)); sys.exit(5) if rank == 1 else step(tf.constant(1.0))")
     done, _ = timed_launch("-n", "2", path)
     assert done.returncode == 5
 
 
+@pytest.mark.long
 def test_out_of_memory_on_one_worker(script: Script) -> None:
     path = script(
         """
@@ -270,6 +275,7 @@ def test_a_stall_ends_with_rank_and_call(script: Script) -> None:
     assert seconds < 60
 
 
+@pytest.mark.long
 def test_an_eager_stall_raises_an_error_of_lockstep(script: Script) -> None:
     path = script(
         """
@@ -287,6 +293,7 @@ def test_an_eager_stall_raises_an_error_of_lockstep(script: Script) -> None:
     assert "caught: rank 0 of 2: gather" in done.stdout
 
 
+@pytest.mark.long
 def test_calm_exits_at_different_times(script: Script) -> None:
     path = script(
         """
@@ -330,6 +337,7 @@ def test_an_import_that_comes_too_late(script: Script) -> None:
     assert "Move `import lockstep` right below the first TensorFlow or Keras import" in done.stderr
 
 
+@pytest.mark.long
 def test_the_seed_can_be_fixed(script: Script) -> None:
     path = script("import random; print(random.random())")
     done = launch("-n", "2", "--all-output", path, LOCKSTEP_SEED="12")
@@ -337,6 +345,7 @@ def test_the_seed_can_be_fixed(script: Script) -> None:
     assert sorted(done.stdout.splitlines()) == [f"[0] {drawn}", f"[1] {drawn}"]
 
 
+@pytest.mark.long
 def test_what_the_script_has_seeded_before_stays_seeded(script: Script) -> None:
     head = """
         import random
@@ -352,6 +361,7 @@ def test_what_the_script_has_seeded_before_stays_seeded(script: Script) -> None:
     assert sorted(done.stdout.splitlines()) == [f"[0] {drawn}", f"[1] {drawn}"]
 
 
+@pytest.mark.long
 def test_processes_that_a_worker_starts_do_not_join(script: Script) -> None:
     path = script(
         """

@@ -10,11 +10,11 @@ from conftest import HERE, Job, Outcomes
 
 JOBS = [
     Job("collectives", 2),
-    Job("collectives", 4),
+    Job("collectives", 4, long=True),
     Job("rows", 2),
     # What every backend has to pass. Three ranks: algorithms for powers of two do not fit.
     Job("collectives", 3, backend="mpi"),
-    Job("rows", 2, backend="mpi"),
+    Job("rows", 2, backend="mpi", long=True),
     Job("optimizers", 2, backend="mpi", long=True),
     Job("collectives", 2, backend="horovod"),
     Job("collectives", 3, backend="horovod"),
@@ -23,8 +23,8 @@ JOBS = [
     Job("fit_callbacks", 2, backend="horovod"),
     Job("collectives", 2, backend="npu"),
     Job("rows", 2, backend="npu", long=True),
-    Job("data", 2, long=True),
-    Job("data", 4),
+    Job("data", 2),
+    Job("data", 4, long=True),
     Job("uneven", 3),
     Job("uneven", 4, long=True),
     Job("uneven", 2, legacy_keras=True, long=True),
