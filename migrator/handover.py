@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts import vocabulary
-from migrator.facts.holders import Holder
+from migrator.facts.holders import Holder, Nameless
 from migrator.facts.script import Facts
 from migrator.facts.tree import Binding, Statement
 from migrator.facts.values import Class, External, Member, Object, Result, is_strategy
@@ -195,6 +195,12 @@ def written(facts: Facts, holder: Holder) -> str:
     places = "".join(f"[{index}]" for index in holder.path)
     is_dictionary = isinstance(facts.tree.parent[facts.tree.parent[pair]], cst.Dict)
     return f"[{each}{places} for {each} in {name}{'.values()' if is_dictionary else ''}]"
+
+
+def name_for(facts: Facts, origin: Nameless) -> str:
+    """The name that what has none is given."""
+    is_model = any(map(facts.kinds.is_model, facts.resolver.values(origin.node)))
+    return facts.fresh_variable("model" if is_model else "layer", origin.node)
 
 
 def _has_variables(facts: Facts, node: cst.BaseExpression) -> bool:

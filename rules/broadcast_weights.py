@@ -16,7 +16,7 @@ Models that are run without being trained, as a random teacher is, are sent, too
 
 Leaves alone: models that nothing runs, or that are run only so that their results are printed or drawn; loaded ones;
 what is broadcast already; an image or another input that gradients are applied to.
-Refuses: a model that no statement gives a name to, or whose origin is not in this file.
+A model that no statement gives a name to gets one. Refuses: one that cannot, or whose origin is not in this file.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 import libcst.matchers as m
 
-from migrator.edits import InsertAfter, InsertFirst, Refusal
+from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Replace
 from migrator.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.facts import api
-from migrator.facts.holders import Holder, Unheld
+from migrator.facts.holders import Holder, Nameless, Unheld
 from migrator.facts.kinds import calls
 from migrator.facts.script import Facts
 from migrator.facts.tree import Statement
@@ -43,6 +43,7 @@ from migrator.handover import (
     complete,
     gives,
     is_given,
+    name_for,
     scope_of_owner,
     written,
 )
@@ -63,6 +64,11 @@ def broadcast_weights(facts: Facts) -> Findings:
             what = "the untrained model" if origin in facts.untrained else "what is trained here"
             reason = f"{what} cannot be broadcast: {origin.reason}"
             yield Refusal(origin.node, reason, _ADVICE, breaks_training=True)
+        elif isinstance(origin, Nameless):
+            name = name_for(facts, origin)
+            yield InsertBefore(origin.node, (f"{name} = ", origin.node))
+            yield InsertBefore(origin.node, (facts.call("broadcast", name),))
+            yield Replace(origin.node, (name,))
         elif not gives(facts, origin.name, origin.function.body, Role.BROADCAST):
             yield InsertFirst(origin.function, (facts.call("broadcast", origin.name),))
     restored = list(_after_restoring(facts, holders))

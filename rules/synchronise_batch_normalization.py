@@ -24,14 +24,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrator.edits import InsertAfter, InsertFirst, Refusal
+from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal
 from migrator.facts import api
-from migrator.facts.holders import Holder, Origin, Unheld
+from migrator.facts.holders import Holder, Nameless, Origin, Unheld
 from migrator.facts.kinds import calls
 from migrator.facts.script import Facts
 from migrator.facts.values import Object
 from migrator.facts.vocabulary import Role
-from migrator.handover import classes_of, complete, gives, is_given, scope_of_owner, written
+from migrator.handover import classes_of, complete, gives, is_given, name_for, scope_of_owner, written
 from migrator.rule import Findings, rule
 
 _LOCAL_STATISTICS = ("renorm", "virtual_batch_size")
@@ -47,11 +47,13 @@ def synchronise_batch_normalization(facts: Facts) -> Findings:
     if local:
         yield from local
         return
-    found: dict[InsertAfter | InsertFirst | Refusal, None] = {}
+    found: dict[InsertAfter | InsertBefore | InsertFirst | Refusal, None] = {}
     for holder in holders:
         if isinstance(holder, Unheld):
             continue  # broadcast-weights refuses that
-        if not isinstance(holder, Holder):
+        if isinstance(holder, Nameless):
+            found.setdefault(InsertBefore(holder.node, (_call(facts, name_for(facts, holder)),)))
+        elif not isinstance(holder, Holder):
             if not gives(facts, holder.name, holder.function.body, Role.NORMALISE):
                 found.setdefault(InsertFirst(holder.function, (_call(facts, holder.name),)))
         elif not is_given(facts, holder, facts.tree.block_of(holder.statement), Role.NORMALISE):

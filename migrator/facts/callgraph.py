@@ -100,6 +100,11 @@ class CallGraph:
         params = (*function.params.posonly_params, *function.params.params)
         return bool(params) and params[0] is param
 
+    def is_class_itself(self, param: cst.Param, function: FunctionLike) -> bool:
+        """Whether it is the first parameter of a class method."""
+        is_class_method = isinstance(function, cst.FunctionDef) and _is_decorated(function, "classmethod")
+        return is_class_method and self.is_first(param, function)
+
     def owner_class(self, function: FunctionLike) -> cst.ClassDef | None:
         """The class whose instance the function's first parameter is; None for functions and static methods."""
         if not isinstance(function, cst.FunctionDef):
@@ -117,6 +122,8 @@ class CallGraph:
         bound = self.owner_class(function) is not None
         of_class = isinstance(function, cst.FunctionDef) and _is_decorated(function, "classmethod")
         found: list[cst.BaseExpression] = []
+        if way is None and position == 1 and isinstance(function, cst.FunctionDef):
+            found += self._set_by(function)
         for call in self.callers(function):
             if way is not None and call not in way:
                 continue
@@ -131,6 +138,17 @@ class CallGraph:
             if not given and param.default is not None:
                 found.append(param.default)
         return found
+
+    def _set_by(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
+        """What assignments give an attribute whose `@name.setter` the function is."""
+        cls, name = self.tree.class_of(function), function.name.value
+        if cls is None or not _is_setter(function):
+            return []
+        return [
+            b.value
+            for b in self._classes.attribute_bindings(Class(cls), name)
+            if isinstance(b.value, cst.BaseExpression) and b.kind == "assign" and not b.path
+        ]
 
     def _passed(
         self, call: cst.Call, name: str, index: int | None, way: Collection[cst.Call] | None
@@ -164,6 +182,17 @@ class CallGraph:
 
 def _is_decorated(function: cst.FunctionDef, *names: str) -> bool:
     return any(isinstance(d.decorator, cst.Name) and d.decorator.value in names for d in function.decorators)
+
+
+def _is_setter(function: cst.FunctionDef) -> bool:
+    """`@name.setter`, of the property of its own name."""
+    return any(
+        isinstance(d.decorator, cst.Attribute)
+        and d.decorator.attr.value == "setter"
+        and isinstance(d.decorator.value, cst.Name)
+        and d.decorator.value.value == function.name.value
+        for d in function.decorators
+    )
 
 
 def _in_arguments_of_run(call: cst.Call, index: int | None) -> list[cst.BaseExpression]:

@@ -74,13 +74,19 @@ class Classes:
                 found[ancestor].append(Class(node))
         return found
 
-    def class_attribute(self, cls: Class, name: str) -> list[Value]:
-        return [
-            v
-            for ancestor in self.lineage(cls)
-            for b in self.tree.scopes[ancestor.node].bindings.get(name, ())
-            for v in self._binding_values(b)
-        ]
+    def class_attribute(self, cls: Class, name: str, is_self: bool = False) -> list[Value]:
+        return [v for b in self.class_bindings(cls, name, is_self) for v in self._binding_values(b)]
+
+    def class_bindings(self, cls: Class, name: str, is_self: bool = False) -> list[Binding]:
+        """Where the class or one of its bases gives the name a value in its body, or `Class.name = …` does; of `self`
+        also one of its subclasses."""
+        lineage = [*self.lineage(cls), *(self._subclasses.get(cls, ()) if is_self else ())]
+        found = [b for ancestor in lineage for b in self.tree.scopes[ancestor.node].bindings.get(name, ())]
+        for binding in self.tree.attributes.get(name, ()):
+            owners = self._values(cast(cst.Attribute, binding.target).value)
+            if any(owner in lineage for owner in owners if isinstance(owner, Class)):
+                found.append(binding)
+        return found
 
     def attribute_bindings(self, cls: Class, name: str) -> list[Binding]:
         """Where `self.name` of the class, its bases or its subclasses gets a value, or `obj.name` from outside."""

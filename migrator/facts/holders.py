@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union, cast
 
@@ -14,6 +14,8 @@ from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import is_constant
 from migrator.facts.tree import Binding, Statement, Tree
 from migrator.facts.values import Class, Function, Object
+
+_NO_NAME = "it has no name of its own here"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,14 @@ class Unheld:
     reason: str
 
 
-Origin = Union[Holder, HeldByParameter, Unheld]
+@dataclass(frozen=True)
+class Nameless:
+    """A call that makes an object which no statement gives a name to, in a place where one could be given before."""
+
+    node: cst.Call
+
+
+Origin = Union[Holder, HeldByParameter, Nameless, Unheld]
 
 
 class Holders:
@@ -81,11 +90,64 @@ class Holders:
         elif isinstance(node, (cst.IfExp,)):
             yield from self._trace(node.body, seen)
             yield from self._trace(node.orelse, seen)
+        elif isinstance(node, cst.Call):
+            yield from self._trace_call(node, seen)
         else:
-            yield Unheld(node, "it has no name of its own here")
+            yield Unheld(node, _NO_NAME)
+
+    def _trace_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Origin]:
+        """What a function of the script returns, or what is made here."""
+        functions = self.resolver.values(call.func)
+        nodes = [f.node for f in functions if isinstance(f, Function) and isinstance(f.node, cst.FunctionDef)]
+        if functions and len(nodes) == len(functions):
+            yield from self._trace_returned(nodes, seen, call)
+        else:
+            yield self._without_name(call)
+
+    def _trace_returned(
+        self, functions: Sequence[cst.FunctionDef], seen: set[cst.CSTNode], use: cst.CSTNode
+    ) -> Iterator[Origin]:
+        returned = [node for function in functions for node in self.resolver.returned(function)]
+        if all(map(is_constant, returned)):
+            yield Unheld(use, _NO_NAME)
+        for node in returned:
+            if not is_constant(node):
+                yield from self._trace(node, seen)
+
+    def _without_name(self, node: cst.CSTNode) -> Nameless | Unheld:
+        """An object that is made by a call which stands for itself; where it is what its statement begins with, and is
+        made each time that this runs, a name may come before."""
+        values = self.resolver.values(node)
+        is_seen = bool(values) and all(map(self.kinds.has_weights, values))
+        if isinstance(node, cst.Call) and is_seen and self._comes_first(node):
+            return Nameless(node)
+        return Unheld(node, _NO_NAME)
+
+    def _comes_first(self, node: cst.CSTNode) -> bool:
+        """Whether nothing that does anything is evaluated before it in its statement, a line of its own."""
+        owner = self.tree.parent[node]
+        while not isinstance(owner, cst.SimpleStatementLine):
+            if isinstance(owner, cst.Arg):
+                node, owner = owner, self.tree.parent[owner]
+            before: Sequence[cst.CSTNode] = ()
+            if isinstance(owner, cst.Call) and node is not owner.func:
+                before = [owner.func, *(arg.value for arg in owner.args[: owner.args.index(cast(cst.Arg, node))])]
+            elif isinstance(owner, (cst.Assign, cst.AnnAssign, cst.Return, cst.Expr, cst.Attribute)):
+                if owner.value is not node:
+                    return False
+            elif not isinstance(owner, cst.Call):
+                return False
+            if not all(map(_does_nothing, before)):
+                return False
+            node, owner = owner, self.tree.parent[owner]
+        return len(owner.body) == 1
 
     def _trace_attribute(self, node: cst.Attribute, seen: set[cst.CSTNode]) -> Iterator[Origin]:
-        bindings = self.resolver.bindings_of(node)
+        properties = self.resolver.properties(node)
+        if properties:
+            yield from self._trace_returned(properties, seen, node)
+            return
+        bindings = [*self.resolver.bindings_of(node), *self.resolver.class_bindings_of(node)]
         for binding in bindings:
             yield from self._trace_binding(binding, seen, node)
         if not bindings:
@@ -149,7 +211,7 @@ class Holders:
                     )
                     yield Holder(target, origin.statement, value=value)
                 else:
-                    yield Unheld(value, "it has no name of its own here")
+                    yield self._without_name(value)
 
     def _trace_turn(self, turn: Turn, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
         """What one turn of a loop gets: something with a name of its own, or a part of a list that has one."""
@@ -212,10 +274,12 @@ class Holders:
             return
         function = self.tree.function_of(call)
         if isinstance(parent, cst.Return) and function is not None and function not in seen:
-            callers = self.resolver.callers(function)
-            for caller in callers:
-                yield from self._named(caller, seen | {function}, field)
-            if callers:
+            found = [o for c in self.resolver.callers(function) for o in self._named(c, seen | {function}, field)]
+            here = self._without_name(call)
+            if isinstance(here, Nameless) and any(isinstance(origin, (Nameless, Unheld)) for origin in found):
+                found = [here]  # one name for all callers
+            yield from found
+            if found:
                 return
         if isinstance(parent, cst.Arg) and isinstance(self.tree.parent[parent], cst.Call):
             outer = cast(cst.Call, self.tree.parent[parent])
@@ -225,7 +289,7 @@ class Holders:
                     if name is not None:
                         yield HeldByParameter(name, value.node)
                         return
-        yield Unheld(call, "it has no name of its own here")
+        yield self._without_name(call)
 
     def _named_in_list(self, call: cst.CSTNode, field: str) -> Holder | None:
         """`a, b = Net(), Net()`, or a list of such objects that has a name."""
@@ -275,3 +339,10 @@ class Holders:
         names = [p.name.value for p in (*function.params.posonly_params, *function.params.params)]
         position = next(i for i, a in enumerate(call.args) if a is arg)
         return names[position] if position < len(names) else None
+
+
+def _does_nothing(node: cst.CSTNode) -> bool:
+    """A constant, or a name with its attributes."""
+    while isinstance(node, cst.Attribute):
+        node = node.value
+    return isinstance(node, cst.Name) or is_constant(node)

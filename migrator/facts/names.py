@@ -14,7 +14,7 @@ from migrator.facts.flow import Flow
 from migrator.facts.modules import Modules, module_name
 from migrator.facts.syntax import dotted
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import File, Object, Values
+from migrator.facts.values import Class, File, Object, Values
 
 
 class Names:
@@ -70,6 +70,16 @@ class Names:
             elif isinstance(owner, File):
                 found.update(dict.fromkeys(self.bound_in(owner.node, node.attr.value)))
         return list(found)  # callers take theirs apart
+
+    def class_bindings_of(self, node: cst.Attribute) -> list[Binding]:
+        """Where the bodies of classes give `obj.name`, or `Class.name`, a value, and where `Class.name = …` does."""
+        found: dict[Binding, None] = {}
+        for owner in self._values(node.value):
+            if isinstance(owner, (Object, Class)):
+                cls = owner if isinstance(owner, Class) else owner.of
+                is_self = isinstance(owner, Object) and owner.call is None
+                found.update(dict.fromkeys(self._classes.class_bindings(cls, node.attr.value, is_self)))
+        return list(found)
 
     def variable(self, node: cst.Name) -> tuple[cst.CSTNode, str] | None:
         """What tells two names apart from one: the scope that binds it, in the file where it is defined, and its name

@@ -19,7 +19,7 @@ from migrator.facts.classes import Classes
 from migrator.facts.decorated import Decorated
 from migrator.facts.modules import Modules, module_name
 from migrator.facts.names import Names
-from migrator.facts.syntax import dotted, is_property
+from migrator.facts.syntax import dotted
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import (
     Class,
@@ -38,6 +38,7 @@ from migrator.facts.values import (
     is_strategy,
 )
 
+_PROPERTIES = (External("builtins.property"), External("functools.cached_property"))
 _BUILTINS = frozenset(dir(builtins))
 _LITERALS = (
     cst.BaseString,
@@ -80,6 +81,7 @@ class Resolver:
         self.bases, self.lineage, self.derives_from = classes.bases, classes.lineage, classes.derives_from
         self.method, self.attribute_bindings = classes.method, classes.attribute_bindings
         self.reaching, self.bindings_of = names.reaching, names.bindings_of
+        self.class_bindings_of = names.class_bindings_of
         self.variable, self.uses = names.variable, names.uses
         self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments
         self.function_of_parameter, self.owner_class = graph.function_of_parameter, graph.owner_class
@@ -134,7 +136,9 @@ class Resolver:
         if type(node) is cst.Name:
             return self._name_values(node)
         if type(node) is cst.Attribute:
-            return [v for base in self.values(node.value) for v in self.member(base, node.attr.value)]
+            bases = self.values(node.value)  # what may be None is something else where it is asked for an attribute
+            others = [base for base in bases if base != External("builtins.None")]
+            return [v for base in others or bases for v in self.member(base, node.attr.value)]
         if type(node) is cst.Call:
             return [v for function in self.values(node.func) for v in self._call_values(function, node)]
         if isinstance(node, cst.IfExp):
@@ -376,6 +380,8 @@ class Resolver:
         owner = self.owner_class(function)
         if owner is not None and self._graph.is_first(param, function):
             return (Object(Class(owner)),)
+        if self._graph.is_class_itself(param, function):
+            return (Class(cast(cst.ClassDef, self.tree.class_of(cast(cst.FunctionDef, function)))),)
         found: list[Value] = []
         for expression in self.arguments(param, function):
             found.extend(self.values(expression))
@@ -398,18 +404,28 @@ class Resolver:
             return self._object_member(base, name)
         return (Member(base, name),)
 
+    def is_property(self, method: cst.FunctionDef) -> bool:
+        """Whether it runs where an attribute is read."""
+        return any(v in _PROPERTIES for d in method.decorators for v in self.values(d.decorator))
+
+    def properties(self, node: cst.Attribute) -> list[cst.FunctionDef]:
+        """The methods that run where the attribute is read."""
+        owners = [owner for owner in self.values(node.value) if isinstance(owner, Object)]
+        methods = [method for owner in owners for method in self._classes.methods(owner, node.attr.value)]
+        return [method for method in dict.fromkeys(methods) if self.is_property(method)]
+
     def _object_member(self, base: Object, name: str) -> Iterable[Value]:
         methods = self._classes.methods(base, name)
         if methods:
             found: list[Value] = []
             for method in methods:
-                if is_property(method):
+                if self.is_property(method):
                     found.extend(v for node in self.returned(method) for v in self.values(node))
                 else:
                     found.append(Function(method, base))
             return found
         found = [v for b in self.attribute_bindings(base.of, name) for v in self.binding_values(b)]
-        return found or self._classes.class_attribute(base.of, name) or (Member(base, name),)
+        return found or self._classes.class_attribute(base.of, name, base.call is None) or (Member(base, name),)
 
 
 def _is_path(value: Value) -> bool:

@@ -365,6 +365,23 @@ class Facts:
         """A call of the runtime's function; the target spells it in its own API."""
         return f"{self.runtime}.{function}({', '.join(args)})"
 
+    def fresh_variable(self, wanted: str, node: cst.CSTNode) -> str:
+        """The same for a variable: attributes, keywords and methods of that name are something else, and so are the
+        variables of other functions."""
+        name, number = wanted, 2
+        while any(self._may_clash(other, node) for other in self.tree.names.get(name, ())):
+            name, number = f"{wanted}_{number}", number + 1
+        return name
+
+    def _may_clash(self, name: cst.Name, node: cst.CSTNode) -> bool:
+        module = self.tree.module_of(node)
+        if self.tree.module_of(name) is not module or not self.tree.is_variable(name):
+            return False
+        around = [owner for owner in self.tree.ancestors(node) if isinstance(owner, cst.FunctionDef)]
+        is_inside = bool(around) and self.tree.contains(around[-1], name)
+        scope = self.tree.scope_of(name).lookup(name.value)
+        return is_inside or scope is None or scope.node is module
+
     def fresh_name(self, wanted: str, node: cst.CSTNode) -> str:
         """The wanted name, or one derived from it that the node's file does not use."""
         return self.tree.fresh_name(wanted, self.tree.module_of(node))

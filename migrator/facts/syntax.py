@@ -51,10 +51,6 @@ def is_constant(node: cst.CSTNode) -> bool:
     return isinstance(node, (cst.BaseNumber, cst.BaseString))
 
 
-def is_property(function: cst.FunctionDef) -> bool:
-    return any(isinstance(d.decorator, cst.Name) and d.decorator.value == "property" for d in function.decorators)
-
-
 def is_abstract(function: cst.FunctionDef) -> bool:
     """Whether the body only says that a subclass has to have it: a docstring, `pass`, `raise NotImplementedError`."""
     for statement in function.body.body:

@@ -9,11 +9,11 @@ import libcst as cst
 
 from migrator.facts.contents import Contents
 from migrator.facts.gradients import sources_of
-from migrator.facts.holders import Holder, Holders, Origin, Unheld
+from migrator.facts.holders import Holder, Holders, Nameless, Origin, Unheld
 from migrator.facts.iteration import Iteration
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import is_property, part_at
+from migrator.facts.syntax import part_at
 from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import External, Function, Literal, Object
@@ -70,7 +70,7 @@ class Trained:
     def _order(self, holder: Origin) -> int:
         if isinstance(holder, Holder):
             return self.tree.order[holder.statement]
-        return self.tree.order[holder.node if isinstance(holder, Unheld) else holder.function]
+        return self.tree.order[holder.node if isinstance(holder, (Nameless, Unheld)) else holder.function]
 
     def _roots(self) -> Iterator[cst.BaseExpression | Unheld]:
         for fit in (*self.training.fits, *self.training.batch_fits):
@@ -250,7 +250,7 @@ class Trained:
             if not isinstance(value, Object) or self.kinds.has_weights(value):
                 return []
             method = self.resolver.method(value.of, node.attr.value)
-            if method is not None and is_property(method):
+            if method is not None and self.resolver.is_property(method):
                 found += self.resolver.returned(method)
             for binding in self.resolver.attribute_bindings(value.of, node.attr.value):
                 found += [binding.value] if isinstance(binding.value, cst.BaseExpression) and not binding.path else []

@@ -430,6 +430,15 @@ class Tree:
                 yield cast(Loop, owner)
             child = owner
 
+    def is_variable(self, name: cst.Name) -> bool:
+        """Whether the node names a variable, not an attribute, a keyword or a method."""
+        parent = self.parent.get(name)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is name
+        if isinstance(parent, cst.Arg):
+            return parent.keyword is not name
+        return not (isinstance(parent, cst.FunctionDef) and parent.name is name and self.class_of(parent) is not None)
+
     def is_read(self, name: cst.Name) -> bool:
         """Whether the node reads the variable of that name: attributes, keywords and targets only look alike."""
         parent = self.parent.get(name)
