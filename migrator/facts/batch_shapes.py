@@ -14,17 +14,23 @@ from typing import cast
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts.kinds import calls
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Class, External, Function, Object, Result
+from migrator.facts.values import Class, External, Function, Member, Object, Result, Value
 
 # They make a tensor of the shape that they are given.
 _MAKERS = re.compile(
     r"^(?:tensorflow\.(?:zeros|ones|fill|random\.(?!shuffle|set_seed)\w+)"
-    r"|numpy\.(?:zeros|ones|full|empty|random\.(?:normal|uniform|randint|random|random_sample|standard_normal|choice))"
+    r"|numpy\.(?:zeros|ones|full|empty|random\.(?:normal|uniform|randint|random|random_sample|standard_normal|integers|choice))"
     r"|keras\.(?:random|ops|backend)\.(?:zeros|ones|full|normal|uniform|truncated_normal|random_normal|random_uniform))$"
 )
 _MAKERS_BY_SIZES = frozenset({"numpy.random.randn", "numpy.random.rand"})
+_GENERATORS = {
+    "numpy.random.RandomState": "numpy.random",
+    "numpy.random.default_rng": "numpy.random",
+    "tensorflow.random.Generator.from_seed": "tensorflow.random",
+}
 _RESHAPES = frozenset({"tensorflow.reshape", "numpy.reshape", "keras.ops.reshape", "keras.backend.reshape"})
 _FRAMEWORK = re.compile(r"^(?:tensorflow|keras\.ops)\.(?:math\.|nn\.)?[a-z]\w*$")
 _SHAPE_KEYWORDS = frozenset({"shape", "size", "dims"})
@@ -54,6 +60,13 @@ class Shown:
 @dataclass(frozen=True)
 class DoubtfulSize(Refusal):
     """The global batch size in a training step, where it does not only shape tensors."""
+
+
+def _path(value: Value) -> str:
+    if isinstance(value, Member):
+        library = _GENERATORS.get(calls(value.owner))
+        return f"{library}.{value.name}" if library is not None else ""
+    return value.path if isinstance(value, External) else ""
 
 
 class BatchShapes:
@@ -156,10 +169,10 @@ class BatchShapes:
         return (call, owner) if isinstance(call, cst.Call) and isinstance(owner, cst.Arg) else (None, None)
 
     def _paths(self, call: cst.Call) -> set[str]:
-        """The outside functions that the call may run; none where it may run another."""
-        values = self.resolver.values(call.func)
-        paths = {v.path for v in values if isinstance(v, External)}
-        return paths if len(paths) == len(values) else set()
+        """The outside functions that the call may run, methods of a generator by the functions that draw as they do;
+        none where it may run another."""
+        paths = {_path(value) for value in self.resolver.values(call.func)}
+        return paths if "" not in paths else set()
 
     def _call_given(self, use: cst.BaseExpression) -> cst.Call | None:
         arg = self.tree.parent[use]
