@@ -340,9 +340,24 @@ class Run:
             return Value(Data(ROWS, rank=0, integral=True))
         if node in self.plan.expressions:
             return self.placing.gather_at(node, value)
-        if node not in self.rows:
-            return value
-        return self.share(value)
+        if node in self._rows_beside:
+            return self.whole(value)
+        return self.share(value) if node in self.rows else value
+
+    @cached_property
+    def _rows_beside(self) -> set[cst.CSTNode]:
+        """Items by the indices of a batch that all workers have, in a loop that cuts others by the same indices."""
+        loops = defaultdict(set)
+        for node in self.rows:
+            index, loop = _index_of(node), next(iter(self.tree.loops_around(node)), None)
+            if index and loop is not None:
+                loops[index].add(loop)
+        items = self.tree.all_of(cst.Subscript) if loops else []
+        return {
+            item
+            for item in items
+            if item not in self.rows and any(self.tree.contains(loop, item) for loop in loops[_index_of(item)])
+        }
 
     def _as_said(self, node: cst.CSTNode, value: Value) -> Value:
         said = self.said[node]
@@ -631,6 +646,14 @@ def _functions_of(value: Value) -> Iterator[cst.CSTNode]:
         inner = atom.function if isinstance(atom, Bound) else atom
         if isinstance(inner, Function):
             yield inner.node
+
+
+def _index_of(node: cst.CSTNode) -> str:
+    """`batch` for `x[batch]`; empty for what has another form."""
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        index = node.slice[0].slice.value
+        return index.value if isinstance(index, cst.Name) else ""
+    return ""
 
 
 def _placed(nodes: Sequence[cst.CSTNode | None]) -> dict[Any, Any]:
