@@ -267,7 +267,9 @@ class _Printer:
         at = self.spans.line_end(max(end - 1, start))
         while self.spans.text[end:at].strip() == "\\":  # the line goes on, with nothing
             end, at = at, self.spans.line_end(at)
-        return _Patch(at, at, (_LINE_AFTER, number), self._line_after(indent, code, at))
+        # What follows the last statement of a block comes before what follows the statement with the block.
+        depth = sum(1 for _ in self.tree.ancestors(statement))
+        return _Patch(at, at, (_LINE_AFTER, -depth, number), self._line_after(indent, code, at))
 
     def _indented(self, code: Code, statement: Statement) -> Code:
         """The code with the statement's indent after each line end."""
@@ -317,7 +319,7 @@ class _Printer:
                 yield _Patch(end, end, (_ARGUMENT, 0), (",",), (added[0][0],))
             at = self.spans.line_end(end)
             for number, (edit, code) in enumerate(added):
-                yield _Patch(at, at, (_LINE_AFTER, number), (indent, *code, ",", self.newline), (edit,))
+                yield _Patch(at, at, (_LINE_AFTER, 0, number), (indent, *code, ",", self.newline), (edit,))
             return
         separator = f",{self.newline}{indent}" if self._is_alone(call) else ", "
         for number, (edit, code) in enumerate(added):

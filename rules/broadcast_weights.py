@@ -12,11 +12,12 @@ after:
     model = keras.Sequential([keras.layers.Dense(10)])
     lockstep.broadcast(model)
 
-Models that are run without being trained, as a random teacher is, are sent, too.
+Models that are run without being trained, as a random teacher is, are sent, too. A model that no statement gives a
+name to gets one, if nothing else is evaluated before it.
 
 Leaves alone: models that nothing runs, or that are run only so that their results are printed or drawn; loaded ones;
 what is broadcast already; an image or another input that gradients are applied to.
-A model that no statement gives a name to gets one. Refuses: one that cannot, or whose origin is not in this file.
+Refuses: a model that can be given no name, or whose origin is not in this file.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from migrator.facts.kinds import calls
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import declared_fields, is_none
 from migrator.facts.tree import Binding, Tree, semantic_children
-from migrator.facts.values import Class, External, Result
+from migrator.facts.values import Class, External, Function, Result
 
 # A position, a key, an attribute with its dot; None for an element, whichever it is.
 Step = Optional[Union[int, str]]
@@ -21,8 +21,10 @@ Path = tuple[Step, ...]
 
 _SAME = frozenset({"builtins.list", "builtins.tuple", "builtins.dict", "collections.OrderedDict"})
 _REORDERING = frozenset({"builtins.sorted", "builtins.reversed", "builtins.set", "builtins.iter"})
+_CHOOSING = frozenset({"builtins.min", "builtins.max", "random.choice"})
 _LOOK_UPS = frozenset({"get", "pop", "setdefault"})
 _PUT_IN = {"append": 0, "appendleft": 0, "add": 0, "insert": 1}
+_MOST_PARTS = 200
 _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
 _EVALUATED = (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.BaseSlice, cst.SubscriptElement)
 
@@ -95,6 +97,92 @@ class Contents:
         if isinstance(node, (cst.Lambda, cst.BaseString)):
             return Parts((), is_whole=False)
         return Parts([part.at(child, ()) for child in semantic_children(node) if isinstance(child, _EVALUATED)], False)
+
+    def ends(self, start: Parts) -> list[cst.CSTNode] | None:
+        """The expressions that make what is at these places, also where functions of the script return it; None where
+        not all are seen."""
+        found: dict[cst.CSTNode, None] = {}
+        seen: set[Part] = set()
+        stack = [start]
+        while stack:
+            parts = stack.pop()
+            if not parts.is_whole or len(seen) > _MOST_PARTS:
+                return None
+            for part in parts.found:
+                if not part.path:
+                    found.setdefault(part.node)
+                elif part not in seen:
+                    seen.add(part)
+                    stack.append(self._returned(part) or self.of(part))
+                    stack.append(self._stored_elsewhere(part))
+        return list(found)
+
+    def _stored_elsewhere(self, part: Part) -> Parts:
+        """What is put into the container where it has another name: that of a parameter, an attribute."""
+        if not isinstance(part.node, (cst.Name, cst.Attribute)):
+            return Parts(())
+        names: dict[object, None] = {self._container(part.node): None}
+        found = []
+        queue = list(names)
+        while queue:
+            for other in map(self._container, self._other_names(queue.pop())):
+                if other not in names:
+                    names[other] = None
+                    queue.append(other)
+                    found += [
+                        part.at(value, part.path[len(steps) :])
+                        for steps, value in self._stored.get(other, ())
+                        if all(a is None or b is None or a == b for a, b in zip(steps, part.path))
+                    ]
+                    found += [part.at(value, _anywhere(part.path)) for value in self._extended.get(other, ())]
+        return Parts(found)
+
+    def _other_names(self, container: object) -> Iterator[cst.Name | cst.Attribute]:
+        """The names that what has this one is given, too."""
+        if isinstance(container, str):
+            owners = (self.tree.parent[name] for name in self.tree.names[container])
+            uses: list[cst.Name | cst.Attribute] = [
+                o for o in owners if isinstance(o, cst.Attribute) and o.attr.value == container
+            ]
+        else:
+            name = container[1] if isinstance(container, tuple) else ""
+            reads = [n for n in self.tree.names.get(name, ()) if self.tree.is_read(n)]
+            uses = [n for n in reads if self.resolver.variable(n) == container]
+        for use in uses:
+            owner = self.tree.parent[use]
+            if isinstance(owner, cst.Assign) and owner.value is use:
+                yield from (t.target for t in owner.targets if isinstance(t.target, (cst.Name, cst.Attribute)))
+            elif isinstance(owner, cst.Arg) and isinstance(call := self.tree.parent[owner], cst.Call):
+                yield from self._parameters(call, use)
+
+    def _parameters(self, call: cst.Call, given: cst.BaseExpression) -> Iterator[cst.Name]:
+        """The parameters that the call gives it to."""
+        for value in self.resolver.values(call.func):
+            made = self.resolver.method(value, "__init__") if isinstance(value, Class) else None
+            function = value.node if isinstance(value, Function) else made
+            if isinstance(function, cst.FunctionDef):
+                params = (*function.params.posonly_params, *function.params.params, *function.params.kwonly_params)
+                for param in params:
+                    if given in self.resolver.arguments(param, function, [call]):
+                        yield param.name
+
+    def _returned(self, part: Part) -> Parts | None:
+        """What functions of the script return; None for all else."""
+        call = part.node
+        functions = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
+        nodes = [f.node for f in functions if isinstance(f, Function) and isinstance(f.node, cst.FunctionDef)]
+        if not isinstance(call, cst.Call) or not nodes or len(nodes) < len(functions):
+            return None
+        returned = [node for function in nodes for node in self.resolver.returned(function)]
+        return Parts([Part(node, part.path, (*part.way, call)) for node in returned], call not in part.way)
+
+    def items(self, node: cst.Subscript) -> Parts:
+        """What is at that place of a container."""
+        return self.of(Part(node))
+
+    def bound(self, binding: Binding) -> Parts:
+        """What the binding gives its name, one step closer to where it is made."""
+        return self._bound(binding, Part(binding.node))
 
     # -- names ---------------------------------------------------------------------------------------------------
 
@@ -269,7 +357,9 @@ class Contents:
             return Parts([*same, *(part.at(node, path[1:]) for node in keywords)], len(call.args) < 2)
         if paths & _REORDERING and given:
             return Parts([part.at(given[0], _anywhere(path))], bool(path) or "builtins.sorted" in paths)
-        if "builtins.next" in paths and given:
+        positional = [arg for arg in call.args if arg.keyword is None]
+        is_one_of = bool(paths & _CHOOSING) and len(positional) == 1 and positional[0].value is given[0]
+        if is_one_of or ("builtins.next" in paths and given):
             return Parts([part.at(given[0], (None, *path))])
         if len(path) > 1 and "builtins.zip" in paths and isinstance(path[1], int) and 0 <= path[1] < len(given):
             return Parts([part.at(given[path[1]], (None, *path[2:]))])

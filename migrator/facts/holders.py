@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Union, cast
 
 import libcst as cst
+import libcst.matchers as m
 
+from migrator.facts.contents import Contents, Parts
 from migrator.facts.iteration import Iteration, Turn
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
@@ -65,6 +67,7 @@ class Holders:
         self.resolver = resolver
         self.kinds = kinds
         self._iteration = Iteration(tree, resolver)
+        self._contents = Contents(tree, resolver)
         self._fields: dict[tuple[cst.BaseExpression, str], cst.Attribute] = {}
 
     def of(self, expression: cst.CSTNode) -> list[Origin]:
@@ -92,8 +95,24 @@ class Holders:
             yield from self._trace(node.orelse, seen)
         elif isinstance(node, cst.Call):
             yield from self._trace_call(node, seen)
+        elif isinstance(node, cst.Subscript):
+            yield from self._trace_ends(self._contents.items(node), seen) or [Unheld(node, _NO_NAME)]
         else:
             yield Unheld(node, _NO_NAME)
+
+    def _trace_ends(self, start: Parts, seen: set[cst.CSTNode]) -> list[Origin]:
+        """What is at these places of a container, each with the name that it has, or as a part of what has one; nothing
+        where that is not all seen."""
+        return self._trace_all(self._contents.ends(start) or (), seen)
+
+    def _trace_all(self, ends: Sequence[cst.CSTNode], seen: set[cst.CSTNode]) -> list[Origin]:
+        found: list[Origin] = []
+        for end in ends:
+            if isinstance(end, (cst.Name, cst.Attribute)):
+                found += self._trace(end, seen)
+            elif not is_constant(end):
+                found += self._named(end, set())
+        return found
 
     def _trace_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         """What a function of the script returns, or what is made here."""
@@ -132,6 +151,14 @@ class Holders:
             before: Sequence[cst.CSTNode] = ()
             if isinstance(owner, cst.Call) and node is not owner.func:
                 before = [owner.func, *(arg.value for arg in owner.args[: owner.args.index(cast(cst.Arg, node))])]
+            elif isinstance(owner, (cst.DictElement, cst.Element)):
+                node, owner = owner, self.tree.parent[owner]
+                listed = owner.elements[: owner.elements.index(node)]  # type: ignore[attr-defined]
+                before = [
+                    p for e in listed for p in ((e.key, e.value) if isinstance(e, cst.DictElement) else (e.value,))
+                ]
+                if isinstance(node, cst.DictElement):
+                    before.append(node.key)
             elif isinstance(owner, (cst.Assign, cst.AnnAssign, cst.Return, cst.Expr, cst.Attribute)):
                 if owner.value is not node:
                     return False
@@ -165,8 +192,13 @@ class Holders:
         elif binding.kind == "field" and binding.value is not None:
             yield from self._trace_field(binding, seen)
         elif binding.kind == "for" and binding.value is not None:
-            for turn in self._iteration.turns(binding.value, binding.path):
-                yield from self._trace_turn(turn, seen, use)
+            turns = self._iteration.turns(binding.value, binding.path)
+            ends = self._contents.ends(self._contents.bound(binding)) or []
+            if not ends or all(turn.node is not None for turn in turns):
+                for turn in turns:
+                    yield from self._trace_turn(turn, seen, use)
+                ends = [end for end in ends if all(turn.node is not end for turn in turns)]
+            yield from self._trace_all(ends, seen)
         elif binding.kind == "augmented":
             return  # it adds to what another statement gives the name
         else:
@@ -189,8 +221,17 @@ class Holders:
         if value is not None and is_constant(value):
             return  # `model = None` until it is built, `model = "CNN"` until it is chosen
         target = cast(cst.BaseExpression, binding.target)
+        parts = self._contents.items(value) if isinstance(value, cst.Subscript) else None
+        is_of_script = isinstance(value, cst.Call) and any(
+            isinstance(function, Function) for function in self.resolver.values(value.func)
+        )
+        if binding.path and (value is None or (isinstance(value, cst.Call) and not is_of_script)):
+            parts = self._contents.bound(binding)
+        known = self._trace_ends(parts, seen) if parts is not None else []
         if isinstance(value, (cst.Name, cst.Attribute)):
             yield from self._trace(value, seen)
+        elif known and not any(isinstance(origin, Unheld) for origin in known):
+            yield from known
         elif isinstance(value, cst.CSTNode):
             yield Holder(target, self.tree.statement_of(binding.node), value=value)
         else:
@@ -265,6 +306,9 @@ class Holders:
         if isinstance(parent, cst.Assign) and isinstance(parent.targets[0].target, (cst.Name, cst.Attribute)):
             yield Holder(parent.targets[0].target, self.tree.statement_of(parent), value=call)
             return
+        if isinstance(parent, cst.Assign) and _is_place(parent.targets[0].target):
+            yield Holder(parent.targets[0].target, self.tree.statement_of(parent), value=call)
+            return
         if isinstance(parent, cst.AnnAssign):
             yield Holder(parent.target, self.tree.statement_of(parent), value=call)
             return
@@ -295,9 +339,12 @@ class Holders:
         """`a, b = Net(), Net()`, or a list of such objects that has a name."""
         element = self.tree.parent[call]
         around = self.tree.parent[element]
-        if isinstance(element, cst.Element) and isinstance(around, (cst.Tuple, cst.List)):
+        is_value = isinstance(element, (cst.DictElement, cst.DictComp)) and element.value is call
+        if (isinstance(element, cst.Element) and isinstance(around, (cst.Tuple, cst.List))) or (
+            is_value and isinstance(around, cst.Dict)
+        ):
             assigned = self.tree.parent[around]
-        elif isinstance(element, cst.ListComp) and element.elt is call:
+        elif is_value or (isinstance(element, cst.ListComp) and element.elt is call):
             assigned = around
         else:
             return None
@@ -311,7 +358,7 @@ class Holders:
                 return None
             target = target.elements[[e.value for e in around.elements].index(call)].value  # type: ignore[arg-type]
             field = ""
-        elif isinstance(around, (cst.Tuple, cst.List)) and not all(
+        elif isinstance(around, (cst.Tuple, cst.List, cst.Dict)) and not all(
             self._is_record(e.value, field)
             if field
             else any(map(self.kinds.has_weights, self.resolver.values(e.value)))
@@ -346,3 +393,15 @@ def _does_nothing(node: cst.CSTNode) -> bool:
     while isinstance(node, cst.Attribute):
         node = node.value
     return isinstance(node, cst.Name) or is_constant(node)
+
+
+def _is_place(node: cst.BaseExpression) -> bool:
+    """`models[i]`, that means the same place when it is written once more."""
+    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    return (
+        isinstance(node, cst.Subscript)
+        and isinstance(index, cst.Index)
+        and _does_nothing(node.value)
+        and (_does_nothing(index.value) or isinstance(index.value, cst.FormattedString))
+        and not m.findall(index, m.Call())
+    )

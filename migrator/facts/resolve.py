@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import libcst as cst
 
@@ -37,6 +37,9 @@ from migrator.facts.values import (
     Values,
     is_strategy,
 )
+
+if TYPE_CHECKING:
+    from migrator.facts.contents import Contents
 
 _PROPERTIES = (External("builtins.property"), External("functools.cached_property"))
 _BUILTINS = frozenset(dir(builtins))
@@ -151,7 +154,8 @@ class Resolver:
         if isinstance(node, (cst.NamedExpr, cst.Await)):
             return self.values(node.value if isinstance(node, cst.NamedExpr) else node.expression)
         if isinstance(node, cst.Subscript):
-            return [v for base in self.values(node.value) for v in self._item_values(base, node)]
+            found = [v for base in self.values(node.value) for v in self._item_values(base, node)]
+            return self._put_in(found, node)
         if isinstance(node, cst.Lambda):
             return (Function(node),)
         if isinstance(node, _LITERALS):
@@ -177,6 +181,24 @@ class Resolver:
             elif module_name(node).split(".")[0] in ("tensorflow", "keras", "tf_keras"):
                 found.append(External(api.canonical(f"{module_name(node)}.{name}")))
         return found
+
+    @cached_property
+    def _contents(self) -> Contents:
+        from migrator.facts.contents import Contents
+
+        return Contents(self.tree, self)
+
+    def _put_in(self, found: list[Value], place: Binding | cst.Subscript) -> list[Value]:
+        """What is found there of a container; where that tells nothing, the objects and functions that the script
+        puts into it, if these are all."""
+        if found and not any(isinstance(value, Element) for value in found):
+            return found
+        start = self._contents.bound(place) if isinstance(place, Binding) else self._contents.items(place)
+        ends = self._contents.ends(start)
+        held = [value for node in ends or () for value in self.values(node)]
+        if isinstance(place, cst.Subscript) and any(isinstance(value, Function) for value in held):
+            return found  # which of several functions is called by its key is not seen
+        return held if held and all(map(_is_known_object, held)) else found
 
     def _item_values(self, base: Value, node: cst.Subscript) -> Iterable[Value]:
         if isinstance(base, Literal) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
@@ -236,9 +258,12 @@ class Resolver:
         if binding.kind == "param":
             return self._parameter_values(cast(cst.Param, binding.node))
         if binding.kind == "for":
-            return _unique(binding.node, self._iterated(binding.value, binding.path))
+            return _unique(binding.node, self._put_in(list(self._iterated(binding.value, binding.path)), binding))
         if binding.kind in ("assign", "with", "field") and binding.value is not None:
-            return _unique(binding.node, self.project(binding.value, binding.path))
+            found = self.project(binding.value, binding.path)
+            if binding.kind == "assign" and binding.path:
+                found = self._put_in(list(found), binding)
+            return _unique(binding.node, found)
         return (Unknown(binding.node),)
 
     def project(self, node: cst.CSTNode, path: tuple[int, ...]) -> Iterable[Value]:
@@ -426,6 +451,12 @@ class Resolver:
             return found
         found = [v for b in self.attribute_bindings(base.of, name) for v in self.binding_values(b)]
         return found or self._classes.class_attribute(base.of, name, base.call is None) or (Member(base, name),)
+
+
+def _is_known_object(value: Value) -> bool:
+    """A function, a class, an object of the script's or of Keras's."""
+    path = value.function.path if isinstance(value, Result) and isinstance(value.function, External) else ""
+    return isinstance(value, (Function, Class, Object)) or path.startswith("keras.")
 
 
 def _is_path(value: Value) -> bool:

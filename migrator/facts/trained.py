@@ -122,6 +122,8 @@ class Trained:
         elif isinstance(node, cst.BinaryOperation):
             yield from self._behind(node.left, seen)
             yield from self._behind(node.right, seen)
+        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)) and _lists_weights(node.elt):
+            yield from self._behind(node.elt, seen)
         elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
             loop = node.for_in
             while loop.inner_for_in is not None:
@@ -269,3 +271,7 @@ class Trained:
                 node = node.func.value
             else:
                 return node
+
+
+def _lists_weights(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value in WEIGHT_LISTS

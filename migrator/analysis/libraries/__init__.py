@@ -56,6 +56,9 @@ class Libraries:
         handler = _FUNCTIONS.get(path)
         if handler is not None:
             return handler(self.run, args, node, frame)
+        picked = builtin.picked(self.run, path, args, node, frame)
+        if picked is not None:
+            return picked
         meaning = runtime.call(self.run, path, args, node)
         if meaning is not None:
             return meaning

@@ -216,6 +216,19 @@ def _ordered(run: Run, item: Value) -> Value:
     return run.opaque([item], "its place among others is settled by what it is") if apart else item
 
 
+def picked(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value | None:
+    """The one of several objects that `min` or `max` picks; None for numbers and all other functions."""
+    if path not in ("builtins.min", "builtins.max") or len(args.positional) != 1 or args.rest is not NOTHING:
+        return None
+    items = run.elements(args.positional[0], node, node) if args.positional[0].objects else NOTHING
+    if not items.objects:
+        return None
+    key = args.keywords.get("key")
+    settled = run.calls.call(key, Arguments([items]), node, frame) if key is not None else items
+    apart = any(not d.is_replicated or d.needs for d in run.objects.leaves(settled))
+    return run.opaque([items, settled], "it is picked by what it is") if apart else items
+
+
 def _pop(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`heapq.heappop(heap)`, after an item was pushed where one is given."""
     _push(run, args, node, frame)
