@@ -50,9 +50,10 @@ def cuts_of_own_step(facts: Facts, fit: Fit) -> set[str]:
 
 
 def _refuse(node: cst.CSTNode, verdict: Verdict) -> Refusal:
+    why = verdict.why or "it is a sum over the batch, of which Keras takes the mean of the workers'"
     return Refusal(
         node,
-        f"how the loss of this model adds up over the workers' parts of the batch cannot be seen: {verdict.why}",
+        f"how the loss of this model adds up over the workers' parts of the batch cannot be seen: {why}",
         "use a loss of Keras's, or one written in this file, and layers that take each sample by itself",
         breaks_training=True,
     )
