@@ -203,14 +203,21 @@ class Calls:
         return self.run.libraries.call_instance(atom, args, node, frame)
 
     def construct(self, cls: Class, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-        made = Instance(cls, Site(node, frame.context))
+        """`Class(…)`: what its `__new__` gives, a new object where the program has none."""
+        maker = self.run.objects.maker(cls)
+        made = v.of(Instance(cls, Site(node, frame.context))) if maker is None else self.call(maker, args, node, frame)
+        for atom in made:
+            if isinstance(atom, Instance) and cls in self.run.objects.lineage(atom.cls):
+                self._initialise(atom, args, node, frame)
+        return made
+
+    def _initialise(self, made: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
         self.run.libraries.prepare(made, args)
         init = self.run.method(made, "__init__")
         if init is not None:
             self.call(init, args, node, frame)
         else:
             self.run.fill_fields(made, args)
-        return v.of(made)
 
     def function(
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING

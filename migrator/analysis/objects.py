@@ -44,6 +44,7 @@ _DECORATED = ("property", "static", "class")
 _DATACLASS = External("dataclasses.dataclass")
 _NAMED_TUPLES = ("typing.NamedTuple", "typing_extensions.NamedTuple")
 _CUT = -1  # in the context of the site of an object: a worker's part of the one that was made there
+_REPLACED = "replaced"  # what a program puts in the place of a library's function or class
 _ANY_OBJECT = Made("", Site(cst.Pass(), ()))  # holds what is given to an attribute of an object that is not seen
 
 
@@ -105,6 +106,15 @@ class Objects:
                 return known.names[name]
         return None
 
+    def of_class(self, cls: Class, name: str) -> Value | None:
+        """What the class or a base of it that the program defines holds under that name."""
+        return self._of_class(self.lineage(cls), name)
+
+    def maker(self, cls: Class) -> Value | None:
+        """Its `__new__`, where the program defines one."""
+        found = self.of_class(cls, "__new__")
+        return self._bound(found, v.of(cls)) if found is not None else None
+
     def inherited(self, cls: Class, name: str) -> Value | None:
         """What the bases of the class define, bound to the class."""
         found = self._of_class(self.lineage(cls)[1:], name)
@@ -112,7 +122,7 @@ class Objects:
 
     def method(self, instance: Instance, name: str) -> Value | None:
         """The method of that name which the program defines, bound to the object."""
-        found = self._of_class(self.lineage(instance.cls), name)
+        found = self.of_class(instance.cls, name)
         bound = self._bound(found, v.of(instance)) if found is not None else None
         # `layer.call = function`; Python looks for dunder methods in the class only.
         own = self.run.heap.load(instance, name) if not name.startswith("__") else NOTHING
@@ -173,13 +183,14 @@ class Objects:
 
     def _attribute(self, atom: Atom, name: str, node: cst.CSTNode) -> Value:
         if isinstance(atom, External):
-            return v.of(External(api.canonical(f"{atom.path}.{name}")))
+            member = External(api.canonical(f"{atom.path}.{name}"))
+            return v.join(v.of(member), self.run.heap.load(member, _REPLACED))
         if isinstance(atom, File):
             return self.run.imports.member(atom.module, name)
         if isinstance(atom, Instance):
             return self._instance_attribute(atom, name, node)
         if isinstance(atom, Class):
-            found = self._of_class(self.lineage(atom), name)
+            found = self.of_class(atom, name)
             if found is None:
                 return v.of(Method(v.of(atom), name))
             decorated = _decorated(found)
@@ -211,7 +222,7 @@ class Objects:
         held = self.run.heap.load(atom, name)
         if any(isinstance(a, Made) and a.path == tensorflow.VARIABLE for a in held):
             self._note_variable(atom, node)
-        found = self._of_class(self.lineage(atom.cls), name)
+        found = self.of_class(atom.cls, name)
         if found is not None:
             decorated = _decorated(found)
             if decorated is not None and decorated[0] == "property":
@@ -250,6 +261,8 @@ class Objects:
                 joined = v.join(names.get(name, NOTHING), value)
                 self.run.heap.version += names.get(name) != joined
                 names[name] = joined
+            elif isinstance(atom, External):
+                self.run.heap.store(External(api.canonical(f"{atom.path}.{name}")), _REPLACED, value)
             elif isinstance(atom, File):
                 frame = self.run.frames.get(atom.module)
                 if frame is not None and frame.names is not None:
@@ -259,9 +272,19 @@ class Objects:
         if owner.data is not None and owner.data.constant is not None:
             self._store_anywhere(name, value)
 
+    def own_call(self, atom: Made) -> Value:
+        """What a layer of a library's runs instead of its own code: `layer.call = function`."""
+        of_its_class = External(api.canonical(f"{atom.path}.call"))
+        inherited = self._bound(self.run.heap.load(of_its_class, _REPLACED), v.of(atom))
+        return v.join_all([self.run.heap.load(atom, "call"), inherited, self.run.heap.load(_ANY_OBJECT, "call")])
+
     def _store_anywhere(self, name: str, value: Value) -> None:
         """Which object gets it is not seen (one of a model's layers): any may have it. Numbers are made to agree where
         they are set, see facts/consequences.py."""
+        if name == "call" and value.objects:
+            self.run.heap.store(
+                _ANY_OBJECT, name, v.unseen("which layers run another function as their `call` is not seen")
+            )
         if any((not data.is_replicated or data.needs) and data.rank != 0 for data in self.leaves(value)):
             why = f"whose `.{name}` a worker's own value is put into is not seen"
             self.run.heap.store(_ANY_OBJECT, name, v.unseen(why))

@@ -465,6 +465,13 @@ class Run:
             self.heap.version += owner.names.get(name) != value
         owner.names[name] = value
 
+    def assign_in_file(self, name: str, value: Value, frame: Frame) -> None:
+        owner = self.frames.get(self._module_of(frame), frame)
+        if owner is frame:
+            self.assign(name, value, frame)
+        elif owner.names is not None:
+            self.assign(name, v.join(owner.names.get(name, NOTHING), value), owner)
+
     def change(self, name: str, value: Value, frame: Frame) -> None:
         """Notes that what a name holds was changed in place, wherever it is bound."""
         scope = frame.scope.lookup(name)
@@ -506,7 +513,9 @@ class Run:
         is_library = made.only == External("tensorflow.custom_gradient")
         if is_library or any(isinstance(a, (Function, Class, Bound, v.Curried, Instance)) for a in made):
             result = self.calls.call(made, Arguments([value]), decorator, frame)
-            return result if result.objects else value
+            return result if result is not NOTHING else value
+        if made.data is not None and isinstance(made.data.placement, Unknown) and not made.data.foreign:
+            return v.unseen("what a decorator that is not seen makes of this is not seen")
         return value
 
     def is_generator(self, function: cst.FunctionDef | cst.Lambda) -> bool:

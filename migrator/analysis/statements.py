@@ -13,13 +13,14 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Loop, Names, join_names
 from migrator.analysis.libraries.tensorflow import TAPE
-from migrator.analysis.values import NONE, NOTHING, Class, Container, Function, Made, Value
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Class, Container, External, Function, Made, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 # A loop whose names still change after so many turns has them made of something that grows.
 _MOST_TURNS = 6
+_OF_OTHER_CLASSES = ("__new__", "__call__", "__prepare__", "__getattribute__")  # by which a metaclass changes a class
 
 
 class Statements:
@@ -287,10 +288,23 @@ class Statements:
         hook = self.run.objects.inherited(cls, "__init_subclass__")
         if hook is not None:
             self.run.calls.call(hook, Arguments([], keywords), node, frame)
-        value = v.of(cls)
+        value = self._made_by_metaclass(cls, keywords.get("metaclass"), node, frame)
         for decorator in reversed(node.decorators):
             value = self.run.decorated(value, decorator.decorator, frame)
         self.run.assign(node.name.value, value, frame)
+
+    def _made_by_metaclass(self, cls: Class, metaclass: Value | None, node: cst.ClassDef, frame: Frame) -> Value:
+        made = v.of(cls)
+        if metaclass is None or isinstance(metaclass.only, External):
+            return made
+        if not isinstance(metaclass.only, Class) or any(
+            self.run.objects.of_class(metaclass.only, name) is not None for name in _OF_OTHER_CLASSES
+        ):
+            return v.unseen("what its metaclass makes of a class is not followed")
+        init = self.run.objects.of_class(metaclass.only, "__init__")
+        if init is not None:
+            self.run.calls.call(init, Arguments([made, NUMBER, NUMBER, NUMBER]), node, frame)
+        return made
 
     # -- binding -------------------------------------------------------------------------------------------------
 
@@ -305,9 +319,16 @@ class Statements:
         elif isinstance(target, cst.Subscript):
             owner = self.eval(target.value, frame)
             index = self.run.expressions.index(target.slice, frame)
+            if isinstance(index.constant, str) and self._is_of_globals(target, frame):
+                self.run.assign_in_file(index.constant, value, frame)
             self.run.store_item(owner, index, value, target)
             if owner.data is not None and not in_place.store_rows(self.run, owner.data, index, value, target):
                 arrays.store(self.run, owner.data, index, value, target, frame)
+
+    def _is_of_globals(self, target: cst.Subscript, frame: Frame) -> bool:
+        """`globals()["name"] = …`"""
+        call = target.value
+        return isinstance(call, cst.Call) and self.eval(call.func, frame).only == External("builtins.globals")
 
     def _unpack(self, elements: Sequence[cst.BaseElement], value: Value, node: cst.CSTNode, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)

@@ -1,4 +1,7 @@
-"""What a call of a decorated function gives: what that returns, or what a decorator of the script makes of it."""
+"""What a call of a decorated function gives: what that returns, where its decorators surely give that back.
+
+A decorator of the script's may clip gradients, batch a dataset anew, or give something else altogether.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import libcst as cst
 
 from migrator.facts.classes import Classes
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Class, Function, Object, Values
+from migrator.facts.values import Class, External, Function, Member, Object, Result, Value, Values
 
-_Callable = (cst.FunctionDef, cst.Lambda)
+_Test = Callable[[cst.BaseExpression], bool]
 
 
 class Decorated:
@@ -47,58 +50,86 @@ class Decorated:
         return [r.value for r in self.tree.returns[function] if r.value is not None]
 
     def _through_decorators(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
-        for decorator in function.decorators:  # the first one is the last to have a say
-            for value in self._values(decorator.decorator):
-                for wrapper, wrapped in self._made_by(value):
-                    if wrapper is not function and not self._passes_on(wrapper, wrapped):
-                        return self.own(wrapper)
+        """What the function returns, if all decorators give that back; else the one that has the last say stands for
+        what it makes of it, which is not followed."""
+        for decorator in function.decorators:
+            values = self._values(decorator.decorator)
+            if not values or not all(map(self._gives_back, values)):
+                return [decorator.decorator]
         return self.own(function)
 
-    def _made_by(self, decorator: object) -> list[tuple[cst.FunctionDef | cst.Lambda, str]]:
-        """What the decorator puts in the place of a function, with the name by which that knows the function."""
+    def _gives_back(self, decorator: Value) -> bool:
+        """Whether a call of what the decorator makes gives what the function gives. Those of libraries do."""
+        if isinstance(decorator, Result):
+            given = [v for arg in decorator.call.args for v in self._values(arg.value)]
+            is_of_script = any(isinstance(v, (Function, Class, Object)) for v in given)
+            return decorator.function == External("functools.wraps") or not is_of_script
         if isinstance(decorator, Class):
             call, init = self._classes.method(decorator, "__call__"), self._classes.method(decorator, "__init__")
-            return [(call, self._attribute_of(init))] if call is not None else []
-        maker = decorator.node if isinstance(decorator, Function) else None
-        if isinstance(decorator, Object):
-            maker = self._classes.method(decorator.of, "__call__")
-        if maker is None:
-            return []
-        params = maker.params.params[isinstance(decorator, Object) :]
-        name = params[0].name.value if params else ""
-        values = [value for returned in self.own(maker) for value in self._values(returned)]
-        return [(v.node, name) for v in values if isinstance(v, Function) and isinstance(v.node, _Callable)]
+            return call is not None and init is not None and self._passes_on(call, self._kept_by(init))
+        if isinstance(decorator, (Function, Object)):
+            maker = self._classes.method(decorator.of, "__call__") if isinstance(decorator, Object) else decorator.node
+            return maker is not None and self._makes_what_passes_on(maker, is_bound=isinstance(decorator, Object))
+        return isinstance(decorator, (External, Member))
 
-    def _attribute_of(self, init: cst.FunctionDef | None) -> str:
-        """`self.function`, where the object keeps the first thing that it is made with."""
-        params = init.params.params if init is not None else ()
-        if init is None or len(params) < 2:
-            return ""
-        first, itself = params[1].name.value, params[0].name.value
-        for name, bindings in self.tree.attributes.items():
-            for binding in bindings:
-                is_first = isinstance(binding.value, cst.Name) and binding.value.value == first
-                if is_first and self.tree.contains(init, binding.node):
-                    return f"{itself}.{name}"
-        return ""
+    def _makes_what_passes_on(self, maker: cst.FunctionDef | cst.Lambda, *, is_bound: bool) -> bool:
+        params = (*maker.params.posonly_params, *maker.params.params)[is_bound:]
+        returned = self.own(maker)
+        if not params or not returned:
+            return False
+        wrapped = self._is_parameter(params[0])
+        for node in returned:
+            made = [v.node for v in self._values(node) if isinstance(v, Function)]
+            if not wrapped(node) and not (made and all(self._passes_on(wrapper, wrapped) for wrapper in made)):
+                return False
+        return True
 
-    def _passes_on(self, wrapper: cst.FunctionDef | cst.Lambda, wrapped: str) -> bool:
-        """Whether it gives back what the function gives, as it is."""
+    def _is_parameter(self, param: cst.Param) -> _Test:
+        """Tells names that stand for what the parameter is given, and for nothing else."""
+
+        def stands_for_it(node: cst.BaseExpression) -> bool:
+            return isinstance(node, cst.Name) and [b.node for b in self._reaching(node)] == [param]
+
+        return stands_for_it
+
+    def _kept_by(self, init: cst.FunctionDef) -> _Test:
+        """Tells attributes in which objects keep the first thing that they are made with, and nothing else."""
+        params = (*init.params.posonly_params, *init.params.params)
+        is_first = self._is_parameter(params[1]) if len(params) > 1 else lambda node: False
+
+        def keeps_it(node: cst.BaseExpression) -> bool:
+            if not isinstance(node, cst.Attribute) or not isinstance(node.value, cst.Name):
+                return False
+            given = [b.value for b in self.tree.attributes.get(node.attr.value, ())]
+            return bool(given) and all(isinstance(v, cst.Name) and is_first(v) for v in given)
+
+        return keeps_it
+
+    def _passes_on(self, wrapper: cst.FunctionDef | cst.Lambda, wrapped: _Test) -> bool:
+        """Whether it gives back what the wrapped function gives, as it is."""
         returned = self.own(wrapper)
-        return bool(returned) and all(self._is_result(node, wrapped) for node in returned)
+        return bool(returned) and all(self._is_result(node, wrapped, wrapper) for node in returned)
 
-    def _is_result(self, node: cst.BaseExpression, wrapped: str) -> bool:
-        if isinstance(node, cst.Name):
-            bindings = self._reaching(node)
-            return bool(bindings) and all(
-                b.kind == "assign" and not b.path and isinstance(b.value, cst.Call) and _calls(b.value, wrapped)
-                for b in bindings
-            )
-        return isinstance(node, cst.Call) and _calls(node, wrapped)
+    def _is_result(self, node: cst.BaseExpression, wrapped: _Test, wrapper: cst.FunctionDef | cst.Lambda) -> bool:
+        if isinstance(node, cst.Call):
+            return wrapped(node.func)
+        if not isinstance(node, cst.Name):
+            return False
+        bindings = self._reaching(node)
+        given = [b.value for b in bindings if b.kind == "assign" and not b.path]
+        if not (len(given) == len(bindings) == 1 and isinstance(given[0], cst.Call) and wrapped(given[0].func)):
+            return False
+        uses = [n for n in self.tree.names[node.value] if self.tree.contains(wrapper, n) and self.tree.is_read(n)]
+        return all(use is node or self._is_shown(use) for use in uses)
 
-
-def _calls(call: cst.Call, wrapped: str) -> bool:
-    func = call.func
-    if isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name):
-        return f"{func.value.value}.{func.attr.value}" == wrapped
-    return isinstance(func, cst.Name) and func.value == wrapped
+    def _is_shown(self, use: cst.Name) -> bool:
+        """Whether all that the statement does is to return it, or to give it to a function of a library's."""
+        statement = self.tree.statement_of(use)
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+            return False
+        only = statement.body[0]
+        if not isinstance(only, cst.Expr) or not isinstance(only.value, cst.Call):
+            return isinstance(only, cst.Return)
+        functions = self._values(only.value.func)
+        is_own_method = self.tree.contains(only.value.func, use)
+        return not is_own_method and all(isinstance(function, (External, Member)) for function in functions)

@@ -95,6 +95,16 @@ class Binding:
     target: cst.BaseExpression | None = None
 
 
+def _name_in_globals(target: cst.Subscript) -> str:
+    """`step` for `globals()["step"]`, else empty."""
+    owner, index = target.value, target.slice[0].slice
+    if not (isinstance(owner, cst.Call) and isinstance(owner.func, cst.Name) and owner.func.value == "globals"):
+        return ""
+    key = index.value if isinstance(index, cst.Index) else None
+    name = key.evaluated_value if isinstance(key, cst.SimpleString) else ""
+    return name if isinstance(name, str) else ""
+
+
 class Scope:
     """A module, class, function, lambda or comprehension with the names bound in it."""
 
@@ -234,6 +244,9 @@ class Tree:
             self.attributes[name].append(Binding(name, kind, node, value, path, target))
         elif isinstance(target, cst.Subscript) and isinstance(value, cst.BaseExpression):
             self.item_assignments.append((target, value))
+            name = _name_in_globals(target)
+            if name:
+                scope.module().bindings[name].append(Binding(name, kind, node, value, path, target))
         elif isinstance(target, (cst.Tuple, cst.List)):
             elements = target.elements
             starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)

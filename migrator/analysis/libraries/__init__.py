@@ -98,6 +98,9 @@ class Libraries:
         """The call of what another library's class has made: a layer, a model, a loss."""
         if atom.path == tensorflow.CUSTOM_GRADIENT:
             return tensorflow.call_custom_gradient(self.run, atom, args, node, frame)
+        replaced = self.run.objects.own_call(atom)
+        if replaced is not NOTHING:
+            return self.keras.applied(replaced, args, node, frame)
         return self.keras.call(atom, args, node, frame)
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -124,10 +127,21 @@ class Libraries:
         if isinstance(atom, (Made, Instance)):
             return self.keras.method(atom, name, args, node, frame)
         if isinstance(atom, Class):
-            return NUMBER
+            return self._new(args, node, frame) if name == "__new__" else NUMBER
         if name in ("get_concrete_function", "__wrapped__", "python_function"):
             return v.of(atom)
         return self.run.placing.unknown(args, node)
+
+    def _new(self, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`super().__new__(cls)`"""
+        classes = [a for a in args.positional[0] if isinstance(a, Class)] if args.positional else []
+        if not classes:
+            return v.unseen("what kind of object this makes is not seen")
+        given = Arguments(args.positional[1:], args.keywords, args.rest)
+        made = [Instance(cls, Site(node, frame.context)) for cls in classes]
+        for instance in made:
+            self.run.fill_fields(instance, given)
+        return Value(None, frozenset(made))
 
     def _data_method(self, data: Data, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         receiver = Value(data)

@@ -18,10 +18,12 @@ from migrator.analysis.values import (
     NONE,
     NOTHING,
     NUMBER,
+    Bound,
     Container,
     Curried,
     Data,
     External,
+    Function,
     Made,
     Site,
     Tuple,
@@ -241,6 +243,14 @@ def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
     return v.of(Curried(args.positional[0], tuple(args.positional[1:]), tuple(args.keywords.items())))
 
 
+def _bound_method(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`types.MethodType(function, obj)`"""
+    if len(args.positional) != 2:
+        return v.unseen("the method that is made here is not seen")
+    function, receiver = args.positional
+    return Value(function.data, frozenset(Bound(a, receiver) if isinstance(a, Function) else a for a in function))
+
+
 def _same(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return args.positional[0] if args.positional else _first_keyword(args)
 
@@ -408,6 +418,7 @@ FUNCTIONS: dict[str, Handler] = {
     "collections.deque": _sequence("list"),
     "collections.namedtuple": _record,
     "functools.partial": _curried,
+    "types.MethodType": _bound_method,
     "functools.wraps": lambda run, args, node, frame: v.of(External("python.identity")),
     "python.identity": _same,
     "builtins.getattr": _get_attribute,

@@ -178,7 +178,7 @@ class Keras:
             function = self._arguments(atom).get("function", 0)
             if function is None:
                 return NUMBER
-            return self._applied_by_keras(function, args, node, frame)
+            return self.applied(function, args, node, frame)
         if path.rpartition(".")[2] in _WRAPPERS:
             return self._wrapped(atom, args, node, frame)
         if path == "tensorflow_hub.KerasLayer" or path.startswith("tensorflow_addons.layers."):
@@ -197,7 +197,7 @@ class Keras:
             self.run.placing.place(row, path, args, node, made), lambda d: replace(d, least=max(d.least, 2))
         )
         for function in self._activations(path, made):
-            result = self._applied_by_keras(function, Arguments([result]), node, frame)
+            result = self.applied(function, Arguments([result]), node, frame)
         self._note_activity_penalty(made.keywords.get("activity_regularizer"), result, node, frame)
         several = any({**made.keywords, **args.keywords}.get(name, NONE).constant is True for name in _SEVERAL)
         if several or path.endswith("Cell"):  # of Keras 2, a cell gives the states as they were given
@@ -362,7 +362,7 @@ class Keras:
             value = self._through(v.of(layer), value, told, node, frame)
         return value
 
-    def _applied_by_keras(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    def applied(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """What a function gives that Keras calls on rows, as that of a layer."""
         self.run.note_hidden(function)
         result = self._traced(args, lambda given: self.run.calls.call(function, given, node, frame))
@@ -414,7 +414,7 @@ class Keras:
             self.run.calls.call(build, Arguments([NUMBER]), node, frame)
         call = self.run.method(atom, "call")
         if call is not None:
-            return self._applied_by_keras(call, self._accepted(call, args), node, frame)
+            return self.applied(call, self._accepted(call, args), node, frame)
         if self._is(atom, lambda p: p in api.SEQUENTIAL):
             return self._sequential(atom, args, node, frame)
         outputs = self.run.heap.load(atom, "outputs")
