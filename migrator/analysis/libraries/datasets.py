@@ -25,10 +25,15 @@ _CUT = f"{PREFIX}Dataset.cut"  # each worker has its part already
 _ELEMENT = "element"
 # Methods whose elements are those of the dataset, as far as it is told here.
 _KEEPING = frozenset({
-    "shuffle", "repeat", "batch", "padded_batch", "ragged_batch", "cache", "prefetch", "take", "skip", "with_options",
-    "shard", "filter", "take_while", "unbatch", "snapshot", "as_numpy_iterator", "make_one_shot_iterator",
-    "make_initializable_iterator", "rebatch", "ignore_errors", "apply", "concatenate", "unique",
-    "dense_to_ragged_batch", "bucket_by_sequence_length", "sparse_batch", "prefetch_to_device",
+    "shuffle", "repeat", "cache", "prefetch", "take", "skip", "with_options", "shard", "filter", "take_while",
+    "snapshot", "as_numpy_iterator", "make_one_shot_iterator", "make_initializable_iterator", "rebatch",
+    "ignore_errors", "unique", "prefetch_to_device",
+})  # fmt: skip
+# So many axes more than the elements of the dataset have those of these.
+_DEEPER = {"batch": 1, "padded_batch": 1, "unbatch": -1}
+# Theirs may have axes more, or fewer.
+_OTHERWISE_DEEP = frozenset({
+    "apply", "ragged_batch", "dense_to_ragged_batch", "bucket_by_sequence_length", "sparse_batch", "concatenate",
 })  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {}
 _ANY = Site(cst.Pass(), ())
@@ -82,11 +87,17 @@ class Datasets:
             return v.of(Tuple(tuple(self._slice_of(item) for item in value.only.items)))
         items = self.run.sequence_items(value)
         if items:  # rows that are written out
-            inner = self._slice_of(items[0])
-            return Value(Data(rank=inner.data.rank)) if inner.data is not None else Value(Data())
+            return Value(Data(rank=self._rank(items[0])))
         if value.data is not None:
-            return Value(replace(value.data, constant=NOT_CONSTANT, rank=None))
+            return Value(_deepened(replace(value.data, constant=NOT_CONSTANT), -1))
         return Value(Data(nested=True))
+
+    def _rank(self, value: Value) -> int | None:
+        items = self.run.sequence_items(value)
+        if items:
+            inner = self._rank(items[0])
+            return inner + 1 if inner is not None else None
+        return value.data.rank if value.data is not None and not value.objects else None
 
     def _zipped(self, args: Arguments) -> Value:
         given = list(args.positional) or list(args.keywords.values())
@@ -132,7 +143,9 @@ class Datasets:
         if name in _KEEPING:
             if name == "filter" and args.positional:
                 self._applied(args.positional[0], element, node, frame)
-            return v.of(atom) if name != "concatenate" else self._dataset(element, node, frame, path)
+            return v.of(atom)
+        if name in _DEEPER or name in _OTHERWISE_DEEP:
+            return self._dataset(v.mapped(element, lambda d: _deepened(d, _DEEPER.get(name))), node, frame, path)
         if name == "map" and args.positional:
             return self._dataset(self._applied(args.positional[0], element, node, frame), node, frame, path)
         if name in ("flat_map", "interleave") and args.positional:
@@ -181,4 +194,15 @@ class Datasets:
 
 
 def _batched(data: Data) -> Data:
-    return replace(data, placement=REPLICATED, constant=NOT_CONSTANT, rank=None)
+    return replace(data, placement=REPLICATED, constant=NOT_CONSTANT)
+
+
+def _deepened(data: Data, axes: int | None) -> Data:
+    """The data with so many axes more in front; an unknown number of them, if None."""
+    if axes is None or (data.rank is not None and data.rank + axes < 0):
+        return replace(data, rank=None, least=0, width=None, rows=None)
+    rank = None if data.rank is None else data.rank + axes
+    has_own_width = data.width is not None and (data.axes if axes > 0 else data.axes + axes) > 0
+    return replace(
+        data, rank=rank, least=max(data.least + axes, 0), width=data.width if has_own_width else None, rows=None
+    )

@@ -252,6 +252,9 @@ def _strategy_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) ->
     return None
 
 
+_ADDING = frozenset({"assign_add", "assign_sub"})
+
+
 def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) -> Value | None:
     """The methods of tapes and variables; None for others."""
     if atom.path == STRATEGY:
@@ -262,21 +265,21 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
         return None
     content = run.heap.load(atom, "content")
     if name in api.SETTING_VARIABLES:
-        run.heap.store(atom, "content", _written(run, args, node))
+        run.heap.store(atom, "content", _written(run, args, node, adds=name in _ADDING))
         return v.of(atom)
     if name in ("read_value", "value", "numpy"):
         return content
     return None
 
 
-def _written(run: Run, args: Arguments, node: cst.CSTNode) -> Value:
+def _written(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool = True) -> Value:
     """What a variable holds once it is given this: rows of a batch are all put there, by every worker."""
     leaves = [d for _, x in args.all() for d in run.objects.leaves(x)]
     if not leaves:
         return NUMBER
     is_batch = len(args.positional) + len(args.keywords) == 1  # and no table of which some rows change
     # What a layer keeps is read elsewhere, too, and saved; what a loop adds up is put together where it is read.
-    parts = () if run.calls.is_in_layer else (Partial,)
+    parts = (Partial,) if adds and not run.calls.is_in_layer else ()
     if any(not isinstance(d.placement, (Replicated, Unknown, Local, *parts)) for d in leaves):
         needs = frozenset((run.placing.put_together(args, node),)).union(*(d.needs for d in leaves))
         has_rows = any(not isinstance(d.placement, (Replicated, Partial)) for d in leaves)
