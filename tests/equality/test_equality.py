@@ -36,17 +36,13 @@ OWN_PYTHON = {"diabetes_module", "digits_eager_loop", "digits_quickstart", "resn
 # In one process: a sample of what `fit` trains and of loops. The others run by `make test-long`.
 ONE_PROCESS = {
     "cancer_accumulated",
-    "descriptions_masked",
     "diabetes_minimize",
     "diabetes_module",
-    "digits_eager_loop",
     "digits_gan_on_batch",
-    "digits_legacy_keras",
     "digits_quickstart",
     "digits_resumed",
     "digits_tfrecords",
     "iris_in_files",
-    "resnet_loop",
 }
 
 # On four workers: one that `fit` trains and one with a loop of its own. The others run by `make test-long`.

@@ -37,6 +37,7 @@ def test_two_workers_train_the_same_model(script: Path, tmp_path: Path) -> None:
     check_close(one[0], ranks, ROUNDING)
 
 
+@pytest.mark.long
 def test_without_the_rule_they_do_not(tmp_path: Path) -> None:
     """Else the test above would say nothing."""
     one, ranks = trained(SCRIPTS / "looped_cancer.py", tmp_path, ())

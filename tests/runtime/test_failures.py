@@ -328,6 +328,7 @@ import lockstep
     assert "lockstep/backends/tensorflow.py" in survivor.stderr
 
 
+@pytest.mark.long
 def test_an_import_that_comes_too_late(script: Script) -> None:
     head = "import tensorflow as tf\nname = 'x'\nx = tf.constant(1.0)\nimport lockstep\n"
     done, _ = timed_launch("-n", "2", script("", head))

@@ -102,10 +102,10 @@ FAULTS = {
         seconds=20.0,
         environment={"LOCKSTEP_STALL_SECONDS": "3"},
     ),
-    "sys.exit": Fault("sys.exit(7)", 7, ("rank 0: all_reduce", "rank 1: the end of its script")),
-    "fewer steps": Fault("break", 1, ("do not make the same collective calls", "rank 1: the end of its script")),
 }
 RARE_FAULTS = {
+    "sys.exit": Fault("sys.exit(7)", 7, ("rank 0: all_reduce", "rank 1: the end of its script")),
+    "fewer steps": Fault("break", 1, ("do not make the same collective calls", "rank 1: the end of its script")),
     "stall": Fault(
         "time.sleep(300)",
         1,

@@ -21,7 +21,7 @@ JOBS = [
     Job("rows", 2, backend="horovod"),
     Job("optimizers", 2, backend="horovod"),
     Job("fit_callbacks", 2, backend="horovod"),
-    Job("collectives", 2, backend="npu"),
+    Job("collectives", 2, backend="npu", long=True),
     Job("rows", 2, backend="npu", long=True),
     Job("data", 2),
     Job("data", 4, long=True),
