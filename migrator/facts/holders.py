@@ -15,9 +15,11 @@ from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import is_constant
 from migrator.facts.tree import Binding, Statement, Tree
-from migrator.facts.values import Class, Function, Object
+from migrator.facts.values import Class, External, Function, Object
 
 _NO_NAME = "it has no name of its own here"
+# They give what they are given one by one.
+_SAME_ITEMS = {External(f"builtins.{name}") for name in ("list", "tuple", "reversed", "sorted", "set")}
 
 
 @dataclass(frozen=True)
@@ -191,6 +193,8 @@ class Holders:
             yield from self._trace_assignment(binding, seen)
         elif binding.kind == "field" and binding.value is not None:
             yield from self._trace_field(binding, seen)
+        elif binding.kind == "for" and self._has_parts(binding):
+            yield from self._trace(self._gone_through(binding), seen)
         elif binding.kind == "for" and binding.value is not None:
             turns = self._iteration.turns(binding.value, binding.path)
             ends = self._contents.ends(self._contents.bound(binding)) or []
@@ -203,6 +207,28 @@ class Holders:
             return  # it adds to what another statement gives the name
         else:
             yield Unheld(use, f"`{binding.name}` gets its value in a way that cannot be followed")
+
+    def _gone_through(self, binding: Binding) -> cst.CSTNode:
+        """What the loop takes one after the other: `model.layers` of `zip(optimizers, model.layers[1:])`."""
+        node, path = self._iteration.narrowed(cast(cst.CSTNode, binding.value), binding.path)
+        while not path:
+            if isinstance(node, cst.Subscript):
+                node = node.value
+            elif isinstance(node, cst.Call) and node.args and _SAME_ITEMS & set(self.resolver.values(node.func)):
+                node = node.args[0].value
+            else:
+                break
+        return node
+
+    def _has_parts(self, binding: Binding) -> bool:
+        """Whether the loop goes through parts of one object that has weights (`model.layers`)."""
+        node = self._gone_through(binding) if binding.value is not None else None
+        return (
+            isinstance(node, cst.Attribute)
+            and not self.resolver.bindings_of(node)
+            and not self.resolver.properties(node)
+            and any(self.kinds.has_weights(value) for value in self.resolver.values(node.value))
+        )
 
     def _trace_assignment(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         value: cst.CSTNode | None = binding.value
