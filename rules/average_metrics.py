@@ -65,6 +65,7 @@ def average_metrics(facts: Facts) -> Findings:
     yield from _told_by_steps(facts)
     yield from dict.fromkeys(_decided_by(facts))
     yield from _told_to_callbacks(facts)
+    yield from _fed(facts)
     for number in facts.decisions.local_numbers:
         if number.is_count:
             yield Refusal(
@@ -97,6 +98,27 @@ def average_metrics(facts: Facts) -> Findings:
             reduction = _reduce(facts, number)
             if reduction is not None:
                 yield reduction
+
+
+def _fed(facts: Facts) -> Findings:
+    """What metrics are given by whose results training is steered: neither rows nor a mean over these, but what is made
+    of one, as its square, which has to be made of the mean over all rows."""
+    put = {operand.node for repair in facts.repairs for operand in repair.operands}
+    for number in facts.decisions.local_numbers:
+        own = facts.losses.of_number(number.expression) if number.metric is not None else NOT_RUN
+        if own == NOT_RUN or (number.metric is not None and number.metric.is_own):
+            continue
+        if not own.reduction:
+            yield Refusal(
+                number.expression,
+                f"training is steered by this metric, and how the workers' parts of it add up cannot be seen: {own.why}",
+                "give the metric the rows, or a mean over the batch that lockstep.all_reduce has made the same on all "
+                "workers",
+                breaks_training=True,
+            )
+        for operand in (o for repair in own.repairs for o in repair.operands if o.node not in put):
+            put.add(operand.node)
+            yield put_together(facts, operand)
 
 
 def _told_by_steps(facts: Facts) -> Findings:

@@ -902,13 +902,18 @@ class Keras:
         return NUMBER
 
     def _metric_result(self, atom: Made | Instance) -> Value:
-        fed = self.run.heap.load(atom, "fed")
-        apart = next((d for d in self.run.objects.leaves(fed) if not d.is_replicated), None)
-        if apart is None:
-            return NUMBER
+        fed = list(self.run.objects.leaves(self.run.heap.load(atom, "fed")))
+        needs = frozenset(r for d in fed for r in d.needs)
+        apart = list(dict.fromkeys(d.placement for d in fed if not d.is_replicated))
         # Whoever decides by it puts together what the workers have counted.
-        lost = isinstance(apart.placement, (Unknown, type(LOCAL)))
-        return Value(Data(apart.placement if lost else REPLICATED, rank=0, nested=True, needs=apart.needs))
+        placement: Placement = next((p for p in apart if isinstance(p, (Unknown, type(LOCAL)))), REPLICATED)
+        if placement == REPLICATED and isinstance(atom, Made):
+            is_of_means = any(p == Partial("mean") for p in apart)
+            if atom.path == "keras.metrics.Mean" and all(isinstance(p, Sharded) or p == Partial("mean") for p in apart):
+                placement = Partial("mean") if apart else REPLICATED
+            elif is_of_means and not _is_mean_metric(atom.path):
+                placement = Unknown("a metric that is no mean is given means over a worker's rows")
+        return Value(Data(placement, rank=0, nested=True, needs=needs))
 
     def _result(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         return self._metric_result(atom)
