@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from migrator.analysis.values import Operand, Repair
-from migrator.edits import Refusal, Wrap
+from migrator.edits import Refusal, Replace, Wrap
 from migrator.facts.script import Facts
 
 
-def put_together(facts: Facts, operand: Operand) -> Wrap:
+def put_together(facts: Facts, operand: Operand) -> Wrap | Replace:
     """Gives every worker the whole of what the operand is a part of."""
     if operand.how == "gather":
         return Wrap(operand.node, f"{facts.runtime}.all_gather(", ")")
+    if operand.how == "metric":
+        metric = cst.ensure_type(cst.ensure_type(operand.node, cst.Call).func, cst.Attribute).value
+        return Replace(operand.node, (facts.call("metric_result", facts.source(metric)),))
     if operand.how == "shard":
         return Wrap(operand.node, f"{facts.runtime}.shard_like(", f", {operand.like})")
     tail = ', reduction="sum")' if operand.how == "sum" else ")"

@@ -66,7 +66,10 @@ def average_metrics(facts: Facts) -> Findings:
     yield from dict.fromkeys(_decided_by(facts))
     yield from _told_to_callbacks(facts)
     yield from _fed(facts)
+    counted = {o.node for repair in facts.repairs for o in repair.operands if o.how == "metric"}
     for number in facts.decisions.local_numbers:
+        if number.expression in counted:
+            continue  # gather-batch asks the metric for what all workers have counted
         if number.is_count:
             yield Refusal(
                 number.expression,
@@ -111,14 +114,16 @@ def _fed(facts: Facts) -> Findings:
         if not own.reduction:
             yield Refusal(
                 number.expression,
-                f"training is steered by this metric, and how the workers' parts of it add up cannot be seen: {own.why}",
+                "training is steered by this metric, and how the workers' parts of it add up cannot be seen: "
+                f"{own.why}",
                 "give the metric the rows, or a mean over the batch that lockstep.all_reduce has made the same on all "
                 "workers",
                 breaks_training=True,
             )
         for operand in (o for repair in own.repairs for o in repair.operands if o.node not in put):
-            put.add(operand.node)
-            yield put_together(facts, operand)
+            if operand.how != "metric":
+                put.add(operand.node)
+                yield put_together(facts, operand)
 
 
 def _told_by_steps(facts: Facts) -> Findings:

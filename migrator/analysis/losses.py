@@ -46,9 +46,9 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
     """Whether rows, or sums over them, are exchanged in the forward pass, and not only means and what sums are divided
     by: then no row may be computed twice, so that workers have unequally many where they do not divide a batch."""
     return any(
-        operand.how in ("gather", "sum", "unknown")
+        operand.how in ("gather", "sum", "metric", "unknown")
         for repair in repairs
-        if repair.form in ("whole", "call", "term")
+        if repair.form in ("whole", "call", "term", "metric")
         for operand in repair.operands
     )
 

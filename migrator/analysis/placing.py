@@ -497,6 +497,15 @@ class Placing:
         """The repair that has all rows, and sums and means over all of them, where the call keeps its arguments."""
         return self._repair(args, node, _by_gathering, "it keeps what depends on a worker's part of the batch")
 
+    def counted_by_all(self, node: cst.CSTNode) -> Repair:
+        """The repair that makes `metric.result()` that of the rows of all workers."""
+        asks = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "result"
+        blocked = self.blocked or ("" if asks else "the metric is given rows and asked for its result at once")
+        operands = frozenset((Operand(node, "metric"),)) if isinstance(node, cst.BaseExpression) else frozenset()
+        repair = Repair(node, operands, "it is of what this worker has counted", blocked, "metric")
+        self.run.note_repair(repair)
+        return repair
+
     def inferred(self, path: str, *operands: Value) -> list[Placement]:
         """Where the results of the operation stand, if nothing is put together for it."""
         found = self._infer(ops.lookup(path), Arguments(list(operands)), None, _plain)

@@ -16,7 +16,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import builtin, runtime, tensorflow
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Sharded, Unknown
+from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Sharded, Unknown
 from migrator.analysis.values import (
     NONE,
     NOTHING,
@@ -187,7 +187,7 @@ class Keras:
             return self._loss_object(atom, args, node)
         if _METRIC.match(path):
             self._update_metric(atom, args, node)
-            return self._metric_result(atom)
+            return self._metric_result(atom, node)
         row = ops.lookup(path)
         if row is None and _LAYER.match(path):
             return self.trusted(atom.site.node, path, args)
@@ -406,7 +406,7 @@ class Keras:
             return self._own_loss(atom, args, node, frame)
         if self._is(atom, lambda p: bool(_METRIC.match(p))):
             self.method(atom, "update_state", args, node, frame)
-            return self._metric_result(atom)
+            return self._metric_result(atom, node)
         self.run.note_forward()
         self.run.note_applied(atom, args)
         build = self.run.method(atom, "build")
@@ -901,22 +901,22 @@ class Keras:
         self._update_metric(atom, args, node)
         return NUMBER
 
-    def _metric_result(self, atom: Made | Instance) -> Value:
+    def _metric_result(self, atom: Made | Instance, node: cst.CSTNode) -> Value:
         fed = list(self.run.objects.leaves(self.run.heap.load(atom, "fed")))
         needs = frozenset(r for d in fed for r in d.needs)
         apart = list(dict.fromkeys(d.placement for d in fed if not d.is_replicated))
-        # Whoever decides by it puts together what the workers have counted.
         placement: Placement = next((p for p in apart if isinstance(p, (Unknown, type(LOCAL)))), REPLICATED)
         if placement == REPLICATED and isinstance(atom, Made):
-            is_of_means = any(p == Partial("mean") for p in apart)
-            if atom.path == "keras.metrics.Mean" and all(isinstance(p, Sharded) or p == Partial("mean") for p in apart):
-                placement = Partial("mean") if apart else REPLICATED
-            elif is_of_means and not _is_mean_metric(atom.path):
+            if atom.path == "keras.metrics.Mean" and apart == [Partial("mean")]:
+                placement = Partial("mean")
+            elif Partial("mean") in apart and not _is_mean_metric(atom.path):
                 placement = Unknown("a metric that is no mean is given means over a worker's rows")
+            elif apart:
+                needs |= {self.run.placing.counted_by_all(node)}
         return Value(Data(placement, rank=0, nested=True, needs=needs))
 
     def _result(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-        return self._metric_result(atom)
+        return self._metric_result(atom, node)
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
