@@ -158,12 +158,17 @@ def _decided_by(facts: Facts) -> Findings:
         methods = [facts.resolver.method(v.of, "train_step") for v in fit.values if isinstance(v, Object)]
         for node in [n for m in methods if m for r in facts.resolver.returned(m) for n in _values(facts, r)]:
             verdict = facts.losses.of_number(node)
-            # Of a dataset several workers may have the same rows, which would be gathered twice.
-            is_twice = are_even and puts_together(verdict.repairs - set(facts.repairs))
-            if verdict == NOT_RUN or _is_result(node):
+            if verdict == NOT_RUN:
                 continue
+            repairs = verdict.repairs
+            if _is_result(node):  # `fit` combines it; what the metric is given may have to be put together
+                repairs = frozenset(repair for repair in repairs if repair.form != "metric")
+                if verdict.reduction and not repairs:
+                    continue
+            # Of a dataset several workers may have the same rows, which would be gathered twice.
+            is_twice = are_even and puts_together(repairs - set(facts.repairs))
             if verdict.is_agreed and not is_twice:
-                for operand in (o for repair in verdict.repairs for o in repair.operands if o.node not in put):
+                for operand in (o for repair in repairs for o in repair.operands if o.node not in put):
                     put.add(operand.node)
                     yield put_together(facts, operand)
             elif verdict.is_agreed or not verdict.reduction:

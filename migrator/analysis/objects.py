@@ -219,6 +219,8 @@ class Objects:
             self.run.note_weights(atom)
 
     def _instance_attribute(self, atom: Instance, name: str, node: cst.CSTNode) -> Value:
+        if name == "__class__":
+            return v.of(atom.cls)
         held = self.run.heap.load(atom, name)
         if any(isinstance(a, Made) and a.path == tensorflow.VARIABLE for a in held):
             self._note_variable(atom, node)

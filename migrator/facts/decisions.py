@@ -468,18 +468,31 @@ class Decisions:
     def _fed_back(self) -> Iterator[cst.BaseExpression]:
         """What enters the losses that are differentiated otherwise than as samples: numbers of batches before, and what
         such a number has picked."""
-        dependence = self.locality.dependence
-        for key in sorted(self._behind_losses, key=self._order):
+        for key in sorted(self._behind_losses | self._sizing_losses, key=self._order):
             if self.locality.of(key) & Mark.CHOSEN:
-                for chooser in [k for k, way in dependence.inputs(key) if way is Way.CHOICE]:
-                    if isinstance(chooser, cst.BaseExpression) and self.locality.of(chooser):
+                for chooser in list(self._choosers(key)):
+                    if self.locality.of(chooser):
                         self.locality.expect(chooser)
                         yield chooser
+            if key not in self._behind_losses:
+                continue
             is_read = isinstance(key, (cst.Name, cst.Attribute)) and self.locality.of(key) & Mark.VALUE
             if is_read and self._comes_from_outside(key) and self._is_number(cast(cst.BaseExpression, key)):
                 yield cast(cst.BaseExpression, key)
             elif isinstance(key, cst.BaseExpression) and self._is_overlooked(key):
                 yield key
+
+    def _choosers(self, key: Key) -> Iterator[cst.BaseExpression]:
+        """The expressions that decide what this is, also by deciding which of its returns a function comes to."""
+        queue = [k for k, way in self.locality.dependence.inputs(key) if way is Way.CHOICE]
+        seen: set[Key] = set()
+        while queue:
+            chooser = queue.pop()
+            if isinstance(chooser, cst.BaseExpression):
+                yield chooser
+            elif chooser not in seen:
+                seen.add(chooser)
+                queue += [k for k, _ in self.locality.dependence.inputs(chooser)]
 
     def _is_overlooked(self, node: cst.BaseExpression) -> bool:
         """Whether the code under the tape reads there what samples that came before have left behind (how many are in a
@@ -728,6 +741,19 @@ class Decisions:
             if key not in found:
                 found.add(key)
                 queue += [k for k, way in self.locality.dependence.inputs(key) if way not in _DECIDING]
+        return found
+
+    @cached_property
+    def _sizing_losses(self) -> set[Key]:
+        """What losses are computed from the size of, and what that holds: `len(failures)`."""
+        inputs = self.locality.dependence.inputs
+        queue = [k for key in self._behind_losses for k, way in inputs(key) if way in (Way.SIZE, Way.LENGTH)]
+        found: set[Key] = set()
+        while queue:
+            key = queue.pop()
+            if key not in found and key not in self._behind_losses:
+                found.add(key)
+                queue += [k for k, way in inputs(key) if way not in (Way.CHOICE, Way.PRESENCE)]
         return found
 
     def _is_under_tape(self, key: Key) -> bool:

@@ -461,6 +461,7 @@ class Dependence:
         if binding.path and binding.path[0] != 0 and _is_shape(value):
             return  # `_, length = tokens.shape`: the size of another axis than that of the samples
         parts = [part_at(value, binding.path)]
+        functions: list[cst.CSTNode] = []
         if parts == [None] and isinstance(value, cst.Call):
             functions = self._script_functions(value)
             if functions:
@@ -468,6 +469,8 @@ class Dependence:
         if parts and None not in parts and binding.path:
             for part in parts:
                 self.link(part, binding)
+            for function in functions:
+                self.link(("returns", function), binding, Way.CHOICE)
             return
         self.link(value, binding, Way.USED if binding.path else Way.WHOLE)
         if binding.kind == "augmented" and isinstance(binding.target, cst.Name):
@@ -530,9 +533,14 @@ class Dependence:
             for element in target.elements:
                 self._link_deleted(element.value)
         elif isinstance(target, cst.Subscript):
-            for holder, _ in self.holders(target.value, (None,)):
+            for key in self.deleted_from(target):
                 for part in target.slice:
-                    self.link(part, ("keys", holder), Way.CHOICE)
+                    self.link(part, key, Way.CHOICE)
+
+    def deleted_from(self, target: cst.BaseExpression) -> Iterator[Key]:
+        """What containers hold that `del` takes something out of."""
+        if isinstance(target, cst.Subscript):
+            yield from (("keys", holder) for holder, _ in self.holders(target.value, (None,)))
 
     def _link_to_names(self, holder: cst.CSTNode, name: str | None, value: cst.CSTNode) -> None:
         """`globals()["best"] = loss`"""

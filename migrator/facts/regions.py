@@ -152,6 +152,9 @@ class Regions:
             for function in self.training.reached_from(body)[1:]:
                 yield from (b for b in self._bound_in(function) if self._is_bound_outside(b, function))
                 yield from self._changed_in(function, dependence)
+        if any(isinstance(jump, cst.Break) for jump in region.jumps):  # at which turn the loop ends
+            for left in list(self.tree.loops_around(condition))[:1]:
+                yield from (binding for binding in self._bindings[1] if binding.node is left)
         owner = self.tree.function_of(condition)
         if owner is not None and (any(isinstance(j, cst.Return) for j in region.jumps) or self._yields(direct)):
             yield ("returns", owner)
@@ -200,3 +203,6 @@ class Regions:
         for target, _ in self.tree.item_assignments:
             if self.tree.contains(body, target):
                 yield from dependence.items(target)
+        for deleted in self.tree.all_of(cst.Del):
+            if self.tree.contains(body, deleted):
+                yield from dependence.deleted_from(deleted.target)

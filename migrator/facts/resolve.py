@@ -366,6 +366,10 @@ class Resolver:
             if function.path in api.TRANSPARENT_WRAPPERS:
                 wrapped = next((a for a in call.args if a.keyword is None and not a.star), None)
                 return self.values(wrapped.value) if wrapped else (Result(function, call),)
+            if function.path == "builtins.type" and len(call.args) == 1:
+                objects = self.values(call.args[0].value)
+                if objects and all(isinstance(v, Object) for v in objects):
+                    return [v.of for v in objects if isinstance(v, Object)]
             return (Result(function, call),)
         if isinstance(function, Class):
             return (Object(function, call),)
@@ -418,6 +422,8 @@ class Resolver:
         """What `base.name` is."""
         if isinstance(base, External):
             return (External(api.canonical(f"{base.path}.{name}")),)
+        if isinstance(base, Object) and name == "__class__":
+            return (base.of,)
         if isinstance(base, File):
             return self._file_member(base.node, name)
         if isinstance(base, Class):

@@ -243,6 +243,14 @@ def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
     return v.of(Curried(args.positional[0], tuple(args.positional[1:]), tuple(args.keywords.items())))
 
 
+def _class_of(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`type(obj)`: the class of one of the program's; others are not told."""
+    classes = (
+        [v.of(a.cls) for a in args.positional[0] if isinstance(a, v.Instance)] if len(args.positional) == 1 else []
+    )
+    return v.join_all(classes) if classes else _replicated(run, args, node, frame)
+
+
 def _bound_method(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`types.MethodType(function, obj)`"""
     if len(args.positional) != 2:
@@ -435,7 +443,7 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.isinstance": _is_instance,
     "builtins.hasattr": _replicated,
     "builtins.callable": _replicated,
-    "builtins.type": _replicated,
+    "builtins.type": _class_of,
     "builtins.issubclass": _replicated,
     "builtins.open": _replicated,
     "contextlib.contextmanager": _same,
