@@ -2,26 +2,32 @@
 
 Noise for a generator, labels, first states of a recurrent layer: a step that makes them with the batch size of the
 script meets batches of the local size. They are made as on one device, the same on all workers, and cut as the batch
-is, so that the workers together train on exactly the numbers that one device draws. Where a batch gets a new shape, the
-size in it becomes the local one. Of the last batch, of which rows are looked at behind the loop
-(`x[: BATCH_SIZE // 2]`), those of all workers are put together.
+is, so that the workers together train on exactly the numbers that one device draws. So is what NumPy's generators, and
+others that have a seed, draw for as many rows as a batch has: all workers draw for all of it, and stay alike. Where a
+batch gets a new shape, the size in it becomes the local one. Of the last batch, of which rows are looked at behind the
+loop (`x[: BATCH_SIZE // 2]`), those of all workers are put together.
 
 before:
     noise = tf.random.normal([BATCH_SIZE, 100])
 after:
     noise = lockstep.shard_batch(tf.random.normal([BATCH_SIZE, 100]))
 
-Leaves alone: sizes that are taken from the batch itself; numbers of steps, which come from the global batch; what is
-made for samples and plots.
+Leaves alone: sizes that are taken from the batch itself, for zeros and ones, and for what TensorFlow's common generator
+draws, of which each worker has numbers of its own; numbers of steps, which come from the global batch; what is made for
+samples and plots.
 Refuses: a size that does anything else in the step, or shapes what evaluation sees, too. Every worker then trains on
 the whole batches, which is right but no faster.
 """
 
 from __future__ import annotations
 
+import libcst as cst
+
 from migrator.edits import Wrap
 from migrator.facts.batch_shapes import DoubtfulSize, Made, Shown, Size
+from migrator.facts.reductions import GATHER, cut_option
 from migrator.facts.script import Facts
+from migrator.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
 
 _FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "all_gather"}
@@ -31,4 +37,37 @@ _FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "all_gather"
 def shard_made_tensors(facts: Facts) -> Findings:
     yield from (plan for plan in facts.sharding.plans if isinstance(plan, DoubtfulSize))
     for shape in facts.sharding.made:
-        yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", ")")
+        kinds = _cuts(facts, shape) if isinstance(shape, Made) else set()
+        yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(kinds))
+    yield from _drawn(facts)
+
+
+def _cuts(facts: Facts, made: Made) -> set[str]:
+    """How the rows are dealt out of the batches that it comes with."""
+    read = facts.sharding.read_with[made.node]
+    return {
+        facts.reductions.cut_for(update)
+        for update in facts.training.updates
+        if any(c in read for c in facts.sharding.feeding_update(update))
+    }
+
+
+def _drawn(facts: Facts) -> Findings:
+    """Random numbers for the rows of a worker: its own of those for the whole batch."""
+    done: set[cst.CSTNode] = set()
+    for repair in facts.repairs:
+        if repair.form != "drawn":
+            continue
+        refusal = waits_alone(facts, repair)
+        if refusal is not None:
+            yield refusal
+            continue
+        yield Wrap(cst.ensure_type(repair.node, cst.Call), f"{facts.runtime}.shard_batch(", _tail({GATHER}))
+        for operand in repair.operands:
+            if operand.node not in done:
+                done.add(operand.node)
+                yield put_together(facts, operand)
+
+
+def _tail(kinds: set[str]) -> str:
+    return "".join(f", {option}" for option in cut_option(kinds)) + ")"

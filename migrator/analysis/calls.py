@@ -40,13 +40,15 @@ _MOST_ROUNDS = 3  # until a function that calls itself has given all that it giv
 
 @dataclass
 class Arguments:
-    """The arguments of a call. `rest` is what `*args` and `**kwargs` of unknown length hold; `nodes` say where the
-    script writes which argument, by position or keyword."""
+    """The arguments of a call. `rest` is what `*args` and `**kwargs` of unknown length hold, `starred` that of which
+    it holds the items, where it is but one; `nodes` say where the script writes which argument, by position or
+    keyword."""
 
     positional: list[Value] = field(default_factory=list)
     keywords: dict[str, Value] = field(default_factory=dict)
     rest: Value = NOTHING
     nodes: dict[int | str, cst.BaseExpression] = field(default_factory=dict)
+    starred: tuple[cst.BaseExpression, Value] | None = None
 
     def get(self, name: str, position: int | None = None) -> Value | None:
         """The argument of that keyword, or at that position."""
@@ -132,6 +134,7 @@ class Calls:
             if arg.star == "*":
                 items = self.run.sequence_items(value)
                 if items is None:
+                    found.starred = (arg.value, value) if found.rest is NOTHING else None
                     found.rest = v.join(found.rest, self.run.elements(value, node, arg.value))
                 else:
                     found.positional.extend(items)

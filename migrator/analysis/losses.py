@@ -48,7 +48,7 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
     return any(
         operand.how in ("gather", "sum", "metric", "unknown")
         for repair in repairs
-        if repair.form in ("whole", "call", "term", "metric")
+        if repair.form in ("whole", "call", "term", "metric", "drawn")
         for operand in repair.operands
     )
 
@@ -208,6 +208,15 @@ class Losses:
         return any(not d.is_replicated for d in leaves)
 
     @property
+    def drawn(self) -> set[Repair]:
+        """What draws random numbers for the rows of a worker, where all can draw those of the whole batch: be they
+        trained on or not, what is drawn next depends on how many there were."""
+        if self.too_much:
+            return set()
+        found = {r for repairs in self._run.repairs.values() for r in repairs if r.form == "drawn"}
+        return {repair for repair in found if not self.obstacle(repair)}
+
+    @property
     def gathers(self) -> set[Repair]:
         """What puts all rows together around the expressions that were asked for, as far as these still are rows."""
         if self.too_much:
@@ -315,7 +324,7 @@ class Losses:
         expressions = {node for r in self._run.changed.values() for node in self._sources(r)} - self._plan.expressions
         for repair in self._needed():
             obstacle = self.obstacle(repair)
-            if repair.node in self._gathered and not obstacle:
+            if (repair.node in self._gathered and not obstacle) or repair.form == "drawn":
                 continue
             function = self._function_of(repair.node)
             fixed = function is None or function in self._run.forward or function in self._run.hidden

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, cast
 
 import libcst as cst
 
@@ -16,9 +16,9 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
-from migrator.analysis.ops.elementwise import Elementwise
-from migrator.analysis.ops.making import Draws, Sizes
-from migrator.analysis.ops.moving import OF_UNSEEN_RANK
+from migrator.analysis.ops.elementwise import Cast, Elementwise
+from migrator.analysis.ops.making import Draws, Same, Sizes, Stacked
+from migrator.analysis.ops.moving import OF_UNSEEN_RANK, GetItem, Splits
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.sampling import PerSample
 from migrator.analysis.ops.terms import sharded
@@ -59,6 +59,7 @@ View = Callable[[Data], Placement]
 
 ONE_BY_ONE = "the samples of a worker's part are taken one by one"
 MEETS = "a worker's part of the batch meets what is made of all of it"
+UNKNOWN = "what this does with the batch is not known"
 # Sums of terms: one that is the same on all workers may be counted by parts.
 _SUMS = frozenset({
     "operator.add", "operator.sub", "tensorflow.add", "tensorflow.subtract", "tensorflow.math.add",
@@ -78,6 +79,7 @@ _MULTIPLIES = frozenset({
 _OF_MASKS = frozenset({"operator.invert", "operator.and_", "operator.or_", "operator.xor"})
 _TAKES_LABELS = ("sparse_softmax_cross_entropy_with_logits",)
 _REDUCING = (Reduces, Moments, Average, WholeValue)
+_KEEPING_COUNTS = (Sizes, Cast, GetItem, Splits, Same, Stacked)
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
 # The Keras tensors of a functional model that its layers know.
 _TENSORS_OF_LAYERS = frozenset({"input", "output"})
@@ -103,7 +105,7 @@ class Placing:
         self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None
     ) -> Value:
         value = self._widened(row, args, _masking(path, args, self._placed(row, path, args, node, made)))
-        return self._ragged(row, path, args, value)
+        return self._counting(row, args, self._ragged(row, path, args, value))
 
     def _placed(self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None) -> Value:
         leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
@@ -165,7 +167,7 @@ class Placing:
 
     def _infer(self, row: Op | None, args: Arguments, made: Arguments | None, view: View) -> Arg:
         if row is None:
-            return Arg(Unknown("what this does with the batch is not known"))
+            return Arg(Unknown(UNKNOWN))
         if args.rest is not v.NOTHING:
             return Arg(Unknown("not all of its arguments are seen"))
         if _counts_values(row):
@@ -219,6 +221,16 @@ class Placing:
             return replace(data, placement=cut, ragged=isinstance(cut, Sharded))
 
         return v.mapped(value, ragged)
+
+    def _counting(self, row: Op | None, args: Arguments, value: Value) -> Value:
+        """The result, where it may be another number than that of the rows: twice as many, say."""
+        data = value.data
+        if data is None or data.placement != ROWS:
+            return value
+        kept = row is not None and isinstance(row.kind, _KEEPING_COUNTS)
+        if kept and not any(d.several for _, given in args.all() for d in self.run.objects.leaves(given)):
+            return value
+        return Value(replace(data, several=True), value.objects)
 
     def _made(self, made: Arguments) -> OpCall:
         return OpCall(
@@ -336,7 +348,12 @@ class Placing:
     ) -> Value:
         why = next((p.why for leaf in lost.leaves() for p in _options(leaf.placement) if isinstance(p, Unknown)), "")
         if row is not None and isinstance(row.kind, Draws):
-            return Value(Data(Unknown(why), needs=needs))
+            drawn = self._drawn(row, args, node, needs, why)
+            if drawn is not None:
+                return drawn
+            if not _draws_alone(row):
+                return Value(Data(Unknown(why), needs=needs))
+            return self._gathered(None, "", args, node, made, needs, symbolic, UNKNOWN)
         if path in _SUMS:
             shared = self._shared(row, args, node, made, needs, symbolic, why)
             if shared is not None:
@@ -352,6 +369,49 @@ class Placing:
                 return self._whole(row, self._infer(row, args, made, _virtual), needs, symbolic)
             return self._value(reduced, needs, symbolic)
         return self._gathered(row, path, args, node, made, needs, symbolic, why)
+
+    def _drawn(self, row: Op, args: Arguments, node: cst.CSTNode, needs: frozenset[Repair], why: str) -> Value | None:
+        """Random numbers for the rows of a worker: its own of those for the whole batch, which all workers draw alike.
+        None where that cannot be written down, or its rows are not simply its part of the batch."""
+        kind = row.kind
+        drawn = self._infer(replace(row, kind=kind.made), args, None, _plain) if isinstance(kind, Draws) else Arg()
+        given = [(place, value, list(self.run.objects.leaves(value))) for place, value in args.all()]
+        apart = [(place, value, leaves) for place, value, leaves in given if any(not d.is_replicated for d in leaves)]
+        if drawn.placement != Sharded(0) or len(apart) != 1 or any(d.whole for _, _, found in given for d in found):
+            return None
+        place, value, leaves = apart[0]
+        if any(d.several or d.symbolic for d in leaves):
+            return None
+        shape = next((d for d in leaves if isinstance(d.placement, Shape)), None)
+        rank = drawn.rank if shape is None else shape.rows
+        least = drawn.least if shape is None else cast(Shape, shape.placement).least
+        result = Data(Sharded(0), rank=rank, least=least, needs=needs)
+        if row.path.startswith("numpy.") and self.run.makes_graph:
+            return Value(result)  # constants of the graph
+        found: set[Operand] = set()
+        if shape is not None:
+            array = self._of_shape(place)
+            blocked = self._wrap(array, self.run.seen[array], _by_gathering, found) if array is not None else "unseen"
+        else:
+            blocked = self._wrap(place, value, _by_reducing, found)
+        if self.blocked or blocked or len(found) != 1:
+            return None
+        repair = Repair(node, frozenset(found), why, form="drawn")
+        self.run.note_repair(repair)
+        return Value(replace(result, needs=needs | {repair}))
+
+    def _of_shape(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
+        """The array of which the expression is the shape: `x.shape`, `tf.shape(x)`."""
+        array: cst.BaseExpression | None = None
+        if isinstance(node, cst.Attribute) and node.attr.value == "shape":
+            array = node.value
+        elif isinstance(node, cst.Call) and len(node.args) == 1 and not node.args[0].star:
+            function = self.run.seen.get(node.func)
+            row = ops.lookup(function.only.path) if function and isinstance(function.only, External) else None
+            array = node.args[0].value if row is not None and row.kind == Sizes("shape") else None
+        held = self.run.seen.get(array) if array is not None else None
+        is_rows = held is not None and held.data is not None and held.data.placement == Sharded(0)
+        return array if is_rows else None
 
     def _divided(
         self,
@@ -739,6 +799,11 @@ def _counts_values(row: Op | None) -> bool:
     return isinstance(kind, (Reduces, Moments, Average)) or (isinstance(kind, Sizes) and kind.what == "size")
 
 
+def _draws_alone(row: Op) -> bool:
+    """Whether it draws from a generator, of which the numbers are fixed by all that was drawn before."""
+    return row.path.startswith(("numpy.", "tensorflow.random.Generator."))
+
+
 def _unevenly(view: View, data: Data) -> Placement:
     """A worker's share of the values is not its share of the samples, where these may have unequally many."""
     cut = view(data)
@@ -796,7 +861,7 @@ def _inferred(row: Op, call: OpCall) -> Arg:
     try:
         return row.infer(call)
     except (IndexError, ValueError, TypeError):  # such a call would fail, or its row does not expect it
-        return Arg(Unknown("what this does with the batch is not known"))
+        return Arg(Unknown(UNKNOWN))
 
 
 def _given(call: OpCall) -> Iterator[Arg]:

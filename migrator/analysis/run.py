@@ -22,6 +22,7 @@ from migrator.analysis.expressions import Expressions
 from migrator.analysis.frames import Frame, Heap
 from migrator.analysis.imports import Imports
 from migrator.analysis.libraries import Libraries
+from migrator.analysis.libraries.tensorflow import LATER
 from migrator.analysis.objects import Objects
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
@@ -140,6 +141,7 @@ class Run:
         self.torn: set[cst.CSTNode] = set()
         self.reductions: set[str] = set()  # the kinds that are taken over rows
         self.hidden: set[cst.CSTNode] = set()
+        self.traced: set[cst.CSTNode] = set()  # functions of which a graph is made
         self.whole_layers: set[cst.CSTNode] = set()  # functions that Keras calls and that give all rows of a batch
         # Of what kind the metrics of a `fit` are that are no means: "class" of Keras's, "function", "own" class.
         self.odd_metrics: dict[cst.CSTNode, set[str]] = defaultdict(set)
@@ -242,6 +244,15 @@ class Run:
     def note_hidden(self, function: Value) -> None:
         """Notes functions that Keras calls, so that nothing can be written around their arguments."""
         self.hidden.update(_functions_of(function))
+
+    def note_traced(self, function: Value) -> None:
+        """Notes functions of which TensorFlow makes graphs: what else they run, runs once."""
+        self.traced.update(_functions_of(function))
+
+    @property
+    def makes_graph(self) -> bool:
+        """Whether code runs of which TensorFlow, or Keras, makes a graph."""
+        return not self.traced.isdisjoint(self.calls.stack) or not self.hidden.isdisjoint(self.calls.stack)
 
     def note_whole_layer(self, function: Value) -> None:
         """Notes functions that Keras takes rows of, which give those of all workers."""
@@ -510,6 +521,9 @@ class Run:
         if made.only in (External("builtins.staticmethod"), External("builtins.classmethod")):
             kind = "static" if made.only == External("builtins.staticmethod") else "class"
             return v.of(Tuple((v.constant(kind), value)))
+        if made.only in (External("tensorflow.function"), External(LATER)):
+            self.note_traced(value)
+            return value
         is_library = made.only == External("tensorflow.custom_gradient")
         if is_library or any(isinstance(a, (Function, Class, Bound, v.Curried, Instance)) for a in made):
             result = self.calls.call(made, Arguments([value]), decorator, frame)

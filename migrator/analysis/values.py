@@ -51,8 +51,8 @@ class Repair:
     """Where an operation needs the whole batch: what has to be put together in front of it, and why.
 
     `blocked` says why that cannot be written down there; empty where it can. `form`: "term" of a sum, "divisor",
-    "call" of a function whose arguments are meant, "given back" for what a layer returns, "done" where the script has
-    done it, or "whole" for all others.
+    "call" of a function whose arguments are meant, "given back" for what a layer returns, "drawn" for random numbers of
+    the whole batch, of which a worker takes its rows, "done" where the script has done it, or "whole" for all others.
     """
 
     node: cst.CSTNode
@@ -90,8 +90,8 @@ class Data:
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
     `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
     all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
-    `counted`: see `is_positive`. `foreign`: an object of another package, perhaps a layer. `ragged`: its samples may
-    have unequally many values.
+    `counted`: see `is_positive`. `several`: made of a number of rows, and perhaps another number. `foreign`: an
+    object of another package, perhaps a layer. `ragged`: its samples may have unequally many values.
     """
 
     placement: Placement = REPLICATED
@@ -109,6 +109,7 @@ class Data:
     integral: bool = False
     mask: bool = False
     counted: bool = False
+    several: bool = False
     foreign: bool = False
     ragged: bool = False
 
@@ -370,6 +371,7 @@ def join_data(a: Data, b: Data) -> Data:
         integral=a.integral and b.integral,
         mask=a.mask and b.mask,
         counted=a.is_positive and b.is_positive,
+        several=a.several or b.several,
         foreign=a.foreign and b.foreign,
         ragged=a.ragged or b.ragged,
     )

@@ -197,6 +197,20 @@ SETS_MEMORY_GROWTH = re.compile(r"^tensorflow\.config\.(?:experimental\.)?set_me
 SETS_VISIBLE_DEVICES = re.compile(r"^tensorflow\.config\.(?:experimental\.)?set_visible_devices$")
 LISTS_DEVICES = re.compile(r"^tensorflow\.config\.(?:experimental\.)?(?:list_physical|get_visible)_devices$")
 FRAMEWORK = re.compile(r"^(?:tensorflow|keras|tensorflow_datasets)\.")
+# What makes generators of random numbers that a seed fixes, with the library whose functions draw as their methods do.
+GENERATORS = {
+    "numpy.random.RandomState": "numpy.random",
+    "numpy.random.default_rng": "numpy.random",
+    "numpy.random.Generator": "numpy.random",
+    "tensorflow.random.Generator.from_seed": "tensorflow.random",
+    "tensorflow.random.Generator": "tensorflow.random",
+}
+# What NumPy's generators are made of: without a seed, it draws from the system.
+BIT_GENERATORS = frozenset({
+    "numpy.random.SeedSequence", "numpy.random.PCG64", "numpy.random.PCG64DXSM", "numpy.random.MT19937",
+    "numpy.random.Philox", "numpy.random.SFC64",
+})  # fmt: skip
+NUMPY_GENERATORS = frozenset(path for path, library in GENERATORS.items() if library == "numpy.random")
 # Calls that leave TensorFlow as it was started: before and after the workers join, they are the same.
 MAKES_NO_TENSOR = re.compile(
     r"^(?:tensorflow\.(?:config|random\.set_seed|set_random_seed|get_logger|function|autograph|debugging|enable_\w+"

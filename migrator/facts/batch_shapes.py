@@ -14,6 +14,7 @@ from typing import cast
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts import api
 from migrator.facts.kinds import calls
 from migrator.facts.resolve import Resolver
 from migrator.facts.tree import Binding, Tree
@@ -26,11 +27,6 @@ _MAKERS = re.compile(
     r"|keras\.(?:random|ops|backend)\.(?:zeros|ones|full|normal|uniform|truncated_normal|random_normal|random_uniform))$"
 )
 _MAKERS_BY_SIZES = frozenset({"numpy.random.randn", "numpy.random.rand"})
-_GENERATORS = {
-    "numpy.random.RandomState": "numpy.random",
-    "numpy.random.default_rng": "numpy.random",
-    "tensorflow.random.Generator.from_seed": "tensorflow.random",
-}
 _RESHAPES = frozenset({"tensorflow.reshape", "numpy.reshape", "keras.ops.reshape", "keras.backend.reshape"})
 _FRAMEWORK = re.compile(r"^(?:tensorflow|keras\.ops)\.(?:math\.|nn\.)?[a-z]\w*$")
 _SHAPE_KEYWORDS = frozenset({"shape", "size", "dims"})
@@ -64,7 +60,7 @@ class DoubtfulSize(Refusal):
 
 def _path(value: Value) -> str:
     if isinstance(value, Member):
-        library = _GENERATORS.get(calls(value.owner))
+        library = api.GENERATORS.get(calls(value.owner))
         return f"{library}.{value.name}" if library is not None else ""
     return value.path if isinstance(value, External) else ""
 

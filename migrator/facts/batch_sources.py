@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts import api
 from migrator.facts.kinds import origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.rows import RowFinder
@@ -22,7 +23,7 @@ _FLOWS = frozenset({"flow", "flow_from_directory", "flow_from_dataframe"})
 _IMAGE_GENERATORS = ("keras.preprocessing.image.ImageDataGenerator", "keras.legacy.preprocessing.image.")
 # They draw from generators that all of a process's threads share.
 _SHARED_RANDOMNESS = ("numpy.random.", "random.")
-_OWN_GENERATORS = frozenset({"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"})
+_OWN_GENERATORS = api.NUMPY_GENERATORS | {"random.Random"}
 _ADVICE = "draw from a generator of its own with a fixed seed (np.random.default_rng(0))"
 
 

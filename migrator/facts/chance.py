@@ -22,10 +22,7 @@ _SEEDED_BY = {
     "sklearn.": ("numpy.random.seed", "keras.utils.set_random_seed"),
 }
 _GRAPH_SEEDERS = ("tensorflow.random.set_seed", "keras.utils.set_random_seed", "tensorflow.compat.v1.set_random_seed")
-_NO_DRAWS = frozenset({
-    "numpy.random.seed", "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator",
-    "random.seed", "random.Random",
-})  # fmt: skip
+_NO_DRAWS = api.NUMPY_GENERATORS | {"numpy.random.seed", "random.seed", "random.Random"}
 SHUFFLING_SOURCES = api.BATCHED_SOURCES | {"tensorflow.data.Dataset.list_files"}
 _TAKES_RANDOM_STATE = ("sklearn.model_selection.train_test_split", "sklearn.utils.", "sklearn.datasets.make_")
 

@@ -21,8 +21,10 @@ import libcst as cst
 from migrator.analysis.losses import MEAN, SUM, Losses
 from migrator.analysis.placing import MEETS
 from migrator.analysis.values import Repair
+from migrator.facts import api
 from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Key, Way
+from migrator.facts.draws import draws
 from migrator.facts.files import Files
 from migrator.facts.gathering import Gathering
 from migrator.facts.kinds import calls, origin
@@ -38,10 +40,14 @@ from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Binding, Tree
 from migrator.facts.values import Class, External, Function, Literal, Object, Value
 
-_SEEDS = frozenset({
-    "random.seed", "numpy.random.seed", "tensorflow.random.set_seed", "keras.utils.set_random_seed",
-    "numpy.random.default_rng", "numpy.random.RandomState", "random.Random", "tensorflow.set_random_seed",
-})  # fmt: skip
+_SEEDS = api.NUMPY_GENERATORS | {
+    "random.seed",
+    "numpy.random.seed",
+    "tensorflow.random.set_seed",
+    "keras.utils.set_random_seed",
+    "random.Random",
+    "tensorflow.set_random_seed",
+}
 # Methods of datasets, and arguments of `fit`, that tell how much is trained on.
 _COUNTING = frozenset({"take", "skip", "repeat", "batch", "padded_batch", "window", "range", "shard"})
 _LENGTHS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "batch_size", "class_weight"})
@@ -121,6 +127,7 @@ class Decisions:
         for key, mark in list(self.locality.origins.items()):
             if mark == Mark.STATISTIC and isinstance(key, cst.CSTNode) and losses.is_symbolic(key):
                 self.locality.forget(key)
+        self._settle_draws(repaired)
         self._settle_whole_calls()
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         self.gathering = Gathering(tree, files, losses, self.locality)
@@ -175,6 +182,18 @@ class Decisions:
         for node in apart:
             self.locality.settle(node)
         return apart
+
+    def _settle_draws(self, repaired: Iterable[Repair]) -> None:
+        """Generators that all workers ask for as many numbers stay alike, though each takes others of them."""
+        for repair in repaired:
+            call = repair.node
+            if not isinstance(call, cst.Call) or not any(map(draws, self.resolver.values(call.func))):
+                continue
+            for arg in call.args:
+                if any(self.tree.contains(arg, operand.node) for operand in repair.operands):
+                    self.locality.settle(arg)
+            if repair.form == "drawn":
+                self.locality.make(call, Mark.VALUE)
 
     def _settle_whole_calls(self) -> None:
         """What is made of values that all workers have is the same on all, though the same function also runs on parts

@@ -17,6 +17,7 @@ from typing import Union, cast
 import libcst as cst
 
 from migrator.facts import vocabulary
+from migrator.facts.draws import is_drawn_from_common
 from migrator.facts.indirect import Indirect
 from migrator.facts.iteration import Iteration
 from migrator.facts.kinds import Kinds, calls, origin
@@ -912,6 +913,11 @@ class Dependence:
             for arg in given:
                 joined = (name in _JOINING and arg.keyword is None) or (name == "setdefault" and arg is given[0])
                 self.link(arg, holder, Way.WHOLE if joined else Way.INTO if name in COLLECTING else Way.USED)
+        for library in {path.rpartition(".")[0] for path in paths if is_drawn_from_common(path)}:
+            # How many numbers were drawn tells which ones come next.
+            for arg in given:
+                self.link(arg, ("drawn", library), Way.USED)
+            self.link(("drawn", library), call, Way.USED)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "sort":
             self.link(call.func.value, ("order", call), Way.USED)
             for holder in self.contents(call.func.value):

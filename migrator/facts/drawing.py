@@ -12,6 +12,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.chance import SHUFFLING_SOURCES, takes_random_state
+from migrator.facts.draws import GENERATOR_MAKERS
 from migrator.facts.kinds import Kinds, calls
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
@@ -20,12 +21,6 @@ from migrator.facts.tree import Tree
 from migrator.facts.values import External, Member, Result, Value
 
 _COMMON = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
-_MAKERS = frozenset({
-    "numpy.random.RandomState", "numpy.random.default_rng", "numpy.random.Generator", "numpy.random.SeedSequence",
-    "numpy.random.PCG64", "numpy.random.PCG64DXSM", "numpy.random.MT19937", "numpy.random.Philox",
-    "numpy.random.SFC64", "random.Random", "tensorflow.random.Generator", "tensorflow.random.Generator.from_seed",
-    "tensorflow.random.create_rng_state", "keras.random.SeedGenerator",
-})  # fmt: skip
 _STATELESS = ("tensorflow.random.stateless_", "tensorflow.random.experimental.stateless_")
 
 
@@ -59,12 +54,12 @@ class Drawing:
     def _is_common(call: cst.Call, path: str) -> bool:
         """Whether the function draws from a generator that all of the script has in common."""
         if path.startswith(_COMMON):
-            return path not in _MAKERS and not path.startswith(_STATELESS)
+            return path not in GENERATOR_MAKERS and not path.startswith(_STATELESS)
         return takes_random_state(call, path)
 
     def _is_of_others(self, value: Value, bodies: Collection[cst.CSTNode]) -> bool:
         """Whether the value is a generator that is made outside."""
-        return isinstance(value, Result) and calls(value) in _MAKERS and not self._is_in(bodies, value.call)
+        return isinstance(value, Result) and calls(value) in GENERATOR_MAKERS and not self._is_in(bodies, value.call)
 
     def _is_shuffled_anew(self, node: cst.BaseExpression) -> bool:
         """Whether whoever iterates over the dataset gets another order than the last one, and the next again."""

@@ -21,9 +21,7 @@ from migrator.facts.values import External, Function
 
 # They draw from the system where they are not given a seed.
 _GENERATORS = frozenset({
-    "numpy.random.default_rng", "numpy.random.RandomState", "numpy.random.Generator", "numpy.random.SeedSequence",
-    "numpy.random.PCG64", "numpy.random.PCG64DXSM", "numpy.random.MT19937", "numpy.random.Philox",
-    "numpy.random.SFC64", "random.Random", "random.SystemRandom",
+    *api.NUMPY_GENERATORS, *api.BIT_GENERATORS, "random.Random", "random.SystemRandom",
     "tensorflow.random.Generator.from_non_deterministic_state",
 })  # fmt: skip
 _ALWAYS = frozenset({

@@ -122,6 +122,11 @@ class Locality:
         self._settled.add(agreed)
         self._take_back([agreed])
 
+    def make(self, origin: Key, marks: Marks) -> None:
+        """The value is each worker's own, whatever it is made of. Before any is asked for."""
+        self.origins[origin] = marks
+        self._spread = None
+
     def forget(self, origin: Key) -> None:
         """From here on, the value is each worker's own only where it is made of such ones."""
         self.origins.pop(origin, None)

@@ -45,15 +45,17 @@ class Reductions:
         """How the rows of a batch are put together in the losses of the update: MEAN, SUM, or GATHER, where some of
         them are before the loss is computed."""
         verdicts = [verdict for _, verdict in self._losses(update, update.gradients)]
-        if self.in_order or any(puts_together(verdict.repairs) for verdict in verdicts):
+        if self.in_order or self.losses.drawn or any(puts_together(verdict.repairs) for verdict in verdicts):
             return GATHER
         kinds = {verdict.reduction for verdict in verdicts} & {MEAN, SUM}
         return kinds.pop() if len(kinds) == 1 else GATHER if kinds else MEAN
 
     @cached_property
     def repairs_of_updates(self) -> set[Repair]:
-        """What has to be put together in the losses of all updates, and in what else is made of their parts."""
-        return self.losses.with_meetings({r for update in self.training.updates for r in self.repairs(update)})
+        """What has to be put together in the losses of all updates, in what else is made of their parts, and for the
+        random numbers that are drawn for these."""
+        repairs = {r for update in self.training.updates for r in self.repairs(update)}
+        return self.losses.with_meetings(repairs | self.losses.drawn)
 
     @property
     def single_samples(self) -> list[cst.CSTNode]:

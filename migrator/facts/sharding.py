@@ -7,6 +7,7 @@ batches are cut where training reads them.
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -139,14 +140,26 @@ class Sharding:
     @cached_property
     def made(self) -> list[Made | Size | Shown]:
         """What training steps make with the size of batches that are going to be split."""
-        found: dict[cst.CSTNode, Made | Size | Shown] = {}
+        return list({shape.node: shape for _, shape in self._shapes}.values())
+
+    @cached_property
+    def read_with(self) -> dict[cst.CSTNode, set[Consumption]]:
+        """The places where training reads the batches that these come with."""
+        found: dict[cst.CSTNode, set[Consumption]] = defaultdict(set)
+        for consumption, shape in self._shapes:
+            found[shape.node].add(consumption)
+        return found
+
+    @cached_property
+    def _shapes(self) -> list[tuple[Consumption, Made | Size | Shown]]:
+        found: list[tuple[Consumption, Made | Size | Shown]] = []
         for consumption in self.consumptions:
             plan = self._plan(consumption)
             if plan is not None and not isinstance(plan, Refusal):
                 for way in self.pipelines.history(consumption.dataset).ways:
                     shapes = self.obstacles.shapes(way, consumption)
-                    found.update((s.node, s) for s in ([] if isinstance(shapes, Refusal) else shapes))
-        return list(found.values())
+                    found += [] if isinstance(shapes, Refusal) else [(consumption, shape) for shape in shapes]
+        return found
 
     def splits(self, update: Update) -> bool | None:
         """Whether the update sees batches that are split, only then may gradients be summed; None where it may or

@@ -14,7 +14,7 @@ from migrator.analysis import ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries import builtin, datasets, keras, runtime, stores, tensorflow
+from migrator.analysis.libraries import builtin, datasets, generators, keras, runtime, stores, tensorflow
 from migrator.analysis.placement import Shape
 from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
@@ -64,6 +64,11 @@ class Libraries:
             return meaning
         if datasets.is_source(path):
             return self.datasets.source(path, args, node, frame)
+        if path in api.GENERATORS:
+            return generators.make(self.run, path, node, frame)
+        drawn = generators.function(self.run, path, args, node)
+        if drawn is not None:
+            return drawn
         if path.startswith(stores.PREFIXES):
             return v.of(Made(path, Site(node, frame.context)))
         if node in self.run.models:
@@ -111,7 +116,7 @@ class Libraries:
         found = NOTHING
         for atom in owner:
             found = v.join(found, self._call_method(atom, name, args, node, frame))
-        if owner.data is not None:
+        if owner.data is not None and not (owner.objects and owner.data.constant is None):  # None has no methods
             found = v.join(found, self._data_method(owner.data, name, args, node, frame))
         return found
 
@@ -122,6 +127,9 @@ class Libraries:
             return NUMBER
         if isinstance(atom, Made) and atom.path.startswith(datasets.PREFIX):
             return self.datasets.method(atom, name, args, node, frame)
+        if isinstance(atom, Made) and generators.is_generator(atom):
+            drawn = generators.method(self.run, atom, name, args, node)
+            return drawn if drawn is not None else self._data_method(Data(foreign=True), name, args, node, frame)
         if isinstance(atom, Made) and atom.path.startswith(stores.PREFIXES):
             return stores.method(self.run, atom, name, args, node)
         if isinstance(atom, (Made, Instance)):
@@ -169,6 +177,8 @@ class Libraries:
         """An attribute that the program does not store itself."""
         if isinstance(atom, Made) and atom.path.startswith(datasets.PREFIX):
             return self.datasets.attribute(atom, name)
+        if generators.is_generator(atom):
+            return v.of(v.Method(v.of(atom), name))
         return self.keras.attribute(atom, name)
 
     def item(self, atom: Atom, index: Value, node: cst.Subscript) -> Value:

@@ -33,13 +33,18 @@ Handler = Callable[["Run", Arguments, cst.CSTNode, Frame], Value]
 TAPE = "tensorflow.GradientTape"
 VARIABLE = "tensorflow.Variable"
 CUSTOM_GRADIENT = "tensorflow.custom_gradient"
+LATER = "python.tensorflow_function"  # what `tf.function(…)` gives that is given no function yet
 STRATEGY = "tensorflow.distribute.Strategy"
 GRADIENT_METHODS = frozenset({"gradient", "get_gradients", "compute_gradients"})
 
 
 def _function(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`tf.function(f)`, and `tf.function(jit_compile=…)` that is given it later."""
-    return args.positional[0] if args.positional else args.get("func") or v.of(v.External("python.identity"))
+    function = args.get("func", 0)
+    if function is None:
+        return v.of(v.External(LATER))
+    run.note_traced(function)
+    return function
 
 
 def _made(path: str) -> Handler:
@@ -211,6 +216,7 @@ _SETTING = (
 FUNCTIONS: dict[str, Handler] = {
     **dict.fromkeys(_SETTING, _set),
     "tensorflow.function": _function,
+    LATER: _function,
     CUSTOM_GRADIENT: _custom_gradient,
     "tensorflow.recompute_grad": _function,
     "tensorflow.autograph.experimental.do_not_convert": _function,

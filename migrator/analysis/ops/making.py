@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole, literal
 from migrator.analysis.ops.elementwise import elementwise
@@ -42,14 +42,22 @@ class Makes:
 
 @dataclass(frozen=True)
 class Draws(Makes):
-    """Random numbers that a seed fixes: those of a part of a batch are others than a part of those of the batch."""
+    """Random numbers that a seed fixes: those of a part of a batch are others than a part of those of the batch.
+    `items`: what it draws are items of an array, which may have axes of their own."""
+
+    items: bool = False
 
     def __call__(self, bound: Bound) -> Arg:
-        bound.get("seed")
-        made = super().__call__(bound)
+        made = self.made(bound)
         if made.placement != REPLICATED:
             raise NeedsWhole("its seed fixes the numbers of the whole batch", "all_reduce")
         return made
+
+    def made(self, bound: Bound) -> Arg:
+        """What so many numbers are that a worker draws for its rows."""
+        bound.get("seed")
+        found = super().__call__(bound)
+        return replace(found, rank=None, least=found.rank or 0) if self.items else found
 
 
 @dataclass(frozen=True)

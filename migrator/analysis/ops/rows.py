@@ -97,6 +97,9 @@ KINDS: dict[str, Kind] = {
     "like": Like(),
     "makes": Makes(),
     "draws": Draws(),
+    "draws-second": Draws(shape=1),
+    "draws-third": Draws(shape=2),
+    "draws-items": Draws(shape=1, items=True),
     "per-sample": PerSample(),
     "shape": Sizes("shape"),
     "size": Sizes("size"),
@@ -148,7 +151,6 @@ KINDS: dict[str, Kind] = {
     "per-sample-axis": PerSample(axis=True),
     "recurrent": PerSample(refused=(("stateful", False),)),
     "vdot": FlatProduct(),
-    "makes-third": Makes(shape=2),
     "equality": Elementwise(2, dtype="bool", strict=True),
     "length": Sizes("length"),
 }

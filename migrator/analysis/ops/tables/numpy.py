@@ -69,8 +69,19 @@ transforms-last (a,n,axis): diff
 like (a,dtype): zeros_like ones_like empty_like(prototype,dtype,order,subok,shape,device)
     full_like(a,fill_value,dtype)
 makes (shape,dtype): zeros ones empty full(shape,fill_value,dtype)
-# random: drawn per worker
-makes-third (low,high,size): random.uniform random.normal(loc,scale,size)
+# random: drawn for the whole batch by all workers, of which each takes its rows
+draws (size,dtype): random.random random.random_sample(size) random.standard_normal
+# random: drawn for the whole batch by all workers, of which each takes its rows
+draws (*shape,d1,d2,d3,d4): random.rand random.randn
+# random: drawn for the whole batch by all workers, of which each takes its rows
+draws-second (scale,size): random.exponential random.rayleigh random.poisson(lam,size)
+# random: drawn for the whole batch by all workers, of which each takes its rows
+draws-third (low,high,size): random.uniform random.randint(low,high,size,dtype,endpoint)
+    random.normal(loc,scale,size) random.laplace(loc,scale,size) random.gumbel(loc,scale,size)
+    random.logistic(loc,scale,size) random.lognormal(mean,sigma,size) random.beta(a,b,size)
+    random.gamma(shape,scale,size) random.binomial(n,p,size)
+# random: drawn for the whole batch by all workers, of which each takes its rows
+draws-items (a,size,replace,p,axis,shuffle): random.choice
 shape (a): shape ndarray.shape(self)
 size (a): size ndarray.size(self)
 rank (a): ndim ndarray.ndim(self)
