@@ -357,7 +357,8 @@ class Losses:
         unequal parts are not the mean of all. True where that is new."""
         numbers = [(node, value) for node, value in self._run.losses.items() if not self._is_of_samples(value)]
         kinds = {self._verdict(value, node).reduction for node, value in numbers}
-        gathers = puts_together(r for value in self._run.losses.values() for r in self._repairs_of(value))
+        repairs = [r for value in self._run.losses.values() for r in self._repairs_of(value)]
+        gathers = puts_together([*repairs, *self.drawn])
         planned = self._plan.reductions
         # Batches are then cut as for sums, into parts that may be unequal, or empty.
         gathers |= SUM in kinds and any(o.how == "mean" for r in self._needed() for o in r.operands)

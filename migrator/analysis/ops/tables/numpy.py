@@ -10,7 +10,8 @@ elementwise-2 (x1,x2): arctan2 fmax fmin fmod hypot logaddexp maximum minimum mo
     bitwise_and bitwise_or bitwise_xor digitize(x,bins,right)
 mask-2 (x1,x2): equal not_equal greater greater_equal less less_equal logical_and logical_or logical_xor
     isclose(a,b,rtol,atol,equal_nan)
-linear (x): negative positive conj conjugate real(val) imag(val)
+linear (x): negative positive conj conjugate real(val) imag(val) float32 float64
+rounds (x): int32 int64
 sum (x1,x2): add subtract
 product (x1,x2): multiply
 quotient (x1,x2): divide true_divide
