@@ -227,8 +227,11 @@ class Placing:
         data = value.data
         if data is None or data.placement != ROWS:
             return value
+        given = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
         kept = row is not None and isinstance(row.kind, _KEEPING_COUNTS)
-        if kept and not any(d.several for _, given in args.all() for d in self.run.objects.leaves(given)):
+        if row is not None and row.kind == Sizes("size"):
+            kept = all(d.rank == 1 for d in given)
+        if kept and not any(d.several or _blocks(d) > 1 for d in given):
             return value
         return Value(replace(data, several=True), value.objects)
 
@@ -763,7 +766,7 @@ class Placing:
     def unpacked(self, data: Data, count: int) -> list[Value] | None:
         if isinstance(data.placement, Shape):
             axis = data.placement.axis
-            rows = Value(Data(ROWS, rank=0, needs=data.needs, integral=True))
+            rows = Value(Data(ROWS, rank=0, needs=data.needs, integral=True, several=_blocks(data) > 1))
             return [rows if i == axis else Value(Data(rank=0, needs=data.needs)) for i in range(count)]
         return None
 
@@ -797,6 +800,11 @@ def _counts_values(row: Op | None) -> bool:
     """Whether it counts on so many values a sample, if it works along the samples."""
     kind = row.kind if row is not None else None
     return isinstance(kind, (Reduces, Moments, Average)) or (isinstance(kind, Sizes) and kind.what == "size")
+
+
+def _blocks(data: Data) -> int:
+    """Of how many batches it is made, one behind the other."""
+    return max((p.blocks for p in _options(data.placement) if isinstance(p, (Sharded, Shape))), default=1)
 
 
 def _draws_alone(row: Op) -> bool:
