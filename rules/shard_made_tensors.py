@@ -48,7 +48,7 @@ def _cuts(facts: Facts, made: Made) -> set[str]:
     return {
         facts.reductions.cut_for(update)
         for update in facts.training.updates
-        if any(c in read for c in facts.sharding.feeding_update(update))
+        if any(c.dataset in read for c in facts.sharding.feeding_update(update))
     }
 
 

@@ -143,11 +143,11 @@ class Sharding:
         return list({shape.node: shape for _, shape in self._shapes}.values())
 
     @cached_property
-    def read_with(self) -> dict[cst.CSTNode, set[Consumption]]:
-        """The places where training reads the batches that these come with."""
-        found: dict[cst.CSTNode, set[Consumption]] = defaultdict(set)
+    def read_with(self) -> dict[cst.CSTNode, set[cst.CSTNode]]:
+        """The datasets whose batches these come with."""
+        found: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
         for consumption, shape in self._shapes:
-            found[shape.node].add(consumption)
+            found[shape.node].add(consumption.dataset)
         return found
 
     @cached_property
