@@ -547,7 +547,6 @@ NUMPY: dict[str, list[Sample]] = {
         S(f(8, 4), 4, 8),
         S(f(8, 4), ROW_COUNT, 4),
     ),
-    **each("float32 float64 int32 int64", S(f(8, 4))),
     **each("random.random random.random_sample random.standard_normal", S([ROW_COUNT, 4])),
     **each("random.rand random.randn", S(ROW_COUNT, 4)),
     **each("random.exponential random.rayleigh random.poisson", S(1.0, [ROW_COUNT, 4])),

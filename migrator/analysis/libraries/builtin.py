@@ -263,6 +263,17 @@ def _same(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return args.positional[0] if args.positional else _first_keyword(args)
 
 
+def _cast_to(path: str) -> Handler:
+    def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`np.float32(x)`"""
+        if len(args.positional) != 1 or args.keywords or args.rest is not NOTHING:
+            return run.placing.unknown(args, node)
+        given = Arguments([args.positional[0], v.of(External(path))], nodes=args.nodes)
+        return run.placing.op("numpy.ndarray.astype", given, node)
+
+    return handler
+
+
 def _first_keyword(args: Arguments) -> Value:
     return next(iter(args.keywords.values()), NUMBER)
 
@@ -429,6 +440,7 @@ FUNCTIONS: dict[str, Handler] = {
     "types.MethodType": _bound_method,
     "functools.wraps": lambda run, args, node, frame: v.of(External("python.identity")),
     "python.identity": _same,
+    **{f"numpy.{name}": _cast_to(f"numpy.{name}") for name in ("float16", "float32", "float64", "int32", "int64")},
     "builtins.getattr": _get_attribute,
     "builtins.setattr": _set_attribute,
     "builtins.sum": _sum,

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _NUMPY = "numpy.random."
 # Methods of generators that draw as a function of another name does.
 _LIKE = {"numpy.random.integers": "numpy.random.randint"}
+# What these take besides, and that has nothing to do with where the numbers stand.
+_BESIDES = ("dtype", "endpoint", "shuffle")
 _OF_TENSORFLOW = {
     f"tensorflow.random.{name}": Op(f"tensorflow.random.Generator.{name}", ("shape", *more, "dtype"), Draws(), "draws")
     for name, more in (
@@ -49,7 +51,10 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
     """What a method of a generator draws; None for others."""
     path = f"{api.GENERATORS[atom.path]}.{name}"
     row = _OF_TENSORFLOW.get(path) if path.startswith("tensorflow.") else _numpy_row(_LIKE.get(path, path))
-    return _drawn(run, row, args, node) if row is not None else None
+    if row is None:
+        return None
+    besides = [each for each in _BESIDES if each not in row.parameters]
+    return _drawn(run, replace(row, parameters=(*row.parameters, *besides)), args, node)
 
 
 def function(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | None:

@@ -10,8 +10,7 @@ elementwise-2 (x1,x2): arctan2 fmax fmin fmod hypot logaddexp maximum minimum mo
     bitwise_and bitwise_or bitwise_xor digitize(x,bins,right)
 mask-2 (x1,x2): equal not_equal greater greater_equal less less_equal logical_and logical_or logical_xor
     isclose(a,b,rtol,atol,equal_nan)
-linear (x): negative positive conj conjugate real(val) imag(val) float32 float64
-rounds (x): int32 int64
+linear (x): negative positive conj conjugate real(val) imag(val)
 sum (x1,x2): add subtract
 product (x1,x2): multiply
 quotient (x1,x2): divide true_divide
@@ -71,18 +70,18 @@ like (a,dtype): zeros_like ones_like empty_like(prototype,dtype,order,subok,shap
     full_like(a,fill_value,dtype)
 makes (shape,dtype): zeros ones empty full(shape,fill_value,dtype)
 # random: drawn for the whole batch by all workers, of which each takes its rows
-draws (size,dtype): random.random random.random_sample(size) random.standard_normal
+draws (size): random.random random.random_sample random.standard_normal
 # random: drawn for the whole batch by all workers, of which each takes its rows
 draws (*shape,d1,d2,d3,d4): random.rand random.randn
 # random: drawn for the whole batch by all workers, of which each takes its rows
 draws-second (scale,size): random.exponential random.rayleigh random.poisson(lam,size)
 # random: drawn for the whole batch by all workers, of which each takes its rows
-draws-third (low,high,size): random.uniform random.randint(low,high,size,dtype,endpoint)
+draws-third (low,high,size): random.uniform random.randint(low,high,size,dtype)
     random.normal(loc,scale,size) random.laplace(loc,scale,size) random.gumbel(loc,scale,size)
     random.logistic(loc,scale,size) random.lognormal(mean,sigma,size) random.beta(a,b,size)
     random.gamma(shape,scale,size) random.binomial(n,p,size)
 # random: drawn for the whole batch by all workers, of which each takes its rows
-draws-items (a,size,replace,p,axis,shuffle): random.choice
+draws-items (a,size,replace,p): random.choice
 shape (a): shape ndarray.shape(self)
 size (a): size ndarray.size(self)
 rank (a): ndim ndarray.ndim(self)
