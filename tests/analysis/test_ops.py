@@ -91,7 +91,11 @@ def _parameters(op: Op) -> list[str] | None:
     owned = any(
         f".{kind}." in op.path for kind in ("Tensor", "ndarray", "TensorShape", "Variable", "losses", "regularizers")
     )
-    if owned or op.parameters[:1] == ("*",) or op.path.startswith(("operator", "builtins", "math")):
+    if (
+        owned
+        or any(name.startswith("*") for name in op.parameters)
+        or op.path.startswith(("operator", "builtins", "math"))
+    ):
         return None
     function = resolved(op.path)
     if inspect.isclass(function):
