@@ -21,7 +21,7 @@ from migrator.analysis.ops.making import Draws, Same, Sizes, Stacked
 from migrator.analysis.ops.moving import OF_UNSEEN_RANK, GetItem, Splits
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.sampling import PerSample
-from migrator.analysis.ops.terms import sharded
+from migrator.analysis.ops.terms import PAIRING, sharded
 from migrator.analysis.placement import (
     ALL_GATHER,
     LOCAL,
@@ -78,6 +78,7 @@ _MULTIPLIES = frozenset({
 })  # fmt: skip
 _OF_MASKS = frozenset({"operator.invert", "operator.and_", "operator.or_", "operator.xor"})
 _TAKES_LABELS = ("sparse_softmax_cross_entropy_with_logits",)
+_ALIGNING = ("keras.losses.", "keras.metrics.")
 _REDUCING = (Reduces, Moments, Average, WholeValue)
 _KEEPING_COUNTS = (Sizes, Cast, GetItem, Splits, Same, Stacked)
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
@@ -178,6 +179,9 @@ class Placing:
             self._made(made) if made is not None else None,
         )
         result = _inferred(row, call)
+        if _is_lost(result) and row.path.startswith(_ALIGNING) and _are_unlike(call):
+            call = OpCall([_without_rank(a) for a in call.args], {k: _without_rank(a) for k, a in call.kwargs.items()})
+            result = _inferred(row, call)
         if not any(_is_open(a) for a in _given(call)) and not _is_undecided(result):
             return result
         if row.path.endswith(_TAKES_LABELS):
@@ -321,20 +325,40 @@ class Placing:
         if row is None or (isinstance(result.placement, Unknown) and not whole):
             nested = row is None
             return Value(Data(REPLICATED, whole=whole, nested=nested, symbolic=symbolic, needs=needs))
-        return self._value(result, needs, symbolic) if not whole else self._whole(row, result, needs, symbolic)
+        return self._value(result, needs, symbolic) if not whole else self._whole(row, args, result, needs, symbolic)
 
-    def _whole(self, row: Op | None, result: Arg, needs: frozenset[Repair], symbolic: bool) -> Value:
-        """The result of an operation on all rows, from what the same would be on a worker's part of them."""
+    def _whole(
+        self,
+        row: Op | None,
+        args: Arguments,
+        result: Arg,
+        needs: frozenset[Repair],
+        symbolic: bool,
+        why: str = "",
+    ) -> Value:
+        """The result of an operation on all rows, from what the same would be on a worker's part of them; `why` it
+        cannot be done on that."""
         if result.items is not None:
-            return v.of(Tuple(tuple(self._whole(row, item, needs, symbolic) for item in result.items)))
+            items = (self._whole(row, args, item, needs, symbolic, why) for item in result.items)
+            return v.of(Tuple(tuple(items)))
         # What an op that reduces cannot do by parts reduces the rows.
         kept: tuple[type, ...] = (Sharded, Unknown)
         if row is not None and isinstance(row.kind, _REDUCING):
             if any(isinstance(p, Unknown) and p.repair is None for p in _options(result.placement)):
                 return Value(Data(v.PARTLY_WHOLE, symbolic=symbolic, needs=needs))
             kept = (Sharded,)
-        has_rows = any(isinstance(p, kept) for p in _options(result.placement))
-        return Value(Data(REPLICATED, rank=result.rank, whole=has_rows, symbolic=symbolic, needs=needs))
+        # A value for each pair of rows has them along two axes, a transposed one along another than the first: some are
+        # left where the first axis is summed over.
+        given = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
+        pairs = why in PAIRING or any(d.pairs for d in given)
+        pairs |= any(isinstance(p, Unknown) and p.why in PAIRING for p in _options(result.placement))
+        pairs |= any(isinstance(p, Sharded) and p.axis != 0 for p in _options(result.placement))
+        has_rows = pairs and result.rank != 0
+        has_rows |= any(isinstance(p, kept) for p in _options(result.placement))
+        data = Data(
+            REPLICATED, rank=result.rank, whole=has_rows, symbolic=symbolic, needs=needs, pairs=pairs and has_rows
+        )
+        return Value(data)
 
     # -- repairs -------------------------------------------------------------------------------------------------
 
@@ -369,7 +393,7 @@ class Placing:
         if not _is_lost(reduced):
             needs |= {self._repair(args, node, _by_reducing, why)}
             if any(d.whole for _, value in args.all() for d in self.run.objects.leaves(value)):
-                return self._whole(row, self._infer(row, args, made, _virtual), needs, symbolic)
+                return self._whole(row, args, self._infer(row, args, made, _virtual), needs, symbolic)
             return self._value(reduced, needs, symbolic)
         return self._gathered(row, path, args, node, made, needs, symbolic, why)
 
@@ -482,7 +506,7 @@ class Placing:
         if Shape in given and not (is_alone and why == OF_UNSEEN_RANK):
             return Value(Data(Unknown("it makes something of the shape of the rows that a worker has"), needs=needs))
         repair = self._repair(args, node, _by_gathering, why)
-        return self._whole(row, self._infer(row, args, made, _gathered), needs | {repair}, symbolic)
+        return self._whole(row, args, self._infer(row, args, made, _gathered), needs | {repair}, symbolic, why)
 
     def _repair(
         self, args: Arguments, node: cst.CSTNode, how: Callable[[Data], str | None], why: str, form: str = "whole"
@@ -906,6 +930,14 @@ def _deepened(call: OpCall) -> OpCall:
         return replace(arg, least=max(arg.least, 2)) if _is_open(arg) else replace(arg, rank=2)
 
     return replace(call, args=[*map(deepened, call.args)])
+
+
+def _are_unlike(call: OpCall) -> bool:
+    """Whether labels have another number of axes than predictions: Keras's losses take `(rows, 1)` and `(rows,)` for
+    the same."""
+    given = {**dict(zip(("y_true", "y_pred"), call.args)), **call.kwargs}
+    ranks = {given[name].rank for name in ("y_true", "y_pred") if name in given} - {None}
+    return len(ranks) > 1
 
 
 def _of_deep(row: Op, call: OpCall, otherwise: Arg) -> Arg:

@@ -92,6 +92,7 @@ class Data:
     all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
     `counted`: see `is_positive`. `several`: made of a number of rows, and perhaps another number. `foreign`: an
     object of another package, perhaps a layer. `ragged`: its samples may have unequally many values.
+    `pairs`: has all rows along another axis than the first, too, or may have.
     """
 
     placement: Placement = REPLICATED
@@ -112,6 +113,7 @@ class Data:
     several: bool = False
     foreign: bool = False
     ragged: bool = False
+    pairs: bool = False
 
     @property
     def is_replicated(self) -> bool:
@@ -374,6 +376,7 @@ def join_data(a: Data, b: Data) -> Data:
         several=a.several or b.several,
         foreign=a.foreign and b.foreign,
         ragged=a.ragged or b.ragged,
+        pairs=a.pairs or b.pairs,
     )
 
 

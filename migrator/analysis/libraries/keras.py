@@ -50,6 +50,16 @@ _MADE = re.compile(
     r"\.(?:\w+\.)*[A-Z]\w*$|^keras\.regularizers\.l[12](?:_l2)?$|^tensorflow_addons\.\w+\.[A-Z]\w*$|^tensorflow_hub\.KerasLayer$|^tensorflow\.Module$"
 )
 _LOSS = re.compile(r"^keras\.losses\.[A-Z]\w*$")
+# Layers that give as many axes as they are given.
+_OF_EQUAL_RANK = frozenset(
+    f"keras.layers.{name}"
+    for name in (
+        "Dense", "Activation", "Dropout", "ReLU", "LeakyReLU", "ELU", "PReLU", "Softmax", "LayerNormalization",
+        "BatchNormalization", "GaussianNoise", "GaussianDropout", "AlphaDropout", "Conv1D", "Conv2D", "Conv3D",
+        "Conv1DTranspose", "Conv2DTranspose", "SeparableConv2D", "DepthwiseConv2D", "MaxPooling1D", "MaxPooling2D",
+        "AveragePooling1D", "AveragePooling2D", "UpSampling1D", "UpSampling2D", "ZeroPadding2D", "Rescaling",
+    )
+)  # fmt: skip
 _METRIC = re.compile(r"^keras\.metrics\.[A-Z]\w*$")
 _SYMBOLIC = frozenset({"keras.Input", "keras.layers.Input"})
 # What makes a layer give several tensors.
@@ -101,7 +111,7 @@ class Keras:
 
     def make(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         if path in _SYMBOLIC:
-            return Value(Data(Sharded(0), symbolic=True))
+            return Value(Data(Sharded(0), symbolic=True, rank=self._rank_of_input(args)))
         made = Made(path, Site(node, frame.context))
         self._store_arguments(made, args)
         if path in api.SEQUENTIAL:
@@ -113,6 +123,12 @@ class Keras:
             if outputs is not None:
                 self.run.heap.store(made, "outputs", outputs)
         return v.of(made)
+
+    def _rank_of_input(self, args: Arguments) -> int | None:
+        """The axes of `keras.Input(shape)`, the samples' among them."""
+        whole, each = args.get("batch_shape"), args.get("shape", 0)
+        items = self.run.sequence_items(whole or each or NUMBER)
+        return len(items) + (whole is None) if items is not None else None
 
     def _store_arguments(self, atom: v.Atom, args: Arguments) -> None:
         for i, value in enumerate(args.positional):
@@ -204,9 +220,21 @@ class Keras:
             result = v.mapped(result, lambda d: replace(d, nested=True))
         width = self._width(path, made)
         ends = self._ends_masks(path, made)
+        rank = self._rank(path, args)
         return v.mapped(
-            result, lambda d: replace(d, least=max(d.least, 2), width=width or d.width, masked=d.masked and not ends)
+            result,
+            lambda d: replace(
+                d, rank=rank or d.rank, least=max(d.least, 2), width=width or d.width, masked=d.masked and not ends
+            ),
         )
+
+    @staticmethod
+    def _rank(path: str, args: Arguments) -> int | None:
+        """The axes of what the layer gives, where it has as many as what it is given, or lays out all in one row."""
+        given = args.positional[0].data if args.positional and not args.positional[0].objects else None
+        if given is None or given.nested:
+            return None
+        return 2 if path == "keras.layers.Flatten" else given.rank if path in _OF_EQUAL_RANK else None
 
     @staticmethod
     def _ends_masks(path: str, made: Arguments) -> bool:

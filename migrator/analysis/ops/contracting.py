@@ -8,6 +8,7 @@ from typing import Any
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
 from migrator.analysis.ops.terms import (
+    PAIRS,
     SUM,
     ImpossibleRank,
     Term,
@@ -29,7 +30,7 @@ def contracted(operands: list[Arg], labels: list[str], output: str) -> Arg:
     cuts = [sharded(arg.placement) for arg in operands]
     found = {label[cut.axis] for cut, label in zip(cuts, labels) if cut}
     if len(found) > 1:
-        raise NeedsWhole("it pairs each row of the batch with each", ALL_GATHER)
+        raise NeedsWhole(PAIRS, ALL_GATHER)
     terms: list[Term] = []
     for arg, cut, label in zip(operands, cuts, labels):
         base, power = term(arg.placement)

@@ -29,6 +29,10 @@ from migrator.analysis.placement import (
 SUM = Partial("sum")
 Term = tuple[Placement, int]
 MOST_AXES = 5
+_CUT_OTHERWISE = "its arguments are cut along different axes or in a different order"
+PAIRS = "it pairs each row of the batch with each"
+# Why an operation needs all rows of which the result has a value for each pair.
+PAIRING = frozenset({PAIRS, _CUT_OTHERWISE})
 
 
 def term(placement: Placement) -> Term:
@@ -102,7 +106,7 @@ def one_base(bases: Iterable[Placement]) -> Placement:
 def one_layout(parts: Sequence[Sharded]) -> Sharded:
     """The rows of values that meet row by row: as many of them, in the same order."""
     if len({(part.axis, part.blocks) for part in parts}) > 1:
-        raise NeedsWhole("its arguments are cut along different axes or in a different order", ALL_GATHER)
+        raise NeedsWhole(_CUT_OTHERWISE, ALL_GATHER)
     rows = {part.rows for part in parts}
     return replace(parts[0], rows=next(r for r in ("ragged", "one", "even") if r in rows))
 
