@@ -135,6 +135,7 @@ def test_the_survivor_of_a_killed_worker_says_what_happened(script: Script) -> N
     assert float(survivor.stdout.split()[-1]) < DEATH_SECONDS
 
 
+@pytest.mark.long
 def test_a_stopped_worker_is_named(script: Script) -> None:
     path = script(
         """
@@ -308,6 +309,7 @@ def test_calm_exits_at_different_times(script: Script) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_while_tensorflow_connects(script: Script) -> None:
     """TensorFlow's start waits for it inside one call that nothing interrupts, so the process itself has to end."""
     head = """

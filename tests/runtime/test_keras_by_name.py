@@ -24,7 +24,7 @@ print(isinstance(model.optimizer, K.optimizers.Adam))
     ("keras", "broadcast"),
     [
         ("keras", ""),
-        ("tf_keras", "lockstep.broadcast(model)"),
+        pytest.param("tf_keras", "lockstep.broadcast(model)", marks=pytest.mark.long),
         pytest.param("keras", "lockstep.broadcast(model)", marks=pytest.mark.long),
         pytest.param("tf_keras", "", marks=pytest.mark.long),
     ],

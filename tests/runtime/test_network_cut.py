@@ -67,6 +67,7 @@ def linked_namespaces() -> Iterator[tuple[str, str]]:
                 subprocess.run(["ip", "netns", "delete", name], capture_output=True, timeout=20)
 
 
+@pytest.mark.long
 def test_both_sides_of_a_cut_network_end(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(PROGRAM)
     with linked_namespaces() as names, contextlib.ExitStack() as stack:

@@ -95,6 +95,7 @@ print(lockstep.rank(), lockstep.size(), lockstep.local_rank(), total)
 """
 
 
+@pytest.mark.long
 def test_a_script_under_torchruns_variables_joins(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(TRAINS)
