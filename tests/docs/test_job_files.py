@@ -53,6 +53,7 @@ def environment(folder: Path, **more: str) -> dict[str, str]:
     return {**os.environ, **quiet, "PATH": path, "PYTHONPATH": str(PROJECT), **more}
 
 
+@pytest.mark.long
 def test_the_slurm_job_trains_in_step(tmp_path: Path) -> None:
     job = options(JOBS / "slurm.sbatch")
     assert (job["nodes"], job["ntasks-per-node"], job["distribution"]) == ("2", "4", "block")

@@ -46,7 +46,16 @@ ONE_PROCESS = {
 }
 
 # On two workers, these are left to `make test-long`: others train the same way.
-LONG_BY_TWO = {"digits_autoencoder", "digits_two_heads", "iris_model_add", "wine_average_loss"}
+LONG_BY_TWO = {
+    "descriptions_embedding",
+    "digits_autoencoder",
+    "digits_package",
+    "digits_superres_gan",
+    "digits_trainer_class",
+    "digits_two_heads",
+    "iris_model_add",
+    "wine_average_loss",
+}
 
 # On four workers: one that `fit` trains and one with a loop of its own. The others run by `make test-long`.
 FOUR_WORKERS = {

@@ -40,6 +40,7 @@ def test_nothing_is_reported_of_scripts_as_they_are_migrated(originals: list[Ori
     assert {original.name: said.text for original in originals if (said := checked(original.migrated)).is_found} == {}
 
 
+@pytest.mark.long
 def test_verify_finds_a_sample_and_points_at_it(tmp_path: Path) -> None:
     original = Original(SAMPLE, scripts()[SAMPLE].read_text())
     with runner(tmp_path, SECONDS, lambda _: None, is_warm=True) as runs:

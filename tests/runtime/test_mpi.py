@@ -54,6 +54,7 @@ def test_shows_lines_with_their_rank_and_leaves_calmly(script: Script) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.long
 def test_mpiexec_alone_is_enough(script: Script) -> None:
     """No launcher of ours, no variable of ours; and lockstep may come after the first tensors."""
     path = script("print(float(step(tf.constant(1.0 * rank))), flush=True)")

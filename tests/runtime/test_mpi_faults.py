@@ -187,6 +187,7 @@ def test_calls_that_differ_raise_on_all_ranks(script: Script) -> None:
         assert shown == [f"{what} True" for what in DIFFERENCES] + ["after 1.5"]
 
 
+@pytest.mark.long
 def test_a_rank_that_never_comes_is_named(script: Script) -> None:
     head = "import os, time\nif '1' in (os.environ.get('PMI_RANK'), os.environ.get('OMPI_COMM_WORLD_RANK')):\n"
     path = script("", head + "    time.sleep(300)\nimport lockstep\n")
