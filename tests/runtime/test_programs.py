@@ -25,7 +25,7 @@ JOBS = [
     Job("rows", 2, backend="npu", long=True),
     Job("data", 2),
     Job("data", 4, long=True),
-    Job("uneven", 3),
+    Job("uneven", 3, long=True),
     Job("uneven", 4, long=True),
     Job("uneven", 2, legacy_keras=True, long=True),
     Job("batches", 2, long=True),
