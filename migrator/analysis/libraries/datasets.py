@@ -123,7 +123,8 @@ class Datasets:
         for atom in value:
             if isinstance(atom, Made) and atom.path.startswith(PREFIX):
                 made = Made(_CUT, atom.site)
-                self.run.heap.store(made, _ELEMENT, self.run.heap.load(atom, _ELEMENT))
+                for kept in (_ELEMENT, _NUMBERED):
+                    self.run.heap.store(made, kept, self.run.heap.load(atom, kept))
                 found.add(made)
         if not found:
             made = Made(_CUT, _ANY)
