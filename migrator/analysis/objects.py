@@ -255,6 +255,9 @@ class Objects:
         return found if found is not NOTHING else v.of(Method(atom.receiver, name))
 
     def store_attribute(self, owner: Value, name: str, value: Value) -> None:
+        if name == "__class__":
+            self._store_class(owner, value)
+            return
         for atom in owner:
             if isinstance(atom, (Instance, Made)) or (isinstance(atom, Container) and atom.kind == "record"):
                 self.run.heap.store(atom, name, value)
@@ -273,6 +276,13 @@ class Objects:
                 self._store_anywhere(name, value)
         if owner.data is not None and owner.data.constant is not None:
             self._store_anywhere(name, value)
+
+    def _store_class(self, owner: Value, value: Value) -> None:
+        """`obj.__class__ = C`: from then on any of its methods may be another."""
+        lineage = [c for atom in value if isinstance(atom, Class) for c in self.lineage(atom)]
+        names = {name for c in lineage if c.node in self._definitions for name in self._definitions[c.node].names}
+        for name in names | {"call", "__call__"}:
+            self.store_attribute(owner, name, v.unseen("what an object runs whose `__class__` is set is not seen"))
 
     def own_call(self, atom: Made) -> Value:
         """What a layer of a library's runs instead of its own code: `layer.call = function`."""

@@ -772,10 +772,19 @@ class Placing:
         nodes: dict[Any, Any] = {0: node.value}
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             nodes[1] = node.slice[0].slice.value
-        plain, index = Value(replace(data, nested=False)), _numbered(index)
+        plain, index = Value(replace(data, nested=False)), _numbered(self._as_array(index))
         return self.place(
             ops.lookup("operator.getitem"), "operator.getitem", Arguments([plain, index], nodes=nodes), node
         )
+
+    def _as_array(self, index: Value) -> Value:
+        """The index with arrays for lists of what all workers have: `x[[0, 2]]` is not `x[0, 2]`."""
+        if isinstance(index.only, Tuple):
+            return v.of(Tuple(tuple(map(self._as_array, index.only.items))))
+        leaves = list(self.run.objects.leaves(index))
+        if not isinstance(index.only, Container) or not all(d.is_replicated for d in leaves):
+            return index
+        return Value(Data(needs=frozenset(r for d in leaves for r in d.needs)))
 
     def slice(self, bounds: Sequence[Value]) -> Value:
         constants = [b.constant for b in bounds]

@@ -245,10 +245,12 @@ def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
 
 def _class_of(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`type(obj)`: the class of one of the program's; others are not told."""
-    classes = (
-        [v.of(a.cls) for a in args.positional[0] if isinstance(a, v.Instance)] if len(args.positional) == 1 else []
-    )
-    return v.join_all(classes) if classes else _replicated(run, args, node, frame)
+    if len(args.positional) != 1:
+        return _replicated(run, args, node, frame)
+    value = args.positional[0]
+    classes = [v.of(a.cls) for a in value if isinstance(a, v.Instance)]
+    is_all = value.data is None and len(classes) == len(value.objects)
+    return v.join_all([*classes, *([] if classes and is_all else [_replicated(run, args, node, frame)])])
 
 
 def _bound_method(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

@@ -56,8 +56,10 @@ class Datasets:
         name = path.rpartition(".")[2]
         given = args.positional[0] if args.positional else args.get("tensors") or args.get("datasets")
         element = Value(Data(nested=True))
-        if name in ("from_tensor_slices", "from_tensors") and given is not None:
+        if name == "from_tensor_slices" and given is not None:
             element = self._slice_of(given)
+        elif name == "from_tensors" and given is not None:
+            element = self._as_tensors(given)
         elif name == "range":
             element = NUMBER
         elif name == "zip" and given is not None:
@@ -90,6 +92,13 @@ class Datasets:
             return Value(Data(rank=self._rank(items[0])))
         if value.data is not None:
             return Value(_deepened(replace(value.data, constant=NOT_CONSTANT), -1))
+        return Value(Data(nested=True))
+
+    def _as_tensors(self, value: Value) -> Value:
+        if isinstance(value.only, Tuple):
+            return v.of(Tuple(tuple(map(self._as_tensors, value.only.items))))
+        if value.data is not None and not value.objects:
+            return Value(replace(value.data, constant=NOT_CONSTANT))
         return Value(Data(nested=True))
 
     def _rank(self, value: Value) -> int | None:

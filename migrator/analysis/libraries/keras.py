@@ -922,7 +922,7 @@ class Keras:
 
     def _update_metric(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> None:
         self.run.placing.meet(args, node)
-        for data in (d for x in args.positional for d in self.run.objects.leaves(x)):
+        for data in (d for _, x in args.all() for d in self.run.objects.leaves(x)):
             self.run.heap.store(atom, "fed", Value(replace(data, constant=NOT_CONSTANT)))
 
     def _update_state(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

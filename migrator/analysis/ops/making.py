@@ -118,8 +118,19 @@ class Stacked:
 
     def __call__(self, bound: Bound) -> Arg:
         value = bound.data()
-        is_shape = value.items is not None and all(leaf.placement in (REPLICATED, ROWS) for leaf in value.leaves())
+        placements = {leaf.placement for leaf in value.leaves()}
+        if value.items is not None and placements == {REPLICATED}:
+            return Arg(REPLICATED, rank=_depth(value))
+        is_shape = value.items is not None and placements <= {REPLICATED, ROWS}
         return value if is_shape else whole(value)
+
+
+def _depth(value: Arg) -> int | None:
+    """The axes of an array of that."""
+    if not value.items:
+        return value.rank
+    inner = _depth(value.items[0])
+    return inner + 1 if inner is not None else None
 
 
 @dataclass(frozen=True)

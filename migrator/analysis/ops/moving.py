@@ -97,7 +97,7 @@ class Squeeze:
         value, axes = whole(bound.data()), bound.constant("axis", "axes", default=None)
         cut = sharded(value.placement)
         if cut is None:
-            return replace(value, rank=None)
+            return replace(value, rank=None, least=0)
         if axes is None:
             if cut.axis:
                 raise NeedsWhole("which axes it takes away is not seen", ALL_GATHER)
