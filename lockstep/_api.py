@@ -388,12 +388,14 @@ def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | 
     count in it. Where size() does not divide it, several workers get the same shard, and the first of them counts.
     Without it a worker gets the samples i with i % size() == rank().
     All workers get equally many then; where size() does not divide their number, the first ones come once more.
-    loss: how the model's own `train_step` puts the rows of a batch together, as for `shard_batches`. "sum" and "gather"
-    need batches that split evenly, since no row may come twice.
+    loss: how the model's own `train_step` puts the rows of a batch together, as for `shard_batches`. With "sum"
+    and "gather" no row comes twice: the workers' parts of a batch differ by a row where it does not split evenly, each
+    needs one row of every batch, and `local_batch_size` is to be given the same loss.
 
     Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), a batch_size
-    of no rows, what was cut before, another loss, and batches that do not split evenly where they must; TypeError for
-    what cannot be split by samples, MismatchError when the workers' arrays differ.
+    of no rows, what was cut before, another loss, and for "sum" and "gather" batches of fewer rows than workers, or
+    that do not split evenly beside a validation_split; TypeError for what cannot be split by samples, MismatchError
+    when the workers' arrays differ.
     """
     _check_loss(loss)
     if size() == 1:
@@ -403,14 +405,19 @@ def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | 
     return implementation(arrays, validation_split, batch_size, loss)
 
 
-def local_batch_size(global_batch_size: int) -> int:
-    """How many rows of a full global batch each worker computes.
+def local_batch_size(global_batch_size: int, loss: str = "mean") -> int:
+    """How many rows of a full global batch this worker computes.
 
     global_batch_size / size(); where that is no integer, global_batch_size / gcd(global_batch_size, size()): then
-    several workers compute the same shard, and a warning names the nearest sizes that divide. Raises ValueError for
-    what is no positive integer.
+    several workers compute the same shard, and a warning names the nearest sizes that divide.
+    loss: what shard_arrays is given. With "sum" and "gather", where no row may come twice, the workers' rows differ by
+    one instead: m*(r+1)//N - m*r//N on worker r.
+
+    Raises ValueError for what is no positive integer, for another loss, and with "sum" and "gather" for fewer rows than
+    workers.
     """
-    return global_batch_size if size() == 1 else _local_batch_size(global_batch_size, size())
+    _check_loss(loss)
+    return global_batch_size if size() == 1 else _local_batch_size(global_batch_size, size(), loss, rank())
 
 
 def callbacks(callbacks: Any = None) -> Any:

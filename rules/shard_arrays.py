@@ -23,20 +23,15 @@ import libcst as cst
 
 from migrator.data_arguments import wrap_data
 from migrator.edits import AddArgument, Refusal, Replace, Wrap
-from migrator.facts import api
 from migrator.facts.compiled_losses import cuts_of_own_step
-from migrator.facts.kinds import is_call_of
-from migrator.facts.obstacles import built_in_size
 from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument, is_none
 from migrator.facts.told_metrics import validates_in_batches
 from migrator.facts.training import Fit
-from migrator.facts.values import Element, External
 from migrator.rule import Findings, rule
 
 _DEFAULT_BATCH_SIZE = "32"  # what Keras takes for arrays
-_SHARD = f"{api.RUNTIME}.shard_arrays"
 
 
 @rule(needs=("all-reduce-gradients", "shard-made-tensors", "wrap-optimizer"))
@@ -47,15 +42,13 @@ def shard_arrays(facts: Facts) -> Findings:
 
 def _shard(facts: Facts, fit: Fit) -> Findings:
     call = fit.call
-    x, y = argument(call, "x", 0), argument(call, "y", 1)
-    if any(_is_sharded(facts, arg.value) for arg in (x, y, *call.args[:1]) if arg is not None):
+    arrays = facts.sharding.fit_arrays
+    if arrays.are_cut_already(call):
         return
-    if x is None:
-        yield Refusal(call, "what this `fit` trains on cannot be seen", "pass the data as x=... and y=... in the call")
-        return
-    if facts.pipelines.is_read_in_batches(x.value):
+    x = argument(call, "x", 0)
+    if x is not None and facts.pipelines.is_read_in_batches(x.value):
         return  # batches already: see shard-dataset
-    obstacle = _obstacle(facts, call, x, y)
+    obstacle = arrays.obstacle(call)
     if obstacle is not None:
         yield obstacle
         return
@@ -64,54 +57,16 @@ def _shard(facts: Facts, fit: Fit) -> Findings:
     batch_size = _global_batch_size(facts, call)
     tail += batch_size
     # Means over uneven parts are weighed by their rows; sums and gathered losses of a step of the script's own are not.
-    tail += "".join(f", {option}" for option in cut_option(cuts_of_own_step(facts, fit)))
-    yield from wrap_data(facts, call, "shard_arrays", tail)
-    yield from _localise_batch_size(facts, call)
+    loss = "".join(f", {option}" for option in cut_option(cuts_of_own_step(facts, fit)))
+    yield from wrap_data(facts, call, "shard_arrays", tail + loss)
+    yield from _localise_batch_size(facts, call, loss)
     if validates_in_batches(facts, fit):
         yield from _keep_validation_batch_size(facts, fit, batch_size)
 
 
-def _is_sharded(facts: Facts, node: cst.BaseExpression) -> bool:
-    if facts.ranks.is_share(node):
-        return True
-    values = (v.of if isinstance(v, Element) else v for v in facts.resolver.values(node))
-    return any(is_call_of(v, _SHARD) for v in values) or (
-        isinstance(node, cst.Call) and any(v == External(_SHARD) for v in facts.resolver.values(node.func))
-    )
-
-
-def _obstacle(facts: Facts, call: cst.Call, x: cst.Arg, y: cst.Arg | None) -> Refusal | None:
-    values = facts.resolver.values(x.value)
-    if facts.keywords.hides_arguments(call) or _is_unpacked(facts, call, "sample_weight"):
-        return Refusal(
-            call,
-            "the batch size may be among the unpacked arguments, where it cannot be seen",
-            "pass batch_size=... in the call",
-        )
-    has_labels = y is not None and not (isinstance(y.value, cst.Name) and y.value.value == "None")
-    if not has_labels and _batch_size(facts, call) is None and not any(facts.kinds.is_array(v) for v in values):
-        return Refusal(
-            x.value,
-            "whether these data are arrays or a dataset cannot be seen",
-            "make the data in this file, or shard them by hand with lockstep.shard_arrays or lockstep.shard_batches",
-            breaks_training=True,  # a source with its own randomness gives each worker batches of its own
-        )
-    batch_size = _batch_size(facts, call)
-    kept = facts.sharding.obstacles.kept_by_model(batch_size) if batch_size is not None else None
-    return facts.sharding.obstacles.own_randomness or built_in_size(facts.tree) or kept
-
-
-def _batch_size(facts: Facts, call: cst.Call) -> cst.BaseExpression | None:
-    return facts.keywords.given(call, "batch_size", 2)
-
-
-def _is_unpacked(facts: Facts, call: cst.Call, name: str) -> bool:
-    return argument(call, name) is None and facts.keywords.given(call, name) is not None
-
-
 def _global_batch_size(facts: Facts, call: cst.Call) -> str:
     """The batch size as one more argument, unless asking for it twice could give two answers."""
-    batch_size = _batch_size(facts, call)
+    batch_size = facts.sharding.fit_arrays.batch_size(call)
     if batch_size is None or is_none(batch_size):
         return f", batch_size={_DEFAULT_BATCH_SIZE}"
     if any(facts.tree.contains(batch_size, made) for made in facts.tree.calls):
@@ -132,11 +87,11 @@ def _keep_validation_batch_size(facts: Facts, fit: Fit, batch_size: str) -> Find
         )
 
 
-def _localise_batch_size(facts: Facts, call: cst.Call) -> Findings:
-    batch_size = _batch_size(facts, call)
+def _localise_batch_size(facts: Facts, call: cst.Call, loss: str) -> Findings:
+    batch_size = facts.sharding.fit_arrays.batch_size(call)
     if batch_size is None:
-        yield AddArgument(call, (f"batch_size={facts.call('local_batch_size', _DEFAULT_BATCH_SIZE)}",))
+        yield AddArgument(call, (f"batch_size={facts.call('local_batch_size', _DEFAULT_BATCH_SIZE + loss)}",))
     elif is_none(batch_size):
-        yield Replace(batch_size, (facts.call("local_batch_size", _DEFAULT_BATCH_SIZE),))
+        yield Replace(batch_size, (facts.call("local_batch_size", _DEFAULT_BATCH_SIZE + loss),))
     else:
-        yield Wrap(batch_size, f"{facts.runtime}.local_batch_size(", ")")
+        yield Wrap(batch_size, f"{facts.runtime}.local_batch_size(", f"{loss})")

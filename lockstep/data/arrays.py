@@ -37,39 +37,44 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
     if lengths:
         agree_on_rows("shard_arrays", leaves, lengths[0], _CHECKED_ROWS)
         rank, shards = backend().rank, backend().size
-        local = None
-        if batch_size is not None:
-            local, shards = local_batch_size(batch_size, shards), number_of_shards(batch_size, shards)
+        training = _keras_split(lengths[0], validation_split)
+        if loss != "mean":
+            _check_parts(training, batch_size, shards, validation_split)
+        elif batch_size is not None:
+            shards = number_of_shards(batch_size, shards)
             rank = rank * shards // backend().size
-        indices = shard_of(lengths[0], rank, shards, validation_split, local)
+        indices = shard_of(lengths[0], rank, shards, validation_split, batch_size)
         arrays = tuple(take(array, lambda _: indices) for array in arrays)
         leaves = [leaf for array in arrays for leaf in leaves_of(array)]
         note_cut("shard_arrays", leaves)
-        training = _keras_split(lengths[0], validation_split)
-        if loss != "mean":
-            _check_even(training, batch_size, backend().size)
         counting = None
-        if local is not None and (training % shards or shards < backend().size):
+        if loss == "mean" and batch_size is not None and (training % shards or shards < backend().size):
             # Of those that have the same shard, the first rank counts.
             counts = backend().rank % (backend().size // shards) == 0
-            counting = len(_in_blocks(training, rank, shards, local)) if counts else 0
-        note_shard(leaves, counting)
+            counting = len(_in_blocks(training, rank, shards, batch_size)) if counts else 0
+        local = None
+        if loss != "mean" and batch_size is not None and batch_size % shards:
+            local = local_batch_size(batch_size, shards, loss, rank)
+        note_shard(leaves, counting, local)
         note_arrays()
     return arrays[0] if len(arrays) == 1 else list(arrays)
 
 
-def _check_even(samples: int, batch_size: int | None, size: int) -> None:
-    for rows in (batch_size or size, samples % (batch_size or size) if batch_size else samples):
-        if rows % size:
+def _check_parts(samples: int, batch_size: int | None, size: int, validation_split: float) -> None:
+    """Whether every rank has rows of each batch, of which none may come twice: a step without one has no loss."""
+    batches = {batch_size, samples % batch_size} if batch_size else {samples}
+    for rows in sorted(batches - {0, None}):
+        if rows < size or (rows % size and (validation_split or not batch_size)):
             raise ValueError(
-                f"lockstep.shard_arrays: a batch of {rows} rows does not split evenly over {size} workers, as a loss "
-                "that is no mean over its rows needs it; give `fit` a tf.data.Dataset of batches and cut it with "
-                "lockstep.shard_batches, which splits batches of any size"
+                f"lockstep.shard_arrays: a batch of {rows} rows does not split over {size} workers, each of which needs"
+                " a row of it, and equally many where a part is split off for validation, since this loss is no mean "
+                "over its rows; give `fit` a tf.data.Dataset of batches and cut it with lockstep.shard_batches, which "
+                "splits batches of any size"
             )
 
 
 def shard_of(
-    samples: int, rank: int, size: int, validation_split: float = 0.0, local_batch: int | None = None
+    samples: int, rank: int, size: int, validation_split: float = 0.0, batch_size: int | None = None
 ) -> np.ndarray[Any, Any]:
     """Which of `samples` samples a rank gets, int64 indices; so many that all ranks make the same number of steps.
 
@@ -77,39 +82,40 @@ def shard_of(
     training part ends and its shard of the global validation part begins.
     """
     training = _keras_split(samples, validation_split)
-    shard = _training_shard(training, rank, size, local_batch)
+    shard = _training_shard(training, rank, size, batch_size)
     validation = samples - training
     if validation == 0:
         return shard
     length = _validation_length(validation / size, len(shard), validation_split)
-    return np.concatenate([shard, training + _validation_shard(validation, rank, size, local_batch, length)])
+    return np.concatenate([shard, training + _validation_shard(validation, rank, size, batch_size, length)])
 
 
-def _training_shard(samples: int, rank: int, size: int, local_batch: int | None) -> np.ndarray[Any, Any]:
-    if local_batch is None:
+def _training_shard(samples: int, rank: int, size: int, batch_size: int | None) -> np.ndarray[Any, Any]:
+    if batch_size is None:
         return _cyclic(samples, rank, size, math.ceil(samples / size))
-    shard = _in_blocks(samples, rank, size, local_batch)
-    last = samples % (local_batch * size)
+    shard = _in_blocks(samples, rank, size, batch_size)
+    last = samples % batch_size
     # Every rank needs a row of the last batch, for a step without one has no gradient; one too many does not count.
-    has_one = len(shard) * size > samples - last
+    has_one = last * (rank + 1) // size > last * rank // size
     return shard if last == 0 or has_one else np.append(shard, samples - last + rank % last)
 
 
-def _validation_shard(samples: int, rank: int, size: int, local_batch: int | None, length: int) -> np.ndarray[Any, Any]:
+def _validation_shard(samples: int, rank: int, size: int, batch_size: int | None, length: int) -> np.ndarray[Any, Any]:
     shard = _cyclic(samples, rank, size, length)
-    if local_batch is not None:
-        blocks = _in_blocks(samples, rank, size, local_batch)[:length]
+    if batch_size is not None:
+        blocks = _in_blocks(samples, rank, size, batch_size)[:length]
         shard[: len(blocks)] = blocks
     return shard
 
 
-def _in_blocks(samples: int, rank: int, size: int, local_batch: int) -> np.ndarray[Any, Any]:
+def _in_blocks(samples: int, rank: int, size: int, batch_size: int) -> np.ndarray[Any, Any]:
     """Of each global batch the rows that lie together, as the other cuts deal them out, also where it is shorter."""
-    last = samples % (local_batch * size)
+    last = samples % batch_size
     full = samples - last
-    batches = np.arange(full, dtype=np.int64).reshape(-1, size, local_batch)
+    own = np.arange(batch_size * rank // size, batch_size * (rank + 1) // size, dtype=np.int64)
+    batches = np.arange(0, full, batch_size, dtype=np.int64)[:, None] + own
     rest = np.arange(full + last * rank // size, full + last * (rank + 1) // size, dtype=np.int64)
-    return np.concatenate([batches[:, rank].reshape(-1), rest])
+    return np.concatenate([batches.reshape(-1), rest])
 
 
 def _keras_split(samples: int, validation_split: float) -> int:

@@ -36,8 +36,9 @@ class _Shard:
     """What `fit` may train on, arrays for example: how many of its rows count in an epoch, None where all shards are
     even."""
 
-    def __init__(self, leaves: list[Any], counting: int | None) -> None:
+    def __init__(self, leaves: list[Any], counting: int | None, local_batch: int | None = None) -> None:
         self.counting = counting
+        self._local_batch = local_batch
         self._length = _length(leaves[0]) if leaves else -1
         self._parts = [weakref.ref(leaf) for leaf in leaves if not isinstance(leaf, (list, tuple))]
 
@@ -45,6 +46,14 @@ class _Shard:
         """Whether `fit` was given arrays of this shard."""
         given = _with_bases(x)
         return any(part() is leaf for part in self._parts for leaf in given)
+
+    def check(self, batch_size: Any) -> None:
+        """Raises ValueError where `fit` would cut other batches than these rows were dealt out for."""
+        if self._local_batch not in (None, batch_size):
+            raise ValueError(
+                f"`fit` on what lockstep.shard_arrays cut for a loss that is no mean: batch_size is {batch_size}, and "
+                f"would have to be {self._local_batch}; give lockstep.local_batch_size the same loss=..."
+            )
 
     def is_as_long(self, x: Any) -> bool:
         leaves = _with_bases(x)
@@ -56,9 +65,10 @@ _weighs_gathered = False
 _rows_together: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # of models, in their last `fit`
 
 
-def note_shard(leaves: list[Any], counting: int | None) -> None:
-    """`fit` may be given these arrays of this rank; of their rows, so many count. None: the shards are even."""
-    _shards.append(_Shard(leaves, counting))
+def note_shard(leaves: list[Any], counting: int | None, local_batch: int | None = None) -> None:
+    """`fit` may be given these arrays of this rank; of their rows, so many count. None: the shards are even, or all
+    count. `local_batch`: where `fit` must take so many for a batch."""
+    _shards.append(_Shard(leaves, counting, local_batch))
 
 
 def watch_fit(*, gathered: bool) -> None:
@@ -80,7 +90,10 @@ def _extend_fit(cls: Any) -> None:
     @functools.wraps(fit)
     def fit_on_shard(self: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         token = _shard_in_fit.set(_shard_of(x))
-        is_array = _noted(x) is not None
+        noted = _noted(x)
+        is_array = noted is not None
+        if noted is not None:
+            noted.check(args[1] if len(args) > 1 else kwargs.get("batch_size"))
         if _rows_together.get(self, is_array) != is_array:
             self.train_function = None  # what it cuts was traced for data of another kind
         _rows_together[self] = is_array

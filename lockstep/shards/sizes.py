@@ -20,12 +20,18 @@ def number_of_shards(rows: int, size: int) -> int:
     return math.gcd(rows, size)
 
 
-def local_batch_size(global_batch_size: int, size: int) -> int:
-    """The rows of one shard of a full batch. Raises ValueError for what is no number of rows."""
+def local_batch_size(global_batch_size: int, size: int, loss: str = "mean", rank: int = 0) -> int:
+    """The rows of the rank's shard of a full batch. Raises ValueError for what is no number of rows, or leaves a rank
+    without one."""
     if isinstance(global_batch_size, bool) or int(global_batch_size) != global_batch_size or global_batch_size < 1:
         raise ValueError(f"a batch must have one row or more, not {global_batch_size!r}")
-    say_what_it_costs(int(global_batch_size), size)
-    return int(global_batch_size) // number_of_shards(int(global_batch_size), size)
+    rows = int(global_batch_size)
+    if loss == "mean":
+        say_what_it_costs(rows, size)
+        return rows // number_of_shards(rows, size)
+    if rows < size:
+        raise ValueError(f"a batch of {rows} rows leaves some of {size} workers without one")
+    return rows * (rank + 1) // size - rows * rank // size
 
 
 def say_what_it_costs(rows: int, size: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, cast
 
 import libcst as cst
 
-from migrator.analysis import ops, shortened
+from migrator.analysis import ops, row_counts, shortened
 from migrator.analysis import values as v
 from migrator.analysis.callables import is_called
 from migrator.analysis.calls import Arguments
@@ -106,7 +106,10 @@ class Placing:
         self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None
     ) -> Value:
         value = self._widened(row, args, _masking(path, args, self._placed(row, path, args, node, made)))
-        return self._counting(row, args, self._ragged(row, path, args, value))
+        value = self._counting(row, args, self._ragged(row, path, args, value))
+        leaves = [d for _, given in args.all() for d in self.run.objects.leaves(given)]
+        items = self.run.sequence_items(args.positional[0]) if args.positional else None
+        return row_counts.kept(row, leaves, items, value)
 
     def _placed(self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None) -> Value:
         leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
@@ -758,7 +761,8 @@ class Placing:
         if isinstance(data.placement, Sharded):
             cut = data.placement
             least = max(data.axes, 1)
-            return Value(Data(Shape(cut.axis, cut.rows, cut.blocks, least), rank=1, needs=data.needs, rows=data.rank))
+            place = Shape(cut.axis, cut.rows, cut.blocks, least)
+            return Value(Data(place, rank=1, needs=data.needs, rows=data.rank, counts=data.counts))
         if data.is_replicated or isinstance(data.placement, Partial):
             return Value(Data(rank=1, needs=data.needs))
         return Value(Data(Unknown("the shape of this is not seen"), needs=data.needs))
@@ -768,7 +772,13 @@ class Placing:
         if data.layer:
             return Value(data)
         if (data.nested and isinstance(key, int) and not isinstance(key, bool)) or isinstance(key, str):
-            return Value(replace(data, constant=NOT_CONSTANT, rank=None))
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, counts=()))
+        entries = index.only.items if isinstance(index.only, Tuple) else (index,)
+        block = row_counts.picked(data, entries[0]) if entries else None
+        if block is not None and len(entries) == 1:
+            return Value(block)
+        if block is not None:
+            data, index = block, v.of(Tuple((Value(Data(constant=v.Slice(None, None, None))), *entries[1:])))
         nodes: dict[Any, Any] = {0: node.value}
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             nodes[1] = node.slice[0].slice.value
@@ -787,10 +797,14 @@ class Placing:
         return Value(Data(needs=frozenset(r for d in leaves for r in d.needs)))
 
     def slice(self, bounds: Sequence[Value]) -> Value:
-        constants = [b.constant for b in bounds]
+        lower, upper, step = (b.constant for b in bounds)
+        numbers = {d.counts for b in bounds for d in v.contents(b) if d.placement == ROWS}
+        cut_at = numbers.pop() if len(numbers) == 1 else ()
         apart = next((d for b in bounds for d in v.contents(b) if not d.is_replicated), None)
         needs = frozenset(r for b in bounds for d in v.contents(b) for r in d.needs)
-        return Value(Data(apart.placement if apart is not None else REPLICATED, v.Slice(*constants), needs=needs))
+        return Value(
+            Data(apart.placement if apart is not None else REPLICATED, v.Slice(lower, upper, step, cut_at), needs=needs)
+        )
 
     @staticmethod
     def is_slice(index: Value) -> bool:
@@ -799,7 +813,9 @@ class Placing:
     def unpacked(self, data: Data, count: int) -> list[Value] | None:
         if isinstance(data.placement, Shape):
             axis = data.placement.axis
-            rows = Value(Data(ROWS, rank=0, needs=data.needs, integral=True, several=_blocks(data) > 1))
+            counts = data.counts if len(data.counts) == 1 else ()
+            several = _blocks(data) > 1
+            rows = Value(Data(ROWS, rank=0, needs=data.needs, integral=True, several=several, counts=counts))
             return [rows if i == axis else Value(Data(rank=0, needs=data.needs)) for i in range(count)]
         return None
 
@@ -807,7 +823,7 @@ class Placing:
     def part(data: Data) -> Value:
         """A part of a structure of data."""
         if data.nested:
-            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=False))
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=False, counts=()))
         if data.is_replicated:
             return Value(replace(data, constant=NOT_CONSTANT, rank=None))
         if isinstance(data.placement, (Unknown, Local)):

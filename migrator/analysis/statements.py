@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
-from migrator.analysis import arrays, in_place, shortened
+from migrator.analysis import arrays, in_place, row_counts, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Loop, Names, join_names
 from migrator.analysis.libraries.tensorflow import TAPE
-from migrator.analysis.values import NONE, NOTHING, NUMBER, Class, Container, External, Function, Made, Value
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Class, Container, External, Function, Made, Site, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -311,7 +311,7 @@ class Statements:
     def bind(self, target: cst.BaseExpression, value: Value, frame: Frame) -> None:
         """Gives the target of an assignment its value."""
         if isinstance(target, cst.Name):
-            self.run.assign(target.value, value, frame)
+            self.run.assign(target.value, row_counts.named(value, Site(target, frame.context)), frame)
         elif isinstance(target, (cst.Tuple, cst.List)):
             self._unpack(target.elements, value, target, frame)
         elif isinstance(target, cst.Attribute):

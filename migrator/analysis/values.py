@@ -70,11 +70,15 @@ class Repair:
 
 @dataclass(frozen=True)
 class Slice:
-    """`lower:upper:step` of a subscript; bounds that are no literals are NOT_CONSTANT."""
+    """`lower:upper:step` of a subscript; bounds that are no literals are NOT_CONSTANT.
+
+    `cut_at`: the batch whose number of rows one bound is, see row_counts.py.
+    """
 
     lower: Any
     upper: Any
     step: Any
+    cut_at: tuple[Any, ...] = ()
 
 
 _NO_REPAIRS: frozenset[Repair] = frozenset()
@@ -92,7 +96,8 @@ class Data:
     all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
     `counted`: see `is_positive`. `several`: made of a number of rows, and perhaps another number. `foreign`: an
     object of another package, perhaps a layer. `ragged`: its samples may have unequally many values.
-    `pairs`: has all rows along another axis than the first, too, or may have.
+    `pairs`: has all rows along another axis than the first, too, or may have. `counts`: the batches of which it has the
+    rows, or the number of rows, see row_counts.py.
     """
 
     placement: Placement = REPLICATED
@@ -114,6 +119,7 @@ class Data:
     foreign: bool = False
     ragged: bool = False
     pairs: bool = False
+    counts: tuple[Any, ...] = ()
 
     @property
     def is_replicated(self) -> bool:
@@ -377,6 +383,7 @@ def join_data(a: Data, b: Data) -> Data:
         foreign=a.foreign and b.foreign,
         ragged=a.ragged or b.ragged,
         pairs=a.pairs or b.pairs,
+        counts=a.counts if a.counts == b.counts else (),
     )
 
 

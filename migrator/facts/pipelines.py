@@ -138,7 +138,7 @@ class Pipelines:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
-        self._ranks = ranks
+        self.ranks = ranks
         self.sources = sources
         self._iteration = Iteration(tree, resolver)
 
@@ -257,7 +257,7 @@ class Pipelines:
                     return
                 if api.is_dataset_source(callee.path):
                     pipeline.source, pipeline.source_path = call, callee.path
-                    pipeline.is_sharded = any(self._ranks.is_share(arg.value) for arg in call.args)
+                    pipeline.is_sharded = any(self.ranks.is_share(arg.value) for arg in call.args)
                     pipeline.is_zip_of_batches = callee.path.endswith(".zip") and self._zips_batches(call)
                     pipeline.hands_out_batches |= callee.path.endswith(".from_generator") and self._yields_batches(call)
                     return
@@ -356,7 +356,7 @@ class Pipelines:
         parts = [arg.value for arg in step.call.args]
         functions = [v.node for part in parts for v in self.resolver.values(part) if isinstance(v, Function)]
         names = [name for part in (*parts, *functions) for name in self.tree.names_in(part)]
-        return any(map(self._ranks.depends_on_rank, (*parts, *names)))
+        return any(map(self.ranks.depends_on_rank, (*parts, *names)))
 
     def _applies_shard(self, call: cst.Call) -> bool:
         return bool(call.args) and self._is_shard(call.args[0].value)

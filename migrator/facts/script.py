@@ -177,7 +177,7 @@ class Facts:
 
     @cached_property
     def sharding(self) -> Sharding:
-        return Sharding(self.tree, self.resolver, self.training, self.reading, self.minibatches)
+        return Sharding(self.tree, self.resolver, self.training, self.reading, self.minibatches, self.keywords)
 
     @cached_property
     def decisions(self) -> Decisions:

@@ -18,6 +18,8 @@ import libcst as cst
 from migrator.edits import Refusal
 from migrator.facts.batch_cuts import Cut
 from migrator.facts.batch_shapes import Made, Shown, Size
+from migrator.facts.fit_arrays import FitArrays
+from migrator.facts.keywords import Keywords
 from migrator.facts.minibatches import MinibatchFinder
 from migrator.facts.obstacles import Obstacles
 from migrator.facts.order import AnyOrder, Order, UnseededFiles
@@ -27,7 +29,7 @@ from migrator.facts.pipelines import Pipeline
 from migrator.facts.reading import Consumption, Reading
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument, imported_modules
-from migrator.facts.training import Training, Update
+from migrator.facts.training import Fit, Training, Update
 from migrator.facts.tree import Statement, Tree
 from migrator.facts.values import Class, External, Function, Literal, Object
 
@@ -55,7 +57,13 @@ Plan = Union[CutPipeline, CutBatches, Refusal]
 
 class Sharding:
     def __init__(
-        self, tree: Tree, resolver: Resolver, training: Training, reading: Reading, minibatches: MinibatchFinder
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        reading: Reading,
+        minibatches: MinibatchFinder,
+        keywords: Keywords,
     ) -> None:
         self.tree = tree
         self.resolver = resolver
@@ -66,6 +74,8 @@ class Sharding:
         self._order = Order(tree, resolver)
         self._loose_ends: dict[AnyOrder | UnseededFiles, None] = {}
         self.obstacles = Obstacles(tree, resolver, training, reading.pipelines.sources)
+        kinds, ranks = training.kinds, reading.pipelines.ranks
+        self.fit_arrays = FitArrays(tree, resolver, kinds, ranks, keywords, self.obstacles)
         self._cuts = PipelineCuts(tree, resolver, reading.pipelines, lambda: self.consumptions)
 
     # -- plans ---------------------------------------------------------------------------------------------------
@@ -170,6 +180,7 @@ class Sharding:
         if cuts is not None:
             return all(self._obstacle(cut) is None for cut in cuts)
         found = {not isinstance(self._plan(c), Refusal) for c in self.feeding_update(update)}
+        found |= {self.fit_arrays.are_cut(fit.call) for fit in self._fits_of(update) if self._takes_arrays(fit)}
         return found.pop() if len(found) == 1 else None
 
     def is_whole(self, consumption: Consumption) -> bool:
@@ -185,16 +196,24 @@ class Sharding:
 
     def feeding_update(self, update: Update) -> list[Consumption]:
         """The datasets whose batches reach the update, also through `fit` and a `train_step` of the script's."""
-        cls = self.training.step_class(update)
-        if cls is None:
+        if self.training.step_class(update) is None:
             return self.reading.consumptions(update)
-        fits = {
-            fit.call
-            for fit in self.training.fits
-            if any(isinstance(v, Object) and cls in self.resolver.lineage(v.of) for v in fit.values)
-        }
+        fits = {fit.call for fit in self._fits_of(update) if not self._takes_arrays(fit)}
         found = [c for c in self.consumptions if c.reader in fits]
         return found if len(found) == len(fits) else []
+
+    def _fits_of(self, update: Update) -> list[Fit]:
+        """The calls of `fit` that come to the `train_step` in which the update stands."""
+        cls = self.training.step_class(update)
+        return [
+            fit
+            for fit in self.training.fits
+            if any(isinstance(v, Object) and cls in self.resolver.lineage(v.of) for v in fit.values)
+        ]
+
+    def _takes_arrays(self, fit: Fit) -> bool:
+        x = argument(fit.call, "x", 0)
+        return x is None or not self.pipelines.is_read_in_batches(x.value)
 
     @cached_property
     def _unseen(self) -> list[Update]:

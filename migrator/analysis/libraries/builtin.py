@@ -104,8 +104,12 @@ def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     if data is not None and not value.objects:
         if isinstance(data.placement, Shape):
             return Value(Data(constant=NOT_CONSTANT if data.rows is None else data.rows, rank=0, needs=data.needs))
-        if data.placement == Sharded(0) or (isinstance(data.placement, Sharded) and data.placement.axis == 0):
-            return Value(Data(ROWS, rank=0, needs=data.needs, integral=True))
+        cut = data.placement
+        if isinstance(cut, Sharded) and cut.axis == 0:
+            count = Partial("sum") if cut.rows == "ragged" else ROWS
+            several = cut.rows == "even" or cut.blocks > 1
+            counts = () if several else data.counts
+            return Value(Data(count, rank=0, needs=data.needs, integral=True, several=several, counts=counts))
         return Value(Data(data.placement if not data.is_replicated else REPLICATED, rank=0, needs=data.needs))
     return Value(Data(rank=0))
 

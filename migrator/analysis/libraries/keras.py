@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
-from migrator.analysis import ops
+from migrator.analysis import ops, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -346,7 +346,10 @@ class Keras:
                 return Data(Unknown("a layer is given what is no batch"), needs=needs)
         masked = any(d.masked for d in leaves)
         if rows:
-            return Data(rows[0].placement, nested=True, least=2, symbolic=symbolic, masked=masked, needs=needs)
+            counts = row_counts.common(rows)
+            return Data(
+                rows[0].placement, nested=True, least=2, symbolic=symbolic, masked=masked, needs=needs, counts=counts
+            )
         whole = any(d.whole for d in leaves)
         return Data(REPLICATED, nested=True, least=2, whole=whole, symbolic=symbolic, masked=masked, needs=needs)
 
@@ -363,8 +366,11 @@ class Keras:
                 for repair in () if given.symbolic else data.needs:
                     self.run.note_plain_repair(repair)
                 return Data(REPLICATED, whole=given.whole, least=2, symbolic=given.symbolic, needs=given.needs)
+            place = given.placement if data.placement == Sharded(0) else data.placement
+            needs, least = data.needs | given.needs, max(data.least, 2)
+            counts = given.counts if place is given.placement else ()
             return replace(
-                data, least=max(data.least, 2), symbolic=given.symbolic, nested=False, needs=data.needs | given.needs
+                data, placement=place, least=least, symbolic=given.symbolic, nested=False, needs=needs, counts=counts
             )
 
         if outputs.data is None and not any(isinstance(a, Tuple) for a in outputs):

@@ -208,6 +208,52 @@ def check_arrays_in_fit() -> None:
         assert_same_weights(together, alone, (size, count))
 
 
+class Coupled(keras.Model):
+    """Trained on the root of the mean of squares, which needs all rows of the batch."""
+
+    def __init__(self, inner: Any, reduce: Callable[[Any], Any], gather: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.inner, self.reduce, self.gather = inner, reduce, gather
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self.inner(x)
+
+    def train_step(self, data: Any) -> dict[str, tf.Tensor]:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.sqrt(tf.reduce_mean(self.gather((self.inner(x) - y) ** 2)))
+        gradients = self.reduce(tape.gradient(loss, self.inner.trainable_variables))
+        self.optimizer.apply_gradients(zip(gradients, self.inner.trainable_variables))
+        return {"loss": loss}
+
+
+def check_arrays_of_batches_that_are_gathered() -> None:
+    for size in (2 * SIZE, SIZE + 1):
+        count = 3 * size + SIZE
+        x, y = np.resize(X, (count, 5)), np.resize(Y, (count, 1))
+        one, another = new_models()
+        alone = Coupled(one, tf.identity_n, tf.identity)
+        together = Coupled(another, lockstep.all_reduce, lockstep.all_gather)
+        options = {"epochs": 2, "shuffle": False, "verbose": 0}
+        alone.compile(sgd())
+        alone.fit(x, y, batch_size=size, **options)
+        together.compile(sgd())
+        x, y = lockstep.shard_arrays(x, y, batch_size=size, loss="gather")
+        local = lockstep.local_batch_size(size, loss="gather")
+        together.fit(x, y, batch_size=local, callbacks=lockstep.callbacks(), **options)
+        assert_same_weights(another, one, size)
+        if size % SIZE:  # it would cut other batches than the rows were dealt out for
+            raised(ValueError, together.fit, x, y, batch_size=lockstep.local_batch_size(size), **options)
+
+
+def check_batches_that_leave_a_worker_without_rows() -> None:
+    raised(ValueError, lockstep.shard_arrays, X, batch_size=SIZE - 1, loss="gather")
+    raised(ValueError, lockstep.shard_arrays, X, batch_size=2 * SIZE, loss="sum")  # the last one has one row
+    raised(ValueError, lockstep.shard_arrays, X, batch_size=SIZE + 1, loss="sum", validation_split=0.5)
+    raised(ValueError, lockstep.local_batch_size, SIZE - 1, loss="gather")
+    raised(ValueError, lockstep.local_batch_size, SIZE, loss="median")
+
+
 def check_shuffled_arrays_of_one_row_a_batch_are_seen_once() -> None:
     """Each rank shuffles in its own order; the first alone counts."""
     _, together = new_models()
