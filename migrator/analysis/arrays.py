@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import in_place
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -30,10 +31,22 @@ def store(run: Run, array: Data, index: Value, value: Value, target: cst.Subscri
     else:
         repair = run.placing.put_together(_as_arguments(run, target, index, value), target)
         stored = Value(replace(array, constant=NOT_CONSTANT, needs=needs | {repair}))
-    if isinstance(target.value, cst.Name):
-        run.change(target.value.value, stored, frame)
-    elif isinstance(target.value, cst.Attribute):
-        run.statements.bind(target.value, stored, frame)
+    place = _place_of(run, target.value)
+    if isinstance(place, cst.Name):
+        for name in {name.value for name in in_place.seen_through(run, place)}:
+            run.change(name, stored, frame)
+    elif isinstance(place, cst.Attribute):
+        run.statements.bind(place, stored, frame)
+
+
+def _place_of(run: Run, node: cst.BaseExpression) -> cst.BaseExpression:
+    """The name, or attribute, of the array of which this is a part or a view: `rows.flat`, `rows[0]`."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        owner = run.seen.get(node.value)
+        if owner is None or owner.data is None or owner.objects:
+            break
+        node = node.value
+    return node
 
 
 def _as_arguments(run: Run, target: cst.Subscript, index: Value, value: Value) -> Arguments:

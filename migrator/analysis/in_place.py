@@ -300,6 +300,17 @@ def _origin(run: Run, node: cst.BaseExpression, depth: int) -> cst.BaseExpressio
     return _origin(run, made, depth + 1) if made is not None else None
 
 
+def seen_through(run: Run, name: cst.Name) -> Iterator[cst.Name]:
+    """The name, and those of arrays that it surely is another name, or a view, of."""
+    for _ in range(_DEEPEST):
+        yield name
+        made = _last_assigned(run, name)
+        names = list(_seen_through(run, made)) if made is not None else []
+        if len(names) != 1:
+            return
+        name = names[0]
+
+
 def _last_assigned(run: Run, name: cst.Name) -> cst.BaseExpression | None:
     """What the name was given last, on all ways to this place."""
     tree = run.tree

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import shortened
+from migrator.analysis import namespaces, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Names
@@ -203,6 +203,8 @@ class Objects:
             return self.run.heap.load(atom, name)
         if isinstance(atom, Tuple) and not self._is_called(node):
             return v.join_all(atom.items)  # of a named tuple
+        if isinstance(atom, Made) and name == namespaces.ATTRIBUTE:
+            return namespaces.of(v.of(atom))
         if isinstance(atom, Made):
             known = self.run.heap.load(atom, name)
             return known if known is not NOTHING else self.run.libraries.attribute(atom, name)
@@ -221,6 +223,8 @@ class Objects:
     def _instance_attribute(self, atom: Instance, name: str, node: cst.CSTNode) -> Value:
         if name == "__class__":
             return v.of(atom.cls)
+        if name == namespaces.ATTRIBUTE:
+            return namespaces.of(v.of(atom))
         held = self.run.heap.load(atom, name)
         if any(isinstance(a, Made) and a.path == tensorflow.VARIABLE for a in held):
             self._note_variable(atom, node)
@@ -239,7 +243,8 @@ class Objects:
         if getter is not None:
             frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
             return self.run.calls.call(getter, Arguments([v.constant(name)]), node, frame)
-        return self.run.libraries.attribute(atom, name)
+        unnamed = self.run.heap.load(atom, namespaces.ATTRIBUTE)
+        return unnamed if unnamed is not NOTHING else self.run.libraries.attribute(atom, name)
 
     def _super_attribute(self, atom: Super, name: str) -> Value:
         found = NOTHING
@@ -254,9 +259,12 @@ class Objects:
             found = v.join(found, v.of(Method(v.of(receiver), name)))
         return found if found is not NOTHING else v.of(Method(atom.receiver, name))
 
-    def store_attribute(self, owner: Value, name: str, value: Value) -> None:
+    def store_attribute(self, owner: Value, name: str, value: Value, node: cst.CSTNode) -> None:
         if name == "__class__":
-            self._store_class(owner, value)
+            self._store_class(owner, value, node)
+            return
+        if name == namespaces.ATTRIBUTE:
+            namespaces.fill(self.run, owner, value, node)
             return
         for atom in owner:
             if isinstance(atom, (Instance, Made)) or (isinstance(atom, Container) and atom.kind == "record"):
@@ -277,12 +285,13 @@ class Objects:
         if owner.data is not None and owner.data.constant is not None:
             self._store_anywhere(name, value)
 
-    def _store_class(self, owner: Value, value: Value) -> None:
+    def _store_class(self, owner: Value, value: Value, node: cst.CSTNode) -> None:
         """`obj.__class__ = C`: from then on any of its methods may be another."""
         lineage = [c for atom in value if isinstance(atom, Class) for c in self.lineage(atom)]
         names = {name for c in lineage if c.node in self._definitions for name in self._definitions[c.node].names}
         for name in names | {"call", "__call__"}:
-            self.store_attribute(owner, name, v.unseen("what an object runs whose `__class__` is set is not seen"))
+            why = "what an object runs whose `__class__` is set is not seen"
+            self.store_attribute(owner, name, v.unseen(why), node)
 
     def own_call(self, atom: Made) -> Value:
         """What a layer of a library's runs instead of its own code: `layer.call = function`."""
@@ -334,9 +343,21 @@ class Objects:
             held = [self.run.heap.load(atom, name) for name in self._fields(atom.cls)]
             if held and any(path in _NAMED_TUPLES for path in self.external_bases(atom.cls)):
                 return self._item(Tuple(tuple(held)), index, node)
+        if isinstance(atom, Method) and namespaces.is_namespace(atom):
+            return namespaces.item(self.run, atom, index, node)
+        if isinstance(atom, External) and atom.path == "sys.modules":
+            return self._module(node)
         if isinstance(atom, External):
-            return runtime.named(key) if atom.path == "os.environ" else NUMBER  # `List[int]`
+            named = runtime.named(key) if atom.path == "os.environ" else NUMBER  # `List[int]`
+            return v.join(named, self.run.heap.load(atom, None))
         return self.run.libraries.item(atom, index, node)
+
+    def _module(self, node: cst.Subscript) -> Value:
+        """`sys.modules[__name__]`: this file; any other is not told."""
+        index = node.slice[0].slice
+        name = index.value if isinstance(index, cst.Index) else None
+        is_own = isinstance(name, cst.Name) and name.value == "__name__"
+        return v.of(File(self.run.tree.module_of(node))) if is_own else NUMBER
 
     def _container_item(self, atom: Container, key: object) -> Value:
         heap = self.run.heap
@@ -363,6 +384,10 @@ class Objects:
                 )
             elif isinstance(atom, Container):
                 self.run.heap.store(atom, key if isinstance(key, (int, str)) else None, value)
+            elif isinstance(atom, Method) and namespaces.is_namespace(atom):
+                namespaces.store(self.run, atom, index, value, node)
+            elif isinstance(atom, External):
+                self.run.heap.store(atom, None, value)
             elif isinstance(atom, Instance):
                 setter = self.method(atom, "__setitem__")
                 if setter is not None:

@@ -476,13 +476,6 @@ class Run:
             self.heap.version += owner.names.get(name) != value
         owner.names[name] = value
 
-    def assign_in_file(self, name: str, value: Value, frame: Frame) -> None:
-        owner = self.frames.get(self._module_of(frame), frame)
-        if owner is frame:
-            self.assign(name, value, frame)
-        elif owner.names is not None:
-            self.assign(name, v.join(owner.names.get(name, NOTHING), value), owner)
-
     def change(self, name: str, value: Value, frame: Frame) -> None:
         """Notes that what a name holds was changed in place, wherever it is bound."""
         scope = frame.scope.lookup(name)
@@ -643,7 +636,7 @@ class Run:
         self.objects.store_item(owner, index, value, node)
 
     def store_attribute(self, owner: Value, name: str, value: Value, node: cst.CSTNode) -> None:
-        self.objects.store_attribute(owner, name, value)
+        self.objects.store_attribute(owner, name, value, node)
 
     def enter(self, value: Value, node: cst.CSTNode) -> Value:
         return self.objects.enter(value, node)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 # A loop whose names still change after so many turns has them made of something that grows.
 _MOST_TURNS = 6
+_RAISED = External("builtins.BaseException")  # holds what the program raises
 _OF_OTHER_CLASSES = ("__new__", "__call__", "__prepare__", "__getattribute__")  # by which a metaclass changes a class
 
 
@@ -77,7 +78,7 @@ class Statements:
 
     def _raise(self, node: cst.Raise, frame: Frame) -> None:
         if node.exc is not None:
-            self.eval(node.exc, frame)
+            self.run.heap.store(_RAISED, None, self.eval(node.exc, frame))
         frame.names = None
 
     def _assert(self, node: cst.Assert, frame: Frame) -> None:
@@ -237,7 +238,7 @@ class Statements:
         for handler in node.handlers:
             frame.names = dict(interrupted or {})
             if handler.name is not None:
-                self.bind(handler.name.name, v.NUMBER, frame)
+                self.bind(handler.name.name, v.join(v.NUMBER, self.run.heap.load(_RAISED, None)), frame)
             self.body(handler.body, frame)
             ends.append(frame.names)
         frame.names = join_names(ends)
@@ -319,16 +320,9 @@ class Statements:
         elif isinstance(target, cst.Subscript):
             owner = self.eval(target.value, frame)
             index = self.run.expressions.index(target.slice, frame)
-            if isinstance(index.constant, str) and self._is_of_globals(target, frame):
-                self.run.assign_in_file(index.constant, value, frame)
             self.run.store_item(owner, index, value, target)
             if owner.data is not None and not in_place.store_rows(self.run, owner.data, index, value, target):
                 arrays.store(self.run, owner.data, index, value, target, frame)
-
-    def _is_of_globals(self, target: cst.Subscript, frame: Frame) -> bool:
-        """`globals()["name"] = …`"""
-        call = target.value
-        return isinstance(call, cst.Call) and self.eval(call.func, frame).only == External("builtins.globals")
 
     def _unpack(self, elements: Sequence[cst.BaseElement], value: Value, node: cst.CSTNode, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import ops
+from migrator.analysis import namespaces, ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -57,6 +57,8 @@ class Libraries:
         if handler is not None:
             return handler(self.run, args, node, frame)
         picked = builtin.picked(self.run, path, args, node, frame)
+        if picked is None:
+            picked = builtin.unbound(self.run, path, args, node, frame)
         if picked is not None:
             return picked
         meaning = runtime.call(self.run, path, args, node)
@@ -121,6 +123,8 @@ class Libraries:
         return found
 
     def _call_method(self, atom: Atom, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if isinstance(atom, v.Method) and namespaces.is_namespace(atom):
+            return namespaces.method(self.run, atom, name, args, node)
         if isinstance(atom, Container):
             return builtin.container_method(self.run, atom, name, args, node, frame)
         if isinstance(atom, v.Tuple):
@@ -182,6 +186,9 @@ class Libraries:
         return self.keras.attribute(atom, name)
 
     def item(self, atom: Atom, index: Value, node: cst.Subscript) -> Value:
+        lazy = builtin.lazy_elements(self.run, atom, node, node) if isinstance(atom, Made) else None
+        if lazy is not None:
+            return lazy  # `sorted(items)[0]`
         content = self.run.heap.load(atom, "content") if isinstance(atom, Made) else NOTHING
         if content is not NOTHING:
             return self.run.objects.item(content, index, node)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
+from migrator.analysis import namespaces
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -23,6 +24,7 @@ from migrator.analysis.values import (
     Curried,
     Data,
     External,
+    File,
     Function,
     Made,
     Site,
@@ -49,6 +51,11 @@ _LOCAL = frozenset({
     "tempfile.mkdtemp", "tempfile.mkstemp", "tempfile.mktemp", "datetime.datetime.now", "datetime.datetime.utcnow",
     "datetime.datetime.today", "time.strftime", "builtins.id", "builtins.input", "tensorflow.timestamp",
 })  # fmt: skip
+
+
+_CONTAINERS = frozenset(
+    {"builtins.list", "builtins.dict", "builtins.set", "collections.deque", "collections.OrderedDict"}
+)
 
 
 def _lazy(kind: str) -> Handler:
@@ -294,6 +301,44 @@ def _get_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -
     return v.join(found, args.positional[2]) if len(args.positional) > 2 else found
 
 
+def _namespace(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`vars(obj)`; without one, `globals()`."""
+    if args.positional:
+        return run.attribute(args.positional[0], namespaces.ATTRIBUTE, node)
+    return namespaces.of(v.of(File(run.tree.module_of(node))))
+
+
+def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`exec(text)`: where it is no preparation, what it leaves behind in the names around it is not seen."""
+    unseen = v.unseen("what the text that is run here sets is not seen")
+    for space in args.positional[1:]:
+        run.store_item(space, NUMBER, unseen, node)
+    if len(args.positional) == 1 and (frame.loops or frame.parent is not None):
+        for name, value in (frame.names or {}).items():
+            if value.data is not None and not value.objects:
+                run.assign(name, unseen, frame)
+    return NONE
+
+
+def _set_item(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`operator.setitem(owner, key, value)`"""
+    if len(args.positional) == 3:
+        owner, key, value = args.positional
+        run.store_item(owner, key, value, node)
+    return NONE
+
+
+def unbound(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value | None:
+    """`list.append(items, item)`: a method of what it is given first; None for other functions."""
+    owner, _, name = path.rpartition(".")
+    if owner not in _CONTAINERS or not args.positional:
+        return None
+    held = Value(None, frozenset(a for a in args.positional[0] if isinstance(a, Container)))
+    nodes = {k - 1 if isinstance(k, int) else k: n for k, n in args.nodes.items() if k != 0}
+    given = Arguments(args.positional[1:], args.keywords, args.rest, nodes)
+    return run.libraries.call_method(held, name, given, node, frame) if held is not NOTHING else None
+
+
 def _set_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     if len(args.positional) == 3 and isinstance(args.positional[1].constant, str):
         run.store_attribute(args.positional[0], args.positional[1].constant, args.positional[2], node)
@@ -449,6 +494,10 @@ FUNCTIONS: dict[str, Handler] = {
     **{f"numpy.{name}": _cast_to(f"numpy.{name}") for name in ("float16", "float32", "float64", "int32", "int64")},
     "builtins.getattr": _get_attribute,
     "builtins.setattr": _set_attribute,
+    "builtins.vars": _namespace,
+    "builtins.globals": _namespace,
+    "builtins.exec": _execute,
+    "operator.setitem": _set_item,
     "builtins.sum": _sum,
     "builtins.float": _scalar,
     "builtins.int": _rounded,
@@ -481,6 +530,9 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     given = args.positional[0] if args.positional else NOTHING
     if name in ("append", "add", "appendleft"):
         run.heap.store(atom, None, given)
+        return NONE
+    if name == "__setitem__" and len(args.positional) == 2:
+        run.store_item(v.of(atom), given, args.positional[1], node)
         return NONE
     if name == "insert" and len(args.positional) > 1:
         scatter(run, atom)

@@ -177,8 +177,11 @@ class Reshape:
 
 
 def _may_join_rows(value: Arg, sizes: list[int]) -> bool:
-    """Whether what becomes one row may be more than one was: known only where the width of the rows is."""
-    if value.width is None or not all(isinstance(size, int) and size > 0 for size in sizes):
+    """Whether what becomes one row may be more than one was. Numbers that are written out are taken on trust where the
+    width of the rows is not known; others, as in `[-1, k, x.shape[-1]]`, only of rows that have several axes."""
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        return len(sizes) > 1 and value.rank == 2
+    if value.width is None:
         return False
     return value.width % math.prod(sizes) != 0
 
