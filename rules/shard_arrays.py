@@ -23,7 +23,7 @@ import libcst as cst
 
 from migrator.data_arguments import wrap_data
 from migrator.edits import AddArgument, Refusal, Replace, Wrap
-from migrator.facts.compiled_losses import cuts_of_own_step
+from migrator.facts.compiled_losses import cuts_for_arrays
 from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
 from migrator.facts.syntax import argument, is_none
@@ -57,7 +57,7 @@ def _shard(facts: Facts, fit: Fit) -> Findings:
     batch_size = _global_batch_size(facts, call)
     tail += batch_size
     # Means over uneven parts are weighed by their rows; sums and gathered losses of a step of the script's own are not.
-    loss = "".join(f", {option}" for option in cut_option(cuts_of_own_step(facts, fit)))
+    loss = "".join(f", {option}" for option in cut_option(cuts_for_arrays(facts, fit)))
     yield from wrap_data(facts, call, "shard_arrays", tail + loss)
     yield from _localise_batch_size(facts, call, loss)
     if validates_in_batches(facts, fit):

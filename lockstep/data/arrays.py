@@ -53,7 +53,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
             counts = backend().rank % (backend().size // shards) == 0
             counting = len(_in_blocks(training, rank, shards, batch_size)) if counts else 0
         local = None
-        if loss != "mean" and batch_size is not None and batch_size % shards:
+        if loss != "mean" and batch_size is not None and (batch_size % shards or training % batch_size % shards):
             local = local_batch_size(batch_size, shards, loss, rank)
         note_shard(leaves, counting, local)
         note_arrays()

@@ -38,6 +38,7 @@ class _Shard:
 
     def __init__(self, leaves: list[Any], counting: int | None, local_batch: int | None = None) -> None:
         self.counting = counting
+        self.is_gathered = local_batch is not None
         self._local_batch = local_batch
         self._length = _length(leaves[0]) if leaves else -1
         self._parts = [weakref.ref(leaf) for leaf in leaves if not isinstance(leaf, (list, tuple))]
@@ -49,7 +50,7 @@ class _Shard:
 
     def check(self, batch_size: Any) -> None:
         """Raises ValueError where `fit` would cut other batches than these rows were dealt out for."""
-        if self._local_batch not in (None, batch_size):
+        if self._local_batch not in (None, 32 if batch_size is None else batch_size):
             raise ValueError(
                 f"`fit` on what lockstep.shard_arrays cut for a loss that is no mean: batch_size is {batch_size}, and "
                 f"would have to be {self._local_batch}; give lockstep.local_batch_size the same loss=..."
@@ -67,7 +68,7 @@ _rows_together: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary
 
 def note_shard(leaves: list[Any], counting: int | None, local_batch: int | None = None) -> None:
     """`fit` may be given these arrays of this rank; of their rows, so many count. None: the shards are even, or all
-    count. `local_batch`: where `fit` must take so many for a batch."""
+    count. `local_batch`: where some batches of losses that are no means are uneven, `fit` must take so many for one."""
     _shards.append(_Shard(leaves, counting, local_batch))
 
 
@@ -111,6 +112,8 @@ def _shard_of(x: Any) -> _Shard | None:
     if is_cut_to_be_gathered(x):
         return _Shard([], _ALL) if _weighs_gathered else None
     found = _noted(x)
+    if found is not None and found.is_gathered:
+        return _Shard([], _ALL) if _weighs_gathered else None
     return found if found is not None and found.counting is not None else None
 
 

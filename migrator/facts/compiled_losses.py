@@ -43,6 +43,14 @@ def cuts_for_fit(facts: Facts, fit: Fit) -> set[str]:
     return cuts_of_own_step(facts, fit) or {cut_for_fit(facts, fit)}
 
 
+def cuts_for_arrays(facts: Facts, fit: Fit) -> set[str]:
+    """The same where `fit` cuts arrays by itself: rows that several workers compute would count several times in a sum
+    that a layer keeps beside what all workers have."""
+    own = cuts_of_own_step(facts, fit)
+    keeps_sums = any(repair.form == "term" for repair in facts.repairs)
+    return own or ({GATHER} if keeps_sums else set())
+
+
 def cuts_of_own_step(facts: Facts, fit: Fit) -> set[str]:
     """How the rows of a batch are put together in the losses of the model's own `train_step`; empty without one."""
     classes = {cls for v in fit.values if isinstance(v, Object) for cls in facts.resolver.lineage(v.of)}
