@@ -203,12 +203,19 @@ class Objects:
             return self.run.heap.load(atom, name)
         if isinstance(atom, Tuple) and not self._is_called(node):
             return v.join_all(atom.items)  # of a named tuple
+        if isinstance(atom, (Function, Bound)):
+            return self._of_function(atom, name)
         if isinstance(atom, Made) and name == namespaces.ATTRIBUTE:
             return namespaces.of(v.of(atom))
         if isinstance(atom, Made):
             known = self.run.heap.load(atom, name)
             return known if known is not NOTHING else self.run.libraries.attribute(atom, name)
         return v.of(Method(v.of(atom), name))
+
+    def _of_function(self, atom: Function | Bound, name: str) -> Value:
+        """`step.scale`: what the program keeps at a function."""
+        held = self.run.heap.load(_holder(atom.function if isinstance(atom, Bound) else atom), name)
+        return held if held is not NOTHING else v.of(Method(v.of(atom), name))
 
     def _is_called(self, node: cst.CSTNode) -> bool:
         parent = self.run.tree.parent.get(node)
@@ -280,6 +287,8 @@ class Objects:
                 frame = self.run.frames.get(atom.module)
                 if frame is not None and frame.names is not None:
                     self.run.assign(name, v.join(frame.names.get(name, NOTHING), value), frame)
+            elif isinstance(atom, Function):
+                self.run.heap.store(_holder(atom), name, value)
             elif isinstance(atom, Method):
                 self._store_anywhere(name, value)
         if owner.data is not None and owner.data.constant is not None:
@@ -572,6 +581,11 @@ def _may_have_rows(value: Value) -> bool:
     """Whether it may be an array, and surely is no number or text, which is not cut."""
     data = value.data
     return data is None or data.constant is None or (data.constant is NOT_CONSTANT and data.rank != 0)
+
+
+def _holder(function: Function) -> Made:
+    """What has the attributes of a function, whichever time it is defined."""
+    return Made("builtins.function", Site(function.node, ()))
 
 
 def _bounds(index: Value) -> slice | None:

@@ -16,7 +16,7 @@ from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import part_at
 from migrator.facts.training import Minimization, Training
 from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import External, Function, Literal, Object
+from migrator.facts.values import External, Function, Literal, Object, Result
 
 WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 # The weights of Keras's layers that have names of their own.
@@ -27,6 +27,7 @@ _GIVING_FIRST = frozenset({
     "tensorflow.nest.flatten", "itertools.chain.from_iterable",
 })  # fmt: skip
 _GIVING_ALL = frozenset({"itertools.chain"})
+_ZIP = External("builtins.zip")
 
 
 class Trained:
@@ -50,6 +51,9 @@ class Trained:
             else:
                 for holder in self._holders.of(root):
                     found.setdefault(holder)
+        for update in self.training.updates:
+            for root in self._updated(update.call):
+                found.update((h, None) for h in self._holders.of(root) if not isinstance(h, Unheld))
         return sorted(found, key=self._order)
 
     def of(self, expression: cst.BaseExpression) -> list[Origin]:
@@ -84,6 +88,14 @@ class Trained:
                     if sources is not None:
                         found = list(self._behind(sources, set()))
                         yield from found or [Unheld(sources, "what these weights belong to cannot be seen")]
+
+    def _updated(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The weights that the call is given, which need not be those that gradients are of, where they are seen."""
+        first = call.args[0].value if call.args else None
+        for value in self.resolver.values(first) if first is not None else ():
+            if isinstance(value, Result) and value.function == _ZIP and len(value.call.args) == 2:
+                weights = self._behind(value.call.args[1].value, set())
+                yield from (owner for owner in weights if not isinstance(owner, Unheld))
 
     def _minimized(self, update: Minimization) -> Iterator[cst.BaseExpression | Unheld]:
         """The weights that `minimize` is given, as a list or as a function that returns one."""
