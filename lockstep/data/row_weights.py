@@ -268,6 +268,8 @@ def _told_of_step(variable: Any, value: Any, told: Any, rows: Any, weight: Any) 
 
 def look_away(model: Any) -> None:
     vars(model).pop("train_step", None)
+    if model in _counts:  # what was traced goes on to ask it, in `train_on_batch`
+        _counts[model].start(_ALL)
 
 
 def _rows_of(data: Any) -> Any:
