@@ -66,10 +66,10 @@ def average_metrics(facts: Facts) -> Findings:
     yield from dict.fromkeys(_decided_by(facts))
     yield from _told_to_callbacks(facts)
     yield from _fed(facts)
-    counted = {o.node for repair in facts.repairs for o in repair.operands if o.how == "metric"}
+    put_together_already = {o.node for repair in facts.repairs for o in repair.operands}
     for number in facts.decisions.local_numbers:
-        if number.expression in counted:
-            continue  # gather-batch asks the metric for what all workers have counted
+        if number.expression in put_together_already:
+            continue  # gather-batch makes it what all workers have
         if number.is_count:
             yield Refusal(
                 number.expression,
