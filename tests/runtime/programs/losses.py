@@ -125,6 +125,21 @@ def check_keras_sums_on_a_rank_without_rows() -> None:
     assert keras.losses.MeanSquaredError(reduction="none")(X[:0], X[:0]).shape == (0,)
 
 
+def check_batch_normalization_on_a_rank_without_rows() -> None:
+    """The moments of no rows are no numbers: the layer keeps those that it has."""
+    if not hasattr(layers.BatchNormalization, "_moments"):
+        return  # of Keras 2
+    layer = layers.BatchNormalization()
+    layer.build((None, 4))
+    x = share(X, SIZE - 1)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(layer(x, training=True) ** 2)
+    for value in (*tape.gradient(loss, layer.trainable_variables), *layer.variables):
+        assert np.isfinite(np.asarray(value)).all(), value
+    if len(x) == 0:
+        np.testing.assert_array_equal(np.asarray(layer.moving_variance), np.ones(4))
+
+
 def check_second_derivatives() -> None:
     def penalised(x: Any, y: Any, gather: Gather, reduce: Any) -> Any:
         with tf.GradientTape() as outer:
