@@ -5,6 +5,7 @@ Only eager: when called while a function is traced, the messages are sent at onc
 
 from __future__ import annotations
 
+import re
 import threading
 import zlib
 from typing import Any
@@ -43,8 +44,18 @@ def agree(call: str, signature: str, advice: str) -> None:
     at. Raises MismatchError on every rank, with every rank's call and signature, when they differ.
     """
     messages = _exchange_named(call, signature)
-    if any(message != messages[0] for message in messages):
+    if not all(_fits(messages[0], message) for message in messages):
         raise _mismatch(call, messages, advice)
+
+
+def _fits(one: bytes, other: bytes) -> bool:
+    """Whether they are equal, but for sizes that one of two ranks does not know: it has traced the step for batches of
+    several sizes, and the other one, all of whose shards are equal, for one."""
+    if one == other:
+        return True
+    return any(
+        re.fullmatch(re.escape(a).replace(b"None", rb"(?:None|\d+)"), b) for a, b in ((one, other), (other, one))
+    )
 
 
 def tell(call: str, news: str, advice: str) -> list[str]:
@@ -103,7 +114,8 @@ def _describe_one(tensor: Any) -> str:
         return "None"
     if isinstance(tensor, tf.IndexedSlices):
         # The number of rows may differ from rank to rank and from step to step.
-        return f"slices:{tensor.dtype.name}{tuple(tensor.values.shape[1:])}"
+        behind = tensor.values.shape[1:]
+        return f"slices:{tensor.dtype.name}{behind}".replace(" ", "")
     return f"{tensor.dtype.name}{tensor.shape}".replace(" ", "")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -266,11 +266,16 @@ class Obstacles:
         is_assigned = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)
         return is_assigned and self.tree.contains(self.tree.parent[line], reader)
 
-    def to_rows(self, sizes: list[cst.Name], steps: list[cst.CSTNode]) -> Refusal | None:
-        """Why batches that a loop makes of arrays cannot be split. `sizes`: the names that they are made of."""
+    def to_rows(
+        self, sizes: list[cst.Name], steps: list[cst.CSTNode], cut: Sequence[cst.CSTNode] = ()
+    ) -> Refusal | None:
+        """Why batches that a loop makes of arrays cannot be split. `sizes`: the names that they are made of; `cut`: the
+        expressions that make them in the step."""
         for size in sizes:
             for use in self._uses_of(size):
                 inside = any(self.tree.contains(step, use) for step in steps)
+                if any(self.tree.contains(batch, use) for batch in cut):
+                    continue
                 if inside and self._shapes_something(use) and not self._is_divisor(use) and self._is_size(use):
                     return Refusal(
                         use,

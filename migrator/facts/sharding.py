@@ -16,7 +16,7 @@ from typing import Union
 import libcst as cst
 
 from migrator.edits import Refusal
-from migrator.facts.batch_cuts import Cut
+from migrator.facts.batch_cuts import Cut, CutExpressions
 from migrator.facts.batch_shapes import Made, Shown, Size
 from migrator.facts.fit_arrays import FitArrays
 from migrator.facts.keywords import Keywords
@@ -312,7 +312,8 @@ class Sharding:
         )  # fmt: skip
 
     def _obstacle(self, cut: Cut) -> Refusal | None:
-        return self.obstacles.to_rows(self.minibatches.sizes(cut), self.minibatches.steps(cut))
+        made = cut.expressions if isinstance(cut, CutExpressions) else ()
+        return self.obstacles.to_rows(self.minibatches.sizes(cut), self.minibatches.steps(cut), made)
 
     def _plan(self, consumption: Consumption) -> Plan | None:
         """How the dataset is cut; None where it is cut already."""
