@@ -736,6 +736,8 @@ class Placing:
             return v.of(Method(Value(data), name))
         if name in _DESCRIPTIONS:
             return NUMBER
+        if isinstance(data.placement, Shape) and name in ("rank", "ndims"):
+            return Value(Data(constant=NOT_CONSTANT if data.rows is None else data.rows, rank=0, needs=data.needs))
         if data.layer and name == "layers":
             return Value(data)
         if data.layer:

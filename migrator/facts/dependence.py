@@ -108,6 +108,7 @@ _COLLECTIONS = (
 )  # fmt: skip
 _OF_COLLECTIONS = "collections.defaultdict"
 _WRITTEN = (cst.List, cst.Tuple, cst.Dict, cst.Set, cst.Call)
+_RANKS = frozenset({"ndims", "rank"})  # of a shape
 _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
 # Libraries whose functions leave their arguments as they are, but for those named below.
 _PURE = (
@@ -365,6 +366,8 @@ class Dependence:
     def _link_attribute(self, node: cst.Attribute) -> None:
         name = node.attr.value
         if name in _AGREED_ATTRIBUTES or isinstance(self.tree.parent.get(node), cst.AssignTarget):
+            return
+        if name in _RANKS and _is_shape(node.value):
             return
         owners = self.resolver.values(node.value)
         bindings = self._attribute_bindings(node)
@@ -763,6 +766,8 @@ class Dependence:
         paths = {v.path for v in values if isinstance(v, External)}
         if any(map(_is_agreed, paths)) or any(map(self.kinds.has_weights, self.resolver.values(call))):
             return
+        if paths == {"builtins.len"} and len(call.args) == 1 and _is_shape(call.args[0].value):
+            return  # the number of its axes
         functions = self._script_functions(call)
         for function in functions:
             self._link_returned(function, call)
