@@ -122,7 +122,8 @@ class Expressions:
         if operator == "Add" and isinstance(constants[0], (int, float)) and constants[0] == 0:
             return operands[1]
         if operator == "Divide" and constants[1] == runtime.SIZE:
-            return v.mapped(operands[0], lambda d: replace(d, placement=Partial("sum")) if d.is_replicated else d)
+            held = v.join_all(Value(d) for d in self.run.objects.leaves(operands[0]))  # of a variable, say
+            return v.mapped(held, lambda d: replace(d, placement=Partial("sum")) if d.is_replicated else d)
         if NOT_CONSTANT not in constants and all(isinstance(c, (int, float)) for c in constants):
             folded = _folded(operator, constants)
             if folded is not NOT_CONSTANT:
