@@ -260,15 +260,7 @@ class Run:
 
     def given_back(self, node: cst.BaseExpression, value: Value, frame: Frame) -> Value:
         """What a function returns, or a worker's rows of it where that is planned."""
-        if self._is_loss_of_fit(frame.scope.node) and value.data is not None and value.data.placement == Partial("sum"):
-            value = self.placing.agreed(node, value)  # Keras takes the mean of the workers'
         return self.placing.given_back(node, value, frame) if frame.scope.node in self.plan.layers else value
-
-    def _is_loss_of_fit(self, function: cst.CSTNode) -> bool:
-        """Whether Keras's own step takes the gradients of what the function returns."""
-        if not isinstance(function, cst.FunctionDef) or function.name.value != "compute_loss":
-            return False
-        return self.tree.class_of(function) is not None
 
     def renamed(self, node: cst.BaseExpression, value: Value, name: str, frame: Frame) -> Value:
         """What a name gets that has held a worker's rows, or those of it again where that is planned."""
