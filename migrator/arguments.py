@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
@@ -11,53 +10,35 @@ import click
 
 if TYPE_CHECKING:
     from migrator.baseline import Baseline
+    from migrator.options import Given
     from migrator.run import Options
     from migrator.settings import Settings
 
 
-def names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """`--select a,b --select c` names a, b and c."""
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+# Of the settings, those that an option of the same name replaces.
+_REPLACED = ("target", "select", "exclude", "respect_gitignore", "line_length", "strict", "per_file_ignores")
+# Those that an option of the same name adds to.
+_ADDED = ("ignore", "extend_select", "extend_exclude")
 
 
-def mapping(
-    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
-) -> dict[str, tuple[str, ...]] | None:
-    """`--per-file-ignores a.py:x,b/:y`; None where nothing is given."""
-    found: dict[str, tuple[str, ...]] = {}
-    for value in names(context, parameter, values):
-        pattern, _, rule = value.rpartition(":")
-        if not (pattern and rule):
-            raise click.BadParameter(f"'{value}' is not PATTERN:RULE", param=parameter)
-        found[pattern] = (*found.get(pattern, ()), rule)
-    return found or None
-
-
-def reason(_: click.Context, parameter: click.Parameter, value: str | None) -> str:
-    """Text that a comment can hold."""
-    reason = (value or "").strip()
-    if value is not None and (not reason or any(character in reason for character in "#\r\n")):
-        raise click.BadParameter("a reason is one line of text without #", param=parameter)
-    return reason
-
-
-def settings_of(paths: Sequence[FilePath], config: Sequence[str], *, isolated: bool, **given: Any) -> Settings:
+def settings_of(given: Given) -> Settings:
     """The project's settings, with what stands on the command line in their place; `--ignore` and the like add."""
     from migrator.settings import BadSetting, settings_for
 
+    is_named = given.stdin_filename is not None
+    paths = [FilePath(given.stdin_filename or "") if is_named and str(path) == "-" else path for path in given.paths]
     try:
-        found = settings_for(paths, config, isolated=isolated)
-        if given["select"]:
+        found = settings_for(paths, given.config, isolated=given.isolated)
+        if given.select:
             found = replace(found, select=(), ignore=())
-        for name in ("ignore", "extend_select", "extend_exclude"):
-            given[name] = (*getattr(found, name), *given[name])
-        found = replace(found, **{name: value for name, value in given.items() if value not in (None, ())})
+        changed: dict[str, Any] = {name: (*getattr(found, name), *getattr(given, name)) for name in _ADDED}
+        changed |= {name: getattr(given, name) for name in _REPLACED}
+        return replace(found, **{name: value for name, value in changed.items() if value not in (None, ())})
     except BadSetting as error:
         raise click.UsageError(str(error)) from None
-    return found
 
 
-def options_of(settings: Settings, **given: Any) -> Options:
+def options_of(settings: Settings, given: Given) -> Options:
     """The same for the run, with the names of rules and the target looked up."""
     from migrator.registry import UnknownRule, choose
     from migrator.run import Options
@@ -68,28 +49,34 @@ def options_of(settings: Settings, **given: Any) -> Options:
         return Options(
             rules=tuple(rule.id for rule in choose(settings.select, settings.ignore, settings.extend_select)),
             target=target_named(settings.target).name,
+            writes=given.writes,
+            output=given.output,
+            jobs=given.jobs,
+            time_limit=given.time_limit,
             without=settings.filter(),
             line_length=settings.line_length,
-            heeds_formatters=not click.get_current_context().params["isolated"],
+            heeds_formatters=not given.isolated,
+            stdin_name=given.stdin_filename or "",
             is_strict=settings.strict,
+            heeds_ignores=not given.no_suppressions,
             per_file=settings.per_file(),
-            **given,
+            add_ignore=given.add_ignore,
         )
     except (UnknownRule, UnknownTarget) as error:
         raise click.UsageError(str(error)) from None
 
 
-def baseline_of(settings: Settings, given: str | None, *, write: bool, prune: bool) -> Baseline | None:
+def baseline_of(settings: Settings, given: Given) -> Baseline | None:
     """The accepted findings; where they are to be written anew, none of them, with the file's name."""
     from collections import Counter
 
     from migrator.baseline import NAME, BadBaseline, Baseline
 
-    file = FilePath(given) if given is not None else settings.baseline_file
-    if write:
+    file = FilePath(given.baseline) if given.baseline is not None else settings.baseline_file
+    if given.write_baseline:
         return Baseline(file or settings.root / NAME, Counter())
     if file is None:
-        if prune:
+        if given.prune_baseline:
             raise click.UsageError("--prune-baseline needs a baseline: name it with --baseline")
         return None
     try:

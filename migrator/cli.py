@@ -9,33 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from migrator.arguments import baseline_of, options_of, settings_of
+from migrator.command import BACKENDS, Command
+from migrator.options import Given, with_options
+
 if TYPE_CHECKING:
+    from migrator.baseline import Baseline
+    from migrator.printing import Done
     from migrator.run import Ask
     from migrator.settings import Settings
-
-from migrator.arguments import baseline_of, mapping, names, options_of, reason, settings_of
-from migrator.command import BACKENDS, Command, Path, colour
-from migrator.report import FORMATS
-
-
-def _rules_like(_: click.Context, __: click.Parameter, start: str) -> list[str]:
-    """The rules that a shell offers, by their files: to read them would take too long."""
-    import pkgutil
-
-    import migrator.rules
-
-    before, comma, last = start.rpartition(",")
-    found = sorted(info.name.replace("_", "-") for info in pkgutil.iter_modules(migrator.rules.__path__))
-    return [f"{before}{comma}{name}" for name in found if name.startswith(last)]
-
-
-def _list_rules(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        from migrator.registry import all_rules
-
-        for rule in all_rules().values():
-            click.echo(f"{click.style(rule.id, fg='cyan')}  {rule.summary}{' (--extend-select)' * rule.opt_in}")
-        context.exit()
 
 
 def _explain(name: str, output_format: str) -> None:
@@ -93,224 +75,8 @@ def _launch(settings: Settings) -> str:
 
 
 @click.command(cls=_Migrate, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.argument("paths", nargs=-1, metavar="PATHS...", type=Path(path_type=FilePath, allow_dash=True))
-@click.option("--dry-run", "--diff", "dry_run", is_flag=True, help="Print a unified diff and write nothing.")
-@click.option("--check", is_flag=True, help="Write nothing; list the sites that are not ported.")
-@click.option("-i", "--interactive", is_flag=True, help="Ask about each training, as git add -p does; ? explains.")
-@click.option(
-    "-o",
-    "--output",
-    type=Path(),
-    metavar="PATH",
-    help="Write the migrated copy there (a folder for several files); leave the original alone.",
-)
-@click.option(
-    "--target",
-    metavar="API",
-    help="The API to write: lockstep, the bundled runtime and the default, or npu, Ascend's npu_device.",
-)
-@click.option(
-    "--select",
-    multiple=True,
-    callback=names,
-    shell_complete=_rules_like,
-    metavar="RULE",
-    help="Apply this rule only (repeatable, comma-separated).",
-)
-@click.option(
-    "--extend-select",
-    multiple=True,
-    callback=names,
-    shell_complete=_rules_like,
-    metavar="RULE",
-    help="Apply this rule beside the others: one that is off by default.",
-)
-@click.option(
-    "--ignore",
-    multiple=True,
-    callback=names,
-    shell_complete=_rules_like,
-    metavar="RULE",
-    help="Do not apply this rule.",
-)
-@click.option(
-    "--stdin-filename",
-    type=Path(),
-    metavar="FILE",
-    help="The file that standard input is the content of: for reports, settings and imports.",
-)
-@click.option(
-    "--strict/--no-strict",
-    default=None,
-    help="Whether to refuse layers and models of packages that would be taken on trust.",
-)
-@click.option(
-    "--per-file-ignores",
-    multiple=True,
-    callback=mapping,
-    metavar="PATTERN:RULE",
-    help="Ignore this rule in the files of this pattern of .gitignore.",
-)
-@click.option(
-    "--no-suppressions",
-    is_flag=True,
-    help="Heed no comment # migrate: ignore[...]: see all that is found.",
-)
-@click.option(
-    "--exclude",
-    multiple=True,
-    callback=names,
-    metavar="PATTERN",
-    help="Leave out of folders what this pattern of .gitignore matches, instead of build folders and the like.",
-)
-@click.option(
-    "--extend-exclude", multiple=True, callback=names, metavar="PATTERN", help="Leave this out of folders, too."
-)
-@click.option(
-    "--respect-gitignore/--no-respect-gitignore",
-    default=None,
-    help="Whether to leave out of folders what .gitignore names (it is).",
-)
-@click.option(
-    "--line-length",
-    type=click.IntRange(20, 320),
-    metavar="N",
-    help="The longest line to write (default: as ruff or black is told, as each file shows, or 100).",
-)
-@click.option(
-    "--config",
-    multiple=True,
-    metavar="FILE|KEY=VALUE",
-    help="Take the settings of this file, or this one setting in TOML, instead of [tool.migrate] in pyproject.toml.",
-)
-@click.option(
-    "--baseline",
-    type=Path(dir_okay=False),
-    metavar="FILE",
-    help="Accept the findings that this file has: they do not count as left.",
-)
-@click.option(
-    "--write-baseline", is_flag=True, help="Accept all that is left now: write it to the baseline, and nothing else."
-)
-@click.option(
-    "--add-ignore",
-    metavar="REASON",
-    callback=reason,
-    help="Accept all that is left now by comments # migrate: ignore[...] with this reason, and write nothing else.",
-)
-@click.option("--prune-baseline", is_flag=True, help="Take out of the baseline what is not found any more.")
-@click.option(
-    "--cache/--no-cache", default=True, help="Whether --check remembers what it found in unchanged files (it does)."
-)
-@click.option(
-    "--cache-dir", type=Path(), envvar="MIGRATE_CACHE_DIR", metavar="FOLDER", help="Where (or MIGRATE_CACHE_DIR)."
-)
-@click.option("--isolated", is_flag=True, help="Heed no file of settings.")
-@click.option("--show-settings", is_flag=True, help="Print the settings of the run and exit.")
-@click.option("--show-files", is_flag=True, help="Print the files that would be read and exit.")
-@click.option(
-    "-j",
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Processes to use for many files (default: one for each core).",
-)
-@click.option(
-    "--time-limit",
-    type=click.FloatRange(min=0, min_open=True),
-    default=20,
-    show_default=True,
-    envvar="MIGRATE_TIME_LIMIT",
-    metavar="SECONDS",
-    help="CPU time for the analysis of each file of a program (or MIGRATE_TIME_LIMIT).",
-)
-@click.option(
-    "--output-format",
-    type=click.Choice(FORMATS),
-    default=FORMATS[0],
-    show_default=True,
-    envvar="MIGRATE_OUTPUT_FORMAT",
-    metavar="FORM",
-    help=f"How to report: {', '.join(FORMATS)} (or MIGRATE_OUTPUT_FORMAT).",
-)
-@click.option(
-    "--output-file",
-    type=Path(dir_okay=False),
-    envvar="MIGRATE_OUTPUT_FILE",
-    metavar="FILE",
-    help="Write the report there (or MIGRATE_OUTPUT_FILE).",
-)
-@click.option(
-    "--report",
-    type=Path(dir_okay=False),
-    metavar="FILE.html",
-    help="Write a page for review there: one file, with every change beside its rule.",
-)
-@click.option("--statistics", is_flag=True, help="Report how many sites each rule has, instead of each site.")
-@click.option("-e", "--exit-zero", is_flag=True, help="Exit with 0 where something is left; errors still give 2.")
-@click.option(
-    "--color",
-    type=click.Choice(["auto", "always", "never"]),
-    default="auto",
-    callback=colour,
-    expose_value=False,
-    is_eager=True,
-    help="Whether to colour the output.",
-)
-@click.option("-q", "--quiet", is_flag=True, help="Print errors and refusals only.")
-@click.option(
-    "--explain", shell_complete=_rules_like, metavar="RULE", help="Print a rule's manual, also as json, and exit."
-)
-@click.option(
-    "--list-rules",
-    is_flag=True,
-    callback=_list_rules,
-    expose_value=False,
-    is_eager=True,
-    help="List the rules and exit.",
-)
-@click.option("-v", "--verbose", is_flag=True, help="With --version: of Python, of the parser and the like, too.")
-@click.option("--version", is_flag=True, help="Print the version and exit.")
-def main(
-    paths: tuple[FilePath, ...],
-    dry_run: bool,
-    check: bool,
-    interactive: bool,
-    output: str | None,
-    target: str | None,
-    select: tuple[str, ...],
-    extend_select: tuple[str, ...],
-    ignore: tuple[str, ...],
-    stdin_filename: str | None,
-    exclude: tuple[str, ...],
-    extend_exclude: tuple[str, ...],
-    respect_gitignore: bool | None,
-    line_length: int | None,
-    config: tuple[str, ...],
-    baseline: str | None,
-    write_baseline: bool,
-    add_ignore: str,
-    prune_baseline: bool,
-    cache: bool,
-    cache_dir: str | None,
-    isolated: bool,
-    show_settings: bool,
-    show_files: bool,
-    strict: bool | None,
-    per_file_ignores: dict[str, tuple[str, ...]] | None,
-    no_suppressions: bool,
-    jobs: int | None,
-    time_limit: float,
-    output_format: str,
-    output_file: str | None,
-    report: str | None,
-    statistics: bool,
-    exit_zero: bool,
-    quiet: bool,
-    explain: str | None,
-    verbose: bool,
-    version: bool,
-) -> None:
+@with_options
+def main(**given: Any) -> None:
     """Migrate single-device TensorFlow 2 training scripts to many devices, in place.
 
     PATHS are scripts, notebooks, folders, or - for standard input; files that import each other are understood as
@@ -333,93 +99,104 @@ def main(
       migrate --explain shard-dataset
       migrate verify train.py -n 2       prove it on two workers
     """
-    if version:
+    asked = Given(**given)
+    if asked.version:
         from migrator.report.tool import versions
 
-        return click.echo("\n".join(versions(verbose=verbose)))
-    if explain is not None:
-        return _explain(explain, output_format)
-    if not paths and not show_settings:
-        raise click.UsageError("Missing argument 'PATHS...'.")
-    if dry_run and check:
-        raise click.UsageError("--dry-run and --check exclude each other")
-    if output is not None and (dry_run or check):
-        raise click.UsageError("--output writes; it cannot go with --dry-run or --check")
-    if statistics and output_format not in ("concise", "full", "grouped", "json"):
-        raise click.UsageError(f"--statistics has no form {output_format}: take concise or json")
-    if write_baseline and (dry_run or output is not None or prune_baseline):
-        raise click.UsageError("--write-baseline goes with no other way of writing or showing")
-    if interactive and (dry_run or check or output is not None or write_baseline):
-        raise click.UsageError("--interactive writes what is taken; it goes with no other way of writing or showing")
-    if interactive and FilePath("-") in paths:
-        raise click.UsageError("--interactive reads the answers from standard input; name the files")
-    if add_ignore and (check or interactive or output is not None or write_baseline or no_suppressions):
-        raise click.UsageError("--add-ignore writes comments; it goes with no other way of writing or showing")
-    settings = settings_of(
-        [FilePath(stdin_filename) if stdin_filename and str(path) == "-" else path for path in paths],
-        config,
-        isolated=isolated,
-        target=target,
-        select=select,
-        ignore=ignore,
-        exclude=exclude,
-        extend_exclude=extend_exclude,
-        extend_select=extend_select,
-        respect_gitignore=respect_gitignore,
-        line_length=line_length,
-        strict=strict,
-        per_file_ignores=per_file_ignores,
-    )
-    accepted = baseline_of(settings, baseline, write=write_baseline, prune=prune_baseline)
-    from migrator.printing import Done, Wanted, accept, progress, prune, show, show_ignored, show_names
-
-    writes = not (dry_run or check or write_baseline)
-    given = {"writes": writes, "output": output, "jobs": jobs, "time_limit": time_limit}
-    given["heeds_ignores"] = not no_suppressions
-    given["add_ignore"] = add_ignore
-    given["stdin_name"] = stdin_filename or ""
-    if show_settings:
-        options_of(settings, **given)
-        click.echo("\n".join(settings.lines()))
-        return
-    if show_files:
+        return click.echo("\n".join(versions(verbose=asked.verbose)))
+    if asked.explain is not None:
+        return _explain(asked.explain, asked.output_format)
+    _refuse_contradictions(asked)
+    settings = settings_of(asked)
+    accepted = baseline_of(settings, asked)
+    if asked.show_settings:
+        options_of(settings, asked)
+        return click.echo("\n".join(settings.lines()))
+    if asked.show_files:
+        from migrator.printing import show_names
         from migrator.run import Run
 
-        run = Run(options_of(settings, **given))
-        sys.exit(show_names(run.files(paths), run.result))
+        run = Run(options_of(settings, asked))
+        sys.exit(show_names(run.files(asked.paths), run.result))
+    sys.exit(_tell(_done(asked, settings), asked, settings, accepted))
+
+
+def _refuse_contradictions(asked: Given) -> None:
+    """Raises UsageError where options exclude each other."""
+    shows, copies = asked.dry_run or asked.check, asked.output is not None
+    contradictions = (
+        (not asked.paths and not asked.show_settings, "Missing argument 'PATHS...'."),
+        (asked.dry_run and asked.check, "--dry-run and --check exclude each other"),
+        (copies and shows, "--output writes; it cannot go with --dry-run or --check"),
+        (
+            asked.statistics and asked.output_format not in ("concise", "full", "grouped", "json"),
+            f"--statistics has no form {asked.output_format}: take concise or json",
+        ),
+        (
+            asked.write_baseline and (asked.dry_run or copies or asked.prune_baseline),
+            "--write-baseline goes with no other way of writing or showing",
+        ),
+        (
+            asked.interactive and (shows or copies or asked.write_baseline),
+            "--interactive writes what is taken; it goes with no other way of writing or showing",
+        ),
+        (
+            asked.interactive and FilePath("-") in asked.paths,
+            "--interactive reads the answers from standard input; name the files",
+        ),
+        (
+            asked.add_ignore
+            and (asked.check or asked.interactive or copies or asked.write_baseline or asked.no_suppressions),
+            "--add-ignore writes comments; it goes with no other way of writing or showing",
+        ),
+    )
+    for is_given, message in contradictions:
+        if is_given:
+            raise click.UsageError(message)
+
+
+def _done(asked: Given, settings: Settings) -> Done:
+    """Runs, or recalls what came of the same run over the same files."""
+    from migrator.printing import Done, progress
+
     known = None
-    if check and cache:
+    if asked.check and asked.cache:
         from migrator.known import Known
 
-        known = Known(click.get_current_context().params, settings, paths, cache_dir)
-    result = known.result if known is not None else None
-    if result is not None:
-        done = Done(result, writes)
-    else:
-        from migrator.run import Run
+        known = Known(click.get_current_context().params, settings, asked.paths, asked.cache_dir)
+        if known.result is not None:
+            return Done(known.result, asked.writes)
+    from migrator.run import Run
 
-        with progress(is_quiet=quiet) as tell:
-            run = Run(options_of(settings, **given), tell, _ask() if interactive else None)
-            done = Done(run.migrate(paths), writes, run.stdin)
-        if known is not None:
-            known.remember(run)
-    if add_ignore:
-        sys.exit(show_ignored(done, shows_diff=dry_run, is_quiet=quiet))
-    if accepted is not None and write_baseline:
-        sys.exit(accept(done, accepted.file, is_quiet=quiet))
+    with progress(is_quiet=asked.quiet) as tell:
+        run = Run(options_of(settings, asked), tell, _ask() if asked.interactive else None)
+        done = Done(run.migrate(asked.paths), asked.writes, run.stdin)
+    if known is not None:
+        known.remember(run)
+    return done
+
+
+def _tell(done: Done, asked: Given, settings: Settings, accepted: Baseline | None) -> int:
+    """Prints what came of the run, or accepts it; gives the exit code of the command."""
+    from migrator.printing import Wanted, accept, prune, show, show_ignored
+
+    if asked.add_ignore:
+        return show_ignored(done, shows_diff=asked.dry_run, is_quiet=asked.quiet)
+    if accepted is not None and asked.write_baseline:
+        return accept(done, accepted.file, is_quiet=asked.quiet)
     if accepted is not None:
         done.result = accepted.heeded(done.result)
-        if prune_baseline:
+        if asked.prune_baseline:
             prune(done, accepted)
     wanted = Wanted(
-        form=output_format,
-        output_file=output_file,
-        page=report,
-        statistics=statistics,
-        exit_zero=exit_zero,
-        shows_diff=dry_run,
-        lists_edits=check,
-        is_quiet=quiet,
-        launch=_launch(settings) if writes else "",
+        form=asked.output_format,
+        output_file=asked.output_file,
+        page=asked.report,
+        statistics=asked.statistics,
+        exit_zero=asked.exit_zero,
+        shows_diff=asked.dry_run,
+        lists_edits=asked.check,
+        is_quiet=asked.quiet,
+        launch=_launch(settings) if done.writes else "",
     )
-    sys.exit(show(done, wanted))
+    return show(done, wanted)
