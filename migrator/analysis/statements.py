@@ -139,7 +139,7 @@ class Statements:
                 self.body(node.orelse.body, frame)
             ends.append(frame.names)
         # Where one way is left, the condition also decides that what follows runs; of the loops of a training, that is
-        # followed by facts/decisions.py.
+        # followed by facts/decisions.
         if None not in ends or (frame.loops and not self.run.in_loss):
             del frame.conditions[first : first + len(deciding)]
         frame.names = self._chosen_names(ends, before, deciding)

@@ -1,0 +1,159 @@
+"""Where training is steered by what only one worker has seen: a loss or metric of its share of the batches.
+
+Workers that decide differently part ways: the one that leaves a loop first lets the others wait for ever, and one
+that changes its learning rate alone trains another model. What steers must be the same on all workers: conditions that
+consequences follow, what sets the optimizer or a random state, what enters an update. Where a local value reaches such
+a place, the way back from it is gone until numbers are met that may be averaged: the losses themselves, most often.
+What was picked or counted by them on the way then agrees by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.analysis.losses import MEAN, SUM, Losses
+from migrator.analysis.values import Repair
+from migrator.facts.consequences import Consequences
+from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
+from migrator.facts.decisions.fed_back import FedBack
+from migrator.facts.decisions.local_number import LocalNumber
+from migrator.facts.decisions.numbers_behind import NumbersBehind
+from migrator.facts.decisions.settling import settle_by_repair, settle_by_word, settle_draws, settle_symbols
+from migrator.facts.decisions.steering import SteeringPlaces
+from migrator.facts.decisions.taped_losses import TapedLosses
+from migrator.facts.decisions.whole_calls import WholeCalls
+from migrator.facts.files import Files
+from migrator.facts.gathering import Gathering
+from migrator.facts.locality import Locality
+from migrator.facts.means import Means, Rows
+from migrator.facts.metrics import MetricResult, Metrics
+from migrator.facts.regions import Regions
+from migrator.facts.resolve import Resolver
+from migrator.facts.sharding import Sharding
+from migrator.facts.training import Training
+from migrator.facts.tree import Tree
+
+__all__ = ["Decisions", "LocalNumber"]
+
+
+class Decisions:
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        files: Files,
+        losses: Losses,
+        repaired: Collection[Repair] = (),
+        agreed: Iterable[cst.BaseExpression] = (),
+        rows: Rows = Rows.ANY,
+        gathered: Collection[cst.BaseExpression] | None = None,
+        taken: Iterable[cst.CSTNode] = (),
+    ) -> None:
+        """`repaired`: what is put together for the losses. `agreed`: what is the same on all workers, by the user's
+        word. `gathered`: where the losses are known with all rows put together for what steers; others are looked for
+        where it is given. `taken`: single samples that enter losses."""
+        self.tree = tree
+        self.training = training
+        self.losses = losses
+        consequences = Consequences(
+            tree, resolver, training, sharding, files, Regions(tree, resolver, training), gathered or ()
+        )
+        self.locality = Locality(tree, resolver, training, sharding, consequences)
+        self.metrics = Metrics(tree, resolver, training, sharding, files, self.locality, parts_differ=rows is Rows.ONCE)
+        self.gathering = Gathering(tree, files, losses, self.locality)
+        self._places = SteeringPlaces(tree, resolver, training, sharding, files, consequences, self.locality)
+        taped = TapedLosses(tree, resolver, training, self.locality)
+        self._numbers = NumbersBehind(
+            tree,
+            resolver,
+            training,
+            self.locality,
+            self.metrics,
+            Means(tree, resolver, self.locality, losses, rows),
+            taped,
+            ChiefsNumbers(tree, resolver, self.locality, self._places, taped),
+            self.gathering if gathered is not None else None,
+        )
+        self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers)
+        self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
+        self.agreed_by_word = settle_by_word(agreed, self.locality)
+        settle_symbols(self.locality, losses)
+        settle_draws(repaired, tree, resolver, self.locality)
+        WholeCalls(tree, resolver, training, files, losses, self.locality).settle()
+        self.repairs = settle_by_repair(frozenset(repaired), rows, losses, self.locality, self._places, taped)
+        self.puts_rows_together = bool(gathered)
+        if gathered:
+            self.repairs |= losses.gathers
+
+    @cached_property
+    def local_numbers(self) -> list[LocalNumber]:
+        """The local numbers that steer training, in source order."""
+        if not self.training.sites or not self.locality.origins:
+            return []
+        # Metrics first: what is asked of them is settled then.
+        found: dict[cst.CSTNode, LocalNumber] = {
+            r.call: LocalNumber(r.call, metric=r, reduction="mean") for r in self._results if not r.is_own
+        }
+        for numbers in self.steering.values():
+            for number in numbers:
+                found.setdefault(number.expression, number)
+        for result in self._results:
+            found.setdefault(result.call, LocalNumber(result.call, metric=result))
+        return sorted(found.values(), key=lambda number: self.tree.order[number.expression])
+
+    @cached_property
+    def steering(self) -> dict[cst.BaseExpression, list[LocalNumber]]:
+        """The places where local numbers steer training, with these numbers."""
+        found: dict[cst.BaseExpression, list[LocalNumber]] = {}
+        if self.locality.origins:
+            for place in self._places.in_order:
+                if self._places.is_steered_locally(place):
+                    found[place] = self._numbers.agree_on(place)
+            for place in self._fed_back.places():
+                found.setdefault(place, self._numbers.agree_on(place))
+        for place in self._taken:
+            found.setdefault(place, self._numbers.agree_on(place))
+        return found
+
+    @property
+    def are_settled(self) -> bool:
+        """Whether something makes the workers agree on all that steers."""
+        return all(number.is_settled for number in self.local_numbers)
+
+    def steers_by(self, place: cst.CSTNode) -> bool:
+        """Whether training is steered by a number that is combined there, and is no metric's result."""
+        return any(number.place is place and number.metric is None for number in self.local_numbers)
+
+    def first_steered_by(self, number: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The first place that steers training by the number, such as what a call returned."""
+        return self._places.first_steered_by(number)
+
+    @cached_property
+    def kinds(self) -> set[str]:
+        """How the numbers that training is steered by are combined; empty where that is not known."""
+        kinds = set()
+        local = self.local_numbers  # what metrics settle is settled first
+        steering = {number.expression for numbers in self.steering.values() for number in numbers}
+        for number in local:
+            if number.is_count:
+                kinds.add(SUM)
+            elif number.metric is None:
+                kinds.add(number.reduction)
+            elif number.expression in steering or self.first_steered_by(number.metric.call) is not None:
+                fed = {self.losses.of_number(node).reduction for node in self.locality.fed_to(number.metric.metric)}
+                kinds |= fed if fed in ({MEAN}, {SUM}) and number.metric.is_mean else {SUM}
+        return kinds - {"chief"}
+
+    @cached_property
+    def _results(self) -> list[MetricResult]:
+        """The results of metrics that are combined where they are asked for, and settled by that."""
+        found = list(self.metrics.results())
+        for result in found:
+            if not result.is_own:
+                self.locality.settle(result.call)
+        return found

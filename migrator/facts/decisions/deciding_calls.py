@@ -1,0 +1,133 @@
+"""Calls by which training goes on: what of their arguments settles how, and calls that decide it by all of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts import api
+from migrator.facts.kinds import calls
+from migrator.facts.locality import Locality
+from migrator.facts.resolve import Resolver
+from migrator.facts.training import Training
+from migrator.facts.tree import Tree
+from migrator.facts.values import External, Function, Object
+
+_SEEDS = api.NUMPY_GENERATORS | {
+    "random.seed",
+    "numpy.random.seed",
+    "tensorflow.random.set_seed",
+    "keras.utils.set_random_seed",
+    "random.Random",
+    "tensorflow.set_random_seed",
+}
+# Methods of datasets, and arguments of `fit`, that tell how much is trained on.
+_COUNTING = frozenset({"take", "skip", "repeat", "batch", "padded_batch", "window", "range", "shard"})
+_LENGTHS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "batch_size", "class_weight"})
+# Classes of what is trained, and of what trains it.
+_MAKING = re.compile(r"keras\.(?:layers|regularizers|constraints|initializers|optimizers|losses)\.(?:\w+\.)*[A-Z]\w*$")
+_OF_WEIGHTS = ("_initializer", "_regularizer", "_constraint")
+# Functions of Python's that ask a function when to stop.
+_STOPPING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter")
+_EXITS = frozenset({"sys.exit", "os._exit"})
+
+
+class DecidingCalls:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, locality: Locality) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.locality = locality
+
+    def settled_by(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """What the call settles of the training to come: how many batches there are, how long it goes on, and what an
+        optimizer, a layer or a penalty is made of, be that a number or a function or object of the script that gives
+        one."""
+        func = call.func
+        kinds = self.training.kinds
+        if isinstance(func, cst.Attribute):
+            owners = self.resolver.values(func.value)
+            if func.attr.value in _COUNTING and any(map(kinds.is_dataset, owners)):
+                yield from (arg.value for arg in call.args)
+            if func.attr.value == "fit" and any(map(kinds.is_model, owners)):
+                yield from (arg.value for arg in call.args if arg.keyword and arg.keyword.value in _LENGTHS)
+        makes = any(map(kinds.is_optimizer, self.resolver.values(call))) or _is_from_config(func)
+        if makes or any(isinstance(v, External) and _MAKING.match(v.path) for v in self.resolver.values(call.func)):
+            for arg in call.args:
+                runs_on_samples = self._runs_on_samples(call, arg)
+                if runs_on_samples and isinstance(arg.value, cst.Lambda):
+                    yield from self._closed_over(arg.value)
+                    continue
+                if runs_on_samples and isinstance(arg.value, cst.Call) and self._makes_lambda(arg.value):
+                    continue
+                yield arg.value
+                if not runs_on_samples:
+                    yield from self._given_by(arg.value)
+        elif self._calls_one_of(call, _STOPPING):
+            for arg in call.args:
+                yield from self._given_by(arg.value)
+
+    def _makes_lambda(self, call: cst.Call) -> bool:
+        """Whether the call gives one lambda, which reads nothing that is local but what it is called with."""
+        values = self.resolver.values(call)
+        made = values[0].node if len(values) == 1 and isinstance(values[0], Function) else None
+        return isinstance(made, cst.Lambda) and not any(map(self.locality.of, self._closed_over(made)))
+
+    def _closed_over(self, function: cst.Lambda) -> Iterator[cst.BaseExpression]:
+        """What the function reads besides what it is called with."""
+        for name in self.tree.names_in(function.body):
+            if not any(
+                b.kind == "param" and self.tree.contains(function, b.node) for b in self.resolver.reaching(name)
+            ):
+                yield name
+
+    def _runs_on_samples(self, call: cst.Call, arg: cst.Arg) -> bool:
+        """Whether what is given is a loss, or what a layer does with its inputs (an activation), and not with its
+        weights."""
+        if self._calls_one_of(call, ("keras.layers.",)):
+            return arg.keyword is None or not arg.keyword.value.endswith(_OF_WEIGHTS)
+        return self._calls_one_of(call, ("keras.losses.",))
+
+    def _calls_one_of(self, call: cst.Call, prefixes: tuple[str, ...]) -> bool:
+        return any(isinstance(v, External) and v.path.startswith(prefixes) for v in self.resolver.values(call.func))
+
+    def _given_by(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What functions and objects of the script give whoever calls them."""
+        for value in self.resolver.values(node):
+            function: cst.FunctionDef | cst.Lambda | None = None
+            if isinstance(value, Function):
+                function = value.node
+            elif isinstance(value, Object):
+                function = self.resolver.method(value.of, "__call__")
+            if isinstance(function, cst.Lambda):
+                yield function.body
+            elif function is not None:
+                yield from self.resolver.returned_by_itself(function)
+
+    def decides(self, call: cst.Call) -> bool:
+        """Whether training goes on by what the call is given: it seeds, ends the process, raises what is caught, or is
+        one of Keras's callbacks, called by hand."""
+        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        if paths & (_SEEDS | _EXITS):
+            return True
+        if any("debugging." in path or path.startswith("numpy.testing.") for path in paths):
+            return self._is_tried(call)
+        owners = self.resolver.values(call.func.value) if isinstance(call.func, cst.Attribute) else ()
+        return any(calls(v).startswith("keras.callbacks.") for v in owners)
+
+    def _is_tried(self, call: cst.Call) -> bool:
+        """Whether an exception of the call may be caught."""
+        return any(
+            self.tree.contains(reached, call) for body in self._tried for reached in self.training.reached_from(body)
+        )
+
+    @cached_property
+    def _tried(self) -> list[cst.CSTNode]:
+        return [node.body for node in self.tree.all_of(cst.Try) if node.handlers]
+
+
+def _is_from_config(func: cst.BaseExpression) -> bool:
+    return isinstance(func, cst.Attribute) and func.attr.value == "from_config"

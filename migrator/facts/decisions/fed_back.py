@@ -1,0 +1,98 @@
+"""What batches before feed back into the losses: a running mean that scales one, or how many samples a set holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import cast
+
+import libcst as cst
+
+from migrator.analysis.losses import Losses
+from migrator.facts.decisions.numbers_behind import NumbersBehind, order_of
+from migrator.facts.decisions.taped_losses import TapedLosses
+from migrator.facts.dependence import Key, Way
+from migrator.facts.locality import Locality, Mark
+from migrator.facts.metrics import Metrics
+from migrator.facts.tree import Binding, Tree
+
+
+class FedBack:
+    def __init__(
+        self,
+        tree: Tree,
+        locality: Locality,
+        metrics: Metrics,
+        losses: Losses,
+        taped: TapedLosses,
+        numbers: NumbersBehind,
+    ) -> None:
+        self.tree = tree
+        self.locality = locality
+        self.metrics = metrics
+        self.losses = losses
+        self.taped = taped
+        self.numbers = numbers
+
+    def places(self) -> Iterator[cst.BaseExpression]:
+        """What enters the losses that are differentiated otherwise than as samples: numbers of batches before, and what
+        such a number has picked."""
+        for key in sorted(self.taped.behind | self.taped.sizing, key=partial(order_of, self.tree)):
+            if self.locality.of(key) & Mark.CHOSEN:
+                for chooser in list(self._choosers(key)):
+                    if self.locality.of(chooser):
+                        self.locality.expect(chooser)
+                        yield chooser
+            if key not in self.taped.behind:
+                continue
+            is_read = isinstance(key, (cst.Name, cst.Attribute)) and self.locality.of(key) & Mark.VALUE
+            if is_read and self._comes_from_outside(key) and self.numbers.are_behind(cast(cst.BaseExpression, key)):
+                yield cast(cst.BaseExpression, key)
+            elif isinstance(key, cst.BaseExpression) and self._is_overlooked(key):
+                yield key
+
+    def _choosers(self, key: Key) -> Iterator[cst.BaseExpression]:
+        """The expressions that decide what this is, also by deciding which of its returns a function comes to."""
+        queue = [k for k, way in self.locality.dependence.inputs(key) if way is Way.CHOICE]
+        seen: set[Key] = set()
+        while queue:
+            chooser = queue.pop()
+            if isinstance(chooser, cst.BaseExpression):
+                yield chooser
+            elif chooser not in seen:
+                seen.add(chooser)
+                queue += [k for k, _ in self.locality.dependence.inputs(chooser)]
+
+    def _is_overlooked(self, node: cst.BaseExpression) -> bool:
+        """Whether the code under the tape reads there what samples that came before have left behind (how many are in a
+        set of them), and nothing is known to put together for that."""
+        if not self.locality.of(node) & ~Mark.CHOSEN or not self.taped.is_under_tape(node):
+            return False
+        is_number = self.losses.is_array(node) and not self.losses.is_constant(node)
+        if not is_number or not self.losses.is_same(node):
+            return False
+        if isinstance(node, cst.Call) and self.metrics.result(node) is not None:
+            return True
+        # Of a batch itself it is known what becomes of it.
+        held = [part for part in self._parts(node) if not self.losses.is_array(part)]
+        reads = [node, *(part for part in held if not self.losses.is_same(part) or self._is_apart(part))]
+        return any(isinstance(k, (cst.Name, cst.Attribute)) and self._comes_from_outside(k) for k in reads)
+
+    def _is_apart(self, container: cst.BaseExpression) -> bool:
+        """Whether what the container holds settles how many it holds: keys of a dictionary."""
+        return bool(self.locality.of(container) & Mark.VALUE)
+
+    def _parts(self, node: Key) -> Iterator[cst.BaseExpression]:
+        """The expressions that make the expression local which stand in it."""
+        for key in self.locality.inputs(node):
+            if isinstance(key, cst.BaseExpression):
+                yield key
+            elif isinstance(key, cst.CSTNode):  # an argument, an element
+                yield from self._parts(key)
+
+    def _comes_from_outside(self, key: Key) -> bool:
+        """Whether the code under the tape reads here what was made outside of it."""
+        if not self.taped.is_under_tape(key):
+            return any(map(self.taped.is_under_tape, self.locality.dependence.users(key)))
+        bindings = [k[-1] if isinstance(k, tuple) else k for k in self.locality.inputs(key)]
+        return any(isinstance(b, Binding) and b.kind != "param" and not self.taped.is_under_tape(b) for b in bindings)

@@ -1,0 +1,58 @@
+"""A number that differs from worker to worker and steers training, and where it can be combined."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrator.facts.decisions.taped_losses import TapedLosses
+from migrator.facts.locality import Locality
+from migrator.facts.metrics import MetricResult
+from migrator.facts.tree import Binding, Tree
+
+
+@dataclass(frozen=True, eq=False)
+class LocalNumber:
+    """A number of this worker's own that steers training.
+
+    `binding`, where given, is the statement right after which it can be averaged for all that follows; else it is
+    averaged where the expression stands. `reduction`: "mean" or "sum"; "chief" where the workers take what the chief
+    has (the time); "gather" where they take the rows of all, see Gathering; empty where nothing makes the workers
+    agree. The number of samples seen cannot be averaged.
+    `metric`, where given, says that the expression is a metric's result, whether or not it steers. `cause`: the first
+    expression behind one that nothing makes the workers agree on, which is not followed any further.
+    """
+
+    expression: cst.BaseExpression
+    binding: Binding | None = None
+    reduction: str = ""
+    is_count: bool = False
+    metric: MetricResult | None = None
+    cause: cst.BaseExpression | None = None
+
+    @property
+    def place(self) -> cst.CSTNode:
+        """Where it is combined: the expression, or the statement that binds it."""
+        return self.expression if self.binding is None else self.binding.node
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether something makes the workers agree on it."""
+        return bool(self.reduction) or (self.metric is not None and not self.is_count)
+
+
+def bound_nearby(expression: cst.BaseExpression, tree: Tree, locality: Locality, taped: TapedLosses) -> Binding | None:
+    """The one assignment of a plain name, where each of its turns comes to the condition: averaged there, what is
+    derived from it (the best so far) agrees as well."""
+    if not isinstance(expression, cst.Name):
+        return None
+    bindings = locality.dependence.bindings_of(expression)
+    if len(bindings) != 1 or bindings[0].kind != "assign":
+        return None
+    node = bindings[0].node
+    alike = list(tree.loops_around(node)) == list(tree.loops_around(expression))
+    same = tree.function_of(node) is tree.function_of(expression)
+    if not (alike and same and isinstance(node, cst.Assign)) or taped.goes_back_through(bindings[0]):
+        return None
+    return bindings[0]

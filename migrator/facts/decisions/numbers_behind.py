@@ -1,0 +1,196 @@
+"""The numbers behind a value that differs from worker to worker: what to combine so that the workers agree on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import cast
+
+import libcst as cst
+
+from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
+from migrator.facts.decisions.local_number import LocalNumber, bound_nearby
+from migrator.facts.decisions.taped_losses import TapedLosses
+from migrator.facts.dependence import Key
+from migrator.facts.gathering import Gathering
+from migrator.facts.locality import Locality, Mark
+from migrator.facts.means import Means
+from migrator.facts.metrics import Metrics
+from migrator.facts.reductions import GATHER
+from migrator.facts.resolve import Resolver
+from migrator.facts.spreading import Marks
+from migrator.facts.training import Training
+from migrator.facts.tree import Binding, Tree
+from migrator.facts.values import Class, External, Function, Object
+
+# They give a number as it is; methods that put one into a variable.
+_NUMBERS = frozenset({"builtins.float", "builtins.int", "tensorflow.cast", "numpy.float32", "numpy.float64"})
+_SETTING = frozenset({"assign", "assign_add", "assign_sub"})
+
+
+class NumbersBehind:
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        locality: Locality,
+        metrics: Metrics,
+        means: Means,
+        taped: TapedLosses,
+        chiefs: ChiefsNumbers,
+        gathering: Gathering | None,
+    ) -> None:
+        """`gathering`: where rows enter what steers, if all of them may be put together there."""
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.locality = locality
+        self.metrics = metrics
+        self.means = means
+        self.taped = taped
+        self.chiefs = chiefs
+        self.gathering = gathering
+
+    def agree_on(self, place: cst.BaseExpression) -> list[LocalNumber]:
+        """The numbers to combine so that the place is the same on all workers; where that cannot be, the place."""
+        found = []
+        for number in self._numbers(place, set(), self.gathering):
+            if not number.reduction:
+                expression = number.expression if number.is_count else place
+                self.locality.settle(place)
+                return [LocalNumber(expression, is_count=number.is_count, cause=number.expression)]
+            found.append(number)
+        return found
+
+    def are_behind(self, node: cst.BaseExpression) -> bool:
+        """Whether all that makes the value local are numbers that can be combined, and no samples."""
+        with self.locality.trying():
+            found = list(self._numbers(node, set(), None))
+        return bool(found) and all(number.reduction for number in found)
+
+    def _numbers(
+        self,
+        node: Key,
+        seen: set[Key],
+        gathering: Gathering | None,
+        near: cst.BaseExpression | None = None,
+        count: cst.BaseExpression | None = None,
+    ) -> Iterator[LocalNumber]:
+        """The numbers behind a value; `near` is the last expression on the way to it, `count` the first one that is
+        how many samples there are."""
+        marks = self.locality.of(node)
+        if not marks or node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, cst.BaseExpression):
+            near = node
+            if count is None and self._counts(node, marks):
+                count = node
+            number = self._number(node, marks)
+            if number is not None:
+                self.locality.settle(number.binding or number.expression)
+                if number.reduction:
+                    self.locality.settle(number.expression)
+                yield number
+                return
+            leaf = gathering.leaf(node) if gathering is not None else None
+            if leaf is not None:
+                self.locality.settle(node)
+                self.locality.settle(leaf)
+                yield LocalNumber(leaf, reduction=GATHER)
+                return
+        inputs = self.locality.inputs(node)
+        if node in self.locality.origins or not inputs:
+            if near is not None:
+                yield LocalNumber(count or near, is_count=count is not None)
+            return
+        for key in sorted(inputs, key=partial(order_of, self.tree)):
+            yield from self._numbers(key, seen, gathering, near, count)
+
+    def _counts(self, node: cst.BaseExpression, marks: Marks) -> bool:
+        only = bool(marks & Mark.COUNT) and not marks & (Mark.VALUE | Mark.INSIDE)
+        return only and not isinstance(node, (cst.Comparison, cst.BooleanOperation))
+
+    def _number(self, node: cst.BaseExpression, marks: Marks) -> LocalNumber | None:
+        """The expression as a number to combine where it stands or is bound; None where its parts are to be."""
+        result = self.metrics.result(node) if isinstance(node, cst.Call) else None
+        if result is not None and not result.is_own:
+            return LocalNumber(node, metric=result, reduction="mean")
+        if not marks & (Mark.VALUE | Mark.INSIDE | Mark.COUNT | Mark.STATISTIC):
+            return self.chiefs.of(node, marks)
+        if node in self.taped.differentiated or not self._is_atom(node) or self._is_list(node):
+            return None
+        if any(gradients.tape_calls for gradients in self.training.flow.sources(node)):
+            return None  # they are reduced where they are taken; here it is what they are scaled by
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            bindings = self.locality.dependence.bindings_of(node) if isinstance(node, cst.Name) else []
+            if bindings and all(b.kind == "param" for b in bindings) and self._is_given(bindings):
+                return None  # what its callers give, where it is made
+            if isinstance(node, cst.Attribute) and self._is_kept(node):
+                return None  # where it is put there
+            if self._is_handed_over(node):
+                return None  # where the variable gets it
+        reduction = self.means.of(node)
+        if not reduction or (isinstance(node, (cst.Name, cst.Subscript)) and self._feeds_itself(node)):
+            return None
+        if not marks & (Mark.VALUE | Mark.INSIDE | Mark.STATISTIC):
+            # By its name other code may ask how many rows there are here.
+            return LocalNumber(node, None, reduction) if self._is_counted_with(node) else None
+        return LocalNumber(node, bound_nearby(node, self.tree, self.locality, self.taped), reduction)
+
+    def _feeds_itself(self, node: cst.BaseExpression) -> bool:
+        """Whether the next value is made of this one: combined there, it would be combined in each step again."""
+        reached = self.locality.reached_from(node)
+        return any(reached.of(key) & ~Mark.CHOSEN for key in self.locality.inputs(node))
+
+    def _is_counted_with(self, node: cst.BaseExpression) -> bool:
+        """Whether the number of rows enters arithmetic or a comparison where it stands, and not the size of data."""
+        parent = self.tree.parent.get(node)
+        while isinstance(parent, cst.Arg):
+            call = cst.ensure_type(self.tree.parent[parent], cst.Call)
+            if not any(isinstance(v, External) and v.path in _NUMBERS for v in self.resolver.values(call.func)):
+                return isinstance(call.func, cst.Attribute) and call.func.attr.value in _SETTING
+            parent = self.tree.parent.get(call)
+        return isinstance(parent, (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.AugAssign))
+
+    def _is_given(self, params: Iterable[Binding]) -> bool:
+        return any(self.resolver.given(cast(cst.Param, b.node)) for b in params)
+
+    def _is_handed_over(self, node: cst.BaseExpression) -> bool:
+        """Whether the name is that of a variable which an object or a function of the script is given as such."""
+        argument = self.tree.parent.get(node)
+        call = self.tree.parent.get(argument) if isinstance(argument, cst.Arg) else None
+        if not isinstance(call, cst.Call) or not any(
+            isinstance(v, (Class, Object, Function)) for v in self.resolver.values(call.func)
+        ):
+            return False
+        values = self.resolver.values(node)
+        return bool(values) and all(map(self.training.kinds.is_variable, values))
+
+    def _is_kept(self, node: cst.Attribute) -> bool:
+        """Whether the attribute only keeps a number that was made elsewhere, and does not add up several."""
+        bindings = [k for k in self.locality.inputs(node) if isinstance(k, Binding)]
+        return bool(bindings) and all(b.kind == "assign" for b in bindings)
+
+    def _is_atom(self, node: cst.BaseExpression) -> bool:
+        """Whether the expression is a name, an attribute or a result, and not arithmetic or a function around one."""
+        if isinstance(node, cst.Call):
+            if any(isinstance(v, External) for v in self.resolver.values(node.func)):
+                return self.means.condenses(node) or not self.locality.of(node) & (Mark.VALUE | Mark.INSIDE)
+            return not (isinstance(node.func, cst.Attribute) and self.locality.of(node.func.value)) or (
+                node.func.attr.value == "result"
+            )
+        if isinstance(node, cst.Subscript):
+            return True
+        return isinstance(node, (cst.Name, cst.Attribute))
+
+    def _is_list(self, node: cst.BaseExpression) -> bool:
+        """Whether the expression is a container of numbers and no number."""
+        return bool(self.locality.of(node) & Mark.INSIDE)
+
+
+def order_of(tree: Tree, key: Key) -> int:
+    """Where it stands in the source."""
+    node = key.node if isinstance(key, Binding) else key
+    return tree.order.get(node, 0) if isinstance(node, cst.CSTNode) else 0

@@ -1,0 +1,82 @@
+"""What counts as the same on all workers before any number is combined: by the user's word, because all draw as many
+numbers, or by what is put together for the losses."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import libcst as cst
+
+from migrator.analysis.losses import Losses
+from migrator.analysis.placing import MEETS
+from migrator.analysis.values import Repair
+from migrator.facts.decisions.steering import SteeringPlaces
+from migrator.facts.decisions.taped_losses import TapedLosses
+from migrator.facts.draws import draws
+from migrator.facts.locality import Locality, Mark
+from migrator.facts.means import Rows
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Tree
+
+
+def settle_by_word(agreed: Iterable[cst.BaseExpression], locality: Locality) -> set[cst.BaseExpression]:
+    """Takes these for the same on all workers; gives those of which it would not be known otherwise."""
+    apart = {node for node in agreed if locality.of(node)}
+    for node in apart:
+        locality.settle(node)
+    return apart
+
+
+def settle_symbols(locality: Locality, losses: Losses) -> None:
+    """A tensor of a functional model that is built holds no numbers yet, and so none of any statistics."""
+    for key, mark in list(locality.origins.items()):
+        if mark == Mark.STATISTIC and isinstance(key, cst.CSTNode) and losses.is_symbolic(key):
+            locality.forget(key)
+
+
+def settle_draws(repaired: Iterable[Repair], tree: Tree, resolver: Resolver, locality: Locality) -> None:
+    """Generators that all workers ask for as many numbers stay alike, though each takes others of them."""
+    for repair in repaired:
+        call = repair.node
+        if not isinstance(call, cst.Call) or not any(map(draws, resolver.values(call.func))):
+            continue
+        for arg in call.args:
+            if any(tree.contains(arg, operand.node) for operand in repair.operands):
+                locality.settle(arg)
+        if repair.form == "drawn":
+            locality.make(call, Mark.VALUE)
+
+
+def settle_by_repair(
+    repaired: frozenset[Repair],
+    rows: Rows,
+    losses: Losses,
+    locality: Locality,
+    places: SteeringPlaces,
+    taped: TapedLosses,
+) -> set[Repair]:
+    """Takes what is put together for the losses for the same on all workers, and where rows are not repeated, what
+    can be put together besides; gives the repairs that what steers needs besides."""
+    found: dict[frozenset[Repair], list[cst.BaseExpression]] = defaultdict(list)
+    asked_for = set(taped.losses())
+    for node, repairs in losses.put_together:
+        missing = repairs - repaired
+        # Means and sums are put together further on, most often of several batches at once.
+        can_be = rows is Rows.ONCE and all(operand.how == "gather" for r in missing for operand in r.operands)
+        # A ratio of counts over several batches is each worker's own; a loss is of one.
+        allowed = Mark.VALUE | Mark.COUNT if node in asked_for else Mark.VALUE
+        if losses.is_array(node):  # into which values are put in place
+            allowed |= Mark.INSIDE
+        if (can_be or not missing) and not locality.of(node) & ~allowed:
+            found[missing].append(node)
+    missing_in = [(repairs, nodes) for repairs, nodes in found.items() if repairs]
+    needed = {r for repairs, nodes in missing_in if any(map(places.first_steered_by, nodes)) for r in repairs}
+    for nodes in found.values():
+        for node in nodes:
+            locality.settle(node)
+    # What is gathered where it meets all rows, in a metric, is all rows there.
+    for operand in (o for r in repaired if r.why == MEETS for o in r.operands if o.how == "gather"):
+        if isinstance(operand.node, cst.BaseExpression) and not locality.of(operand.node) & ~Mark.VALUE:
+            locality.settle(operand.node)
+    return needed

@@ -1,0 +1,119 @@
+"""The places that steer training: conditions that consequences follow, what sets the optimizer or a random state, and
+what enters an update."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.consequences import Consequences
+from migrator.facts.decisions.deciding_calls import DecidingCalls
+from migrator.facts.files import Files
+from migrator.facts.locality import Locality, Mark
+from migrator.facts.resolve import Resolver
+from migrator.facts.sharding import Sharding
+from migrator.facts.training import Minimization, Training
+from migrator.facts.tree import Binding, Tree
+
+
+class SteeringPlaces:
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        files: Files,
+        consequences: Consequences,
+        locality: Locality,
+    ) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.sharding = sharding
+        self.files = files
+        self.consequences = consequences
+        self.locality = locality
+        self.calls = DecidingCalls(tree, resolver, training, locality)
+
+    @cached_property
+    def in_order(self) -> list[cst.BaseExpression]:
+        """All places by which training may be steered, in source order."""
+        found = dict.fromkeys([*self._conditions(), *self.inputs])
+        return sorted(found, key=self.tree.order.__getitem__)
+
+    def is_steered_locally(self, place: cst.BaseExpression) -> bool:
+        """Whether a local value steers training there."""
+        marks = self.locality.of(place)
+        if place not in self.inputs:
+            marks &= ~Mark.INSIDE
+        if not marks or self.files.is_chief_only(place):
+            return False
+        return place in self.inputs or self.consequences.follow(place)
+
+    def first_steered_by(self, number: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The first place that steers training by the number, such as what a call returned."""
+        reached = self.locality.reached_from(number)
+        for place in self.in_order:
+            marks = reached.of(place)
+            if (marks and place in self.inputs) or (marks & ~Mark.INSIDE and self.consequences.follow(place)):
+                return place
+        return None
+
+    def _conditions(self) -> Iterator[cst.BaseExpression]:
+        all_of = self.tree.all_of
+        for tests in (all_of(cst.If), all_of(cst.While), all_of(cst.IfExp), all_of(cst.Assert), all_of(cst.CompIf)):
+            yield from (node.test for node in tests)
+        yield from (node.left for node in all_of(cst.BooleanOperation))
+        readers = {consumption.reader for consumption in self.sharding.consumptions}
+        yield from (node.iter for node in all_of(cst.For) if node not in readers)
+        yield from (node.subject for node in all_of(cst.Match))
+        yield from (node.guard for node in all_of(cst.MatchCase) if node.guard is not None)
+        for call in self.tree.calls:
+            yield call.func
+            yield from (arg.value for arg in call.args[:1])
+        yield from (node.value for node in all_of(cst.Return) if node.value is not None)
+
+    @cached_property
+    def inputs(self) -> set[cst.BaseExpression]:
+        """What sets the optimizer or a random state, or enters an update."""
+        found = {*self.consequences.settings, *self._chosen_rows}
+        for update in self.training.updates:
+            if not isinstance(update, Minimization):
+                found.update(arg.value for arg in update.call.args)
+        for site in self.training.sites:  # which optimizer or model does it
+            if isinstance(site, cst.Call) and isinstance(site.func, cst.Attribute):
+                found.add(site.func.value)
+        for call in self.tree.calls:
+            if call in self.files.copies or self.calls.decides(call):
+                found.update(arg.value for arg in call.args)
+            found.update(self.calls.settled_by(call))
+            if self._picks_trainer(call):
+                found.add(cst.ensure_type(call.func, cst.Attribute).value)
+        found.update(self.consequences.repeated)
+        for function in self.tree.functions:
+            if function.name.value == "__exit__":  # says whether an exception goes on
+                found.update(self.resolver.returned_by_itself(function))
+        return found
+
+    def _picks_trainer(self, call: cst.Call) -> bool:
+        """Whether it is a method, of an object that a local value has picked, that trains."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or not self.locality.of(func.value) & Mark.CHOSEN:
+            return False
+        reached = self.training.reached_from(call)
+        return any(self.tree.contains(body, site) for body in reached for site in self.training.sites)
+
+    @property
+    def _chosen_rows(self) -> Iterator[cst.BaseExpression]:
+        """What batches are made of that workers have to hold alike before they take their rows of them."""
+        for consumption in self.sharding.consumptions:
+            if isinstance(consumption.dataset, cst.BaseExpression):
+                yield consumption.dataset
+        for node in self.sharding.cut_rows:
+            for key in self.locality.inputs(node):
+                made_of = key.value if isinstance(key, Binding) else key
+                if isinstance(made_of, cst.BaseExpression):
+                    yield made_of

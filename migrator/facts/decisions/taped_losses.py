@@ -1,0 +1,94 @@
+"""The losses that tapes go back through: what they are computed from, and which code runs under the tapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.dependence import Key, Way
+from migrator.facts.locality import Locality
+from migrator.facts.resolve import Resolver
+from migrator.facts.training import Training
+from migrator.facts.tree import Binding, Tree
+
+_DECIDING = (Way.CHOICE, Way.SIZE, Way.LENGTH, Way.PRESENCE)
+
+
+class TapedLosses:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, locality: Locality) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.locality = locality
+
+    def losses(self) -> Iterator[cst.CSTNode]:
+        """The losses that tapes are asked for, where they are made and where they are used."""
+        for call in filter(self.training.flow.is_tape_call, self.tree.calls):
+            for arg in call.args[:1]:
+                yield arg.value
+                bindings = self.resolver.reaching(arg.value) if isinstance(arg.value, cst.Name) else ()
+                yield from (b.value for b in bindings if b.kind == "assign" and b.value is not None and not b.path)
+
+    @cached_property
+    def behind(self) -> set[Key]:
+        """All that the losses which are differentiated are computed from."""
+        queue: list[Key] = [
+            arg.value for call in self.tree.calls if self.training.flow.is_tape_call(call) for arg in call.args[:1]
+        ]
+        found: set[Key] = set()
+        while queue:
+            key = queue.pop()
+            if key not in found:
+                found.add(key)
+                queue += [k for k, way in self.locality.dependence.inputs(key) if way not in _DECIDING]
+        return found
+
+    @cached_property
+    def sizing(self) -> set[Key]:
+        """What losses are computed from the size of, and what that holds: `len(failures)`."""
+        inputs = self.locality.dependence.inputs
+        queue = [k for key in self.behind for k, way in inputs(key) if way in (Way.SIZE, Way.LENGTH)]
+        found: set[Key] = set()
+        while queue:
+            key = queue.pop()
+            if key not in found and key not in self.behind:
+                found.add(key)
+                queue += [k for k, way in inputs(key) if way not in (Way.CHOICE, Way.PRESENCE)]
+        return found
+
+    @cached_property
+    def differentiated(self) -> set[Key]:
+        """What tapes go back through: it must stay this worker's until then."""
+        return {key for key in self.behind if self.is_under_tape(key)}
+
+    def goes_back_through(self, binding: Binding) -> bool:
+        """Whether a tape goes back through the name: the loss itself must stay this worker's until then."""
+        return any(
+            name.value == binding.name and self.tree.order[name] > self.tree.order[binding.node]
+            for call in self.tree.calls
+            if self.training.flow.is_tape_call(call)
+            for arg in call.args
+            for name in self.tree.names_in(arg.value)
+        )
+
+    def is_under_tape(self, key: Key) -> bool:
+        node = key.node if isinstance(key, Binding) else key
+        return isinstance(node, cst.CSTNode) and any(self.tree.contains(body, node) for body in self._taped)
+
+    @cached_property
+    def _taped(self) -> list[cst.CSTNode]:
+        """The code that runs under tapes."""
+        blocks = [
+            node.body
+            for node in self.tree.all_of(cst.With)
+            if any(self.training.kinds.is_tape(v) for item in node.items for v in self.resolver.values(item.item))
+        ]
+        found = dict.fromkeys(body for block in blocks for body in self.training.reached_from(block))
+        for function in self.tree.functions:  # called in a way that is not seen
+            if self.behind.intersection(self.resolver.returned_by_itself(function)) and not any(
+                self.tree.contains(body, block) for body in self.training.reached_from(function) for block in blocks
+            ):
+                found[function] = None
+        return list(found)
