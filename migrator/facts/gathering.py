@@ -2,7 +2,7 @@
 all workers: what it collects, counts, or remembers of each sample, and is steered by later.
 
 That is where rows enter such code, at the last expression that is seen to be rows: from there on only what is whole is
-known. It is proven in two ways: by the graph of dependence.py, that all which steers depends on nothing but such rows,
+known. It is proven in two ways: by the graph of dependence/, that all which steers depends on nothing but such rows,
 and by a run in which they are whole, that they meet no worker's part of a batch.
 """
 

@@ -1,6 +1,6 @@
 """Which values differ from worker to worker, and in what way: what each worker's share of the batches reaches.
 
-A value is local as soon as anything local reaches it through the graph of dependence.py, whatever lies between.
+A value is local as soon as anything local reaches it through the graph of dependence/, whatever lies between.
 """
 
 from __future__ import annotations

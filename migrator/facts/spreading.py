@@ -1,4 +1,4 @@
-"""How marks spread through the graph of dependence.py, and how they are taken back without a walk over all of it.
+"""How marks spread through the graph of dependence/, and how they are taken back without a walk over all of it.
 
 Each value remembers from which others its marks came first. What no such path leads to from a value keeps its marks
 when that value loses its own; the rest is walked anew.

@@ -1,0 +1,111 @@
+"""What each value of a program may depend on: one graph from everything that gives a value to everything that uses it.
+
+Its default is pessimistic: an expression depends on all of its parts, what is called on all of its arguments, and a
+call that nobody knows may put its arguments into whatever else it is given. The forms that are named in the modules of
+this package make the graph finer, never smaller by leaving something out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import libcst as cst
+
+from migrator.facts.dependence.bindings import Bindings
+from migrator.facts.dependence.calls import Calls
+from migrator.facts.dependence.changes import Changes
+from migrator.facts.dependence.containers import COLLECTING, Containers
+from migrator.facts.dependence.expressions import Expressions
+from migrator.facts.dependence.functions import Functions
+from migrator.facts.dependence.graph import Graph, Key, Way
+from migrator.facts.dependence.handed_back import HandedBack
+from migrator.facts.dependence.items import Items
+from migrator.facts.dependence.names import Names
+from migrator.facts.dependence.namespaces import Namespaces
+from migrator.facts.dependence.reads import Reads
+from migrator.facts.dependence.sizes import Sizes
+from migrator.facts.indirect import Indirect
+from migrator.facts.kinds import Kinds
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Binding, Tree
+
+__all__ = ["COLLECTING", "Dependence", "Key", "Way"]
+
+_PARTS: tuple[type, ...] = (
+    cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.SubscriptElement, cst.BaseSlice,
+    cst.ComparisonTarget, cst.CompFor, cst.CompIf, cst.BaseFormattedStringContent, cst.From,
+)  # fmt: skip
+_OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign})
+
+
+class Dependence(Graph):
+    """The graph of a whole program; who reads it may link more."""
+
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        super().__init__()
+        self.tree = tree
+        indirect = Indirect(tree, resolver, kinds)
+        self._names = names = Names(tree, resolver)
+        sizes = Sizes(tree, resolver, kinds, names)
+        self._functions = functions = Functions(self, tree, resolver, indirect)
+        namespaces = Namespaces(self, tree, resolver, names)
+        handed_back = HandedBack(tree, resolver, indirect, functions)
+        containers = Containers(self, tree, resolver, kinds, indirect, names, namespaces, handed_back)
+        self._items = items = Items(self, tree, resolver, indirect, namespaces, containers)
+        self._reads = reads = Reads(self, tree, resolver, kinds, names, sizes, functions, items)
+        self._changes = changes = Changes(self, resolver, kinds, indirect, names, containers)
+        self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, changes)
+        self._expressions = Expressions(self, tree, names, sizes)
+        self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions)
+        self._link_all()
+
+    def bindings_of(self, name: cst.Name) -> list[Binding]:
+        """All bindings that the name may have its value from, those of other functions (`global`) among them."""
+        return self._names.bindings_of(name)
+
+    def items(self, target: cst.Subscript) -> list[tuple[object, ...]]:
+        """What an assignment to `target` changes: that item of a dictionary, or the container."""
+        return self._items.at(target)
+
+    def deleted_from(self, target: cst.BaseExpression) -> Iterator[Key]:
+        """What containers hold that `del` takes something out of."""
+        return self._items.deleted_from(target)
+
+    def changed_by(self, call: cst.Call) -> list[Key]:
+        """What a method of an object that the script does not define may change."""
+        return self._changes.changed_by(call)
+
+    def _link_all(self) -> None:
+        is_part: dict[type, bool] = {}
+        for node, parent in self.tree.parent.items():
+            kind, outer = type(node), type(parent)
+            for each in (kind, outer):
+                if each not in is_part:
+                    is_part[each] = issubclass(each, _PARTS)
+            if is_part[kind] and is_part[outer]:
+                self._expressions.link_part(node, parent)
+            if kind is cst.Name:
+                self._reads.link_name(cast(cst.Name, node))
+            elif kind is cst.Attribute:
+                self._reads.link_attribute(cast(cst.Attribute, node))
+            elif kind is cst.Call:
+                self._calls.link(cast(cst.Call, node))
+            elif kind is cst.Del:
+                self._items.link_deleted(cast(cst.Del, node).target)
+            elif kind is cst.Yield:
+                self.link(("sent",), node, Way.USED)
+            elif kind is cst.Raise and cast(cst.Raise, node).exc is not None:
+                self.link(cast(cst.Raise, node).exc, ("raised",))
+            if kind in _OPERATIONS:
+                self._functions.link_operators(node)
+        for scope in self.tree.scopes.values():
+            for bindings in scope.bindings.values():
+                for binding in bindings:
+                    self._bindings.link(binding)
+        for several in self.tree.attributes.values():
+            for binding in several:
+                self._bindings.link(binding)
+        for target, value in self.tree.item_assignments:
+            self._items.link_assigned(target, value)
+        self._items.link_to_objects()

@@ -1,0 +1,68 @@
+"""What the result of a call depends on: on its function, its arguments, or on what a function of the script returns."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.facts.dependence import libraries
+from migrator.facts.dependence.changes import Changes
+from migrator.facts.dependence.functions import Functions
+from migrator.facts.dependence.graph import Graph, Way
+from migrator.facts.dependence.namespaces import Namespaces
+from migrator.facts.dependence.reads import Reads
+from migrator.facts.dependence.sizes import Sizes, is_shape
+from migrator.facts.kinds import Kinds
+from migrator.facts.resolve import Resolver
+from migrator.facts.values import Class, External, Function, Object
+
+
+class Calls:
+    def __init__(
+        self,
+        graph: Graph,
+        resolver: Resolver,
+        kinds: Kinds,
+        sizes: Sizes,
+        functions: Functions,
+        namespaces: Namespaces,
+        reads: Reads,
+        changes: Changes,
+    ) -> None:
+        self.graph = graph
+        self.resolver = resolver
+        self.kinds = kinds
+        self.sizes = sizes
+        self.functions = functions
+        self.namespaces = namespaces
+        self.reads = reads
+        self.changes = changes
+
+    def link(self, call: cst.Call) -> None:
+        values = self.resolver.values(call.func)
+        paths = {v.path for v in values if isinstance(v, External)}
+        if any(map(libraries.is_agreed, paths)) or any(map(self.kinds.has_weights, self.resolver.values(call))):
+            return
+        if paths == {"builtins.len"} and len(call.args) == 1 and is_shape(call.args[0].value):
+            return  # the number of its axes
+        for function in self.functions.run_by(call):
+            self.functions.link_returned(function, call)
+        self.functions.link_wrappers(call)
+        self.reads.link_object(call)
+        self.namespaces.link_call(call)
+        constructed = [v for v in values if isinstance(v, Class)]
+        if values and all(isinstance(v, (Function, Object)) for v in values):
+            return
+        if constructed and self.reads.are_seen([Object(c) for c in constructed]):
+            return
+        if paths == {"builtins.len"} and self.sizes.counts_parts(call):
+            return
+        way = Way.INTO if constructed else Way.USED
+        if paths & libraries.SEQUENCES:
+            way = Way.WHOLE
+        for arg in call.args:
+            self.graph.link(arg, call, self.sizes.by_size(arg.value) if paths & libraries.SIZE_CALLS else way)
+        self.graph.link(call.func, call, way)
+        if isinstance(call.func, cst.Attribute):
+            self.graph.link(call.func.value, call.func, Way.USED)
+        self.functions.link_handed(call)
+        self.changes.link(call, values)

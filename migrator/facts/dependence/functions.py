@@ -1,0 +1,118 @@
+"""What functions of the script give to where they run: called, handed on, in a decorator's place, as operators."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.dependence.graph import Graph, Key, Way
+from migrator.facts.indirect import Indirect
+from migrator.facts.kinds import calls
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Tree
+from migrator.facts.values import Element, Function, Member, Object, Parameter, Unknown, Value
+
+
+class Functions:
+    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, indirect: Indirect) -> None:
+        self.graph = graph
+        self.tree = tree
+        self.resolver = resolver
+        self.indirect = indirect
+
+    def run_by(self, call: cst.Call) -> list[cst.CSTNode]:
+        """The functions of the script that the call runs for what they return."""
+        found: dict[cst.CSTNode, None] = {}
+        for value in self.resolver.values(call.func):
+            if isinstance(value, Function):
+                found[value.node] = None
+            elif isinstance(value, Object):
+                for name in ("__call__", "call"):
+                    method = self.resolver.method(value.of, name)
+                    if method is not None:
+                        found[method] = None
+                        break
+            elif isinstance(value, (Parameter, Unknown, Element)) or is_member_of_unknown(value):
+                found.update(dict.fromkeys(self._methods_named(call)))
+        for function in self._called.get(call, ()):
+            if function.name.value != "__init__":
+                found.setdefault(function)
+        return list(found)
+
+    @cached_property
+    def _called(self) -> dict[cst.Call, list[cst.FunctionDef]]:
+        found: dict[cst.Call, list[cst.FunctionDef]] = defaultdict(list)
+        for function in self.tree.functions:
+            for call in self.resolver.callers(function):
+                found[call].append(function)
+        return found
+
+    def _methods_named(self, call: cst.Call) -> list[cst.FunctionDef]:
+        """The methods of the script that a call on an object that is not seen may run."""
+        if not isinstance(call.func, cst.Attribute):
+            return []
+        return list(self._methods.get(call.func.attr.value, ()))
+
+    @cached_property
+    def _methods(self) -> dict[str, list[cst.FunctionDef]]:
+        found: dict[str, list[cst.FunctionDef]] = defaultdict(list)
+        for function in self.tree.functions:
+            if self.tree.class_of(function) is not None:
+                found[function.name.value].append(function)
+        return found
+
+    def returned(self, function: cst.CSTNode) -> list[cst.BaseExpression]:
+        return self.resolver.returned_by_itself(function) if isinstance(function, cst.FunctionDef) else []
+
+    @cached_property
+    def yields(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+        """What the generators of the script give, by function."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
+        for node in self.tree.all_of(cst.Yield):
+            function = self.tree.function_of(node)
+            if function is not None and node.value is not None:
+                found[function].append(node.value)
+        return found
+
+    def link_returned(self, function: cst.CSTNode, target: Key) -> None:
+        if isinstance(function, cst.Lambda):
+            self.graph.link(function.body, target)
+        elif isinstance(function, cst.FunctionDef):
+            for returned in self.returned(function):
+                self.graph.link(returned, target)
+            for given in self.yields.get(function, ()):
+                self.graph.link(given, target, Way.INTO)
+        self.graph.link(("returns", function), target, Way.CHOICE)
+
+    def link_handed(self, call: cst.Call) -> None:
+        """Functions that are handed to a call run with what else it is given; so does any that the script has stored or
+        handed on where it is not seen what is called."""
+        functions, given = self.indirect.handed(call)
+        for function in functions:
+            self.link_returned(function, call)
+            for node in given:
+                self.graph.link(node, ("handed to", function), Way.USED)
+
+    def link_wrappers(self, call: cst.Call) -> None:
+        """The functions that decorators have put in the place of the one that is called get what it is given."""
+        for function in self.indirect.wrappers_run_by(call):
+            self.link_returned(function, call)
+            for arg in call.args:
+                self.graph.link(arg, ("handed to", function), Way.USED)
+
+    def link_operators(self, node: cst.CSTNode) -> None:
+        for method, operands in self.indirect.operators(node):
+            for operand in operands:
+                self.graph.link(operand, ("handed to", method))
+            if not isinstance(node, cst.AugAssign):
+                self.link_returned(method, node)
+
+
+def is_member_of_unknown(value: Value) -> bool:
+    while isinstance(value, Member):
+        value = value.owner
+    if isinstance(value, Element) and calls(value.of).startswith("matplotlib."):
+        return False  # `figure, axes = plt.subplots()`
+    return isinstance(value, (Parameter, Unknown, Element))

@@ -1,0 +1,67 @@
+"""What calls give back as it is, and no copy of it: what is changed there in place is changed where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from migrator.facts.dependence import libraries
+from migrator.facts.dependence.functions import Functions
+from migrator.facts.dependence.item_paths import Path, anywhere, behind, of_method
+from migrator.facts.indirect import Indirect
+from migrator.facts.kinds import origin
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Tree
+from migrator.facts.values import Class, External, Member, Object, Result, Value
+
+
+class HandedBack:
+    def __init__(self, tree: Tree, resolver: Resolver, indirect: Indirect, functions: Functions) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.indirect = indirect
+        self.functions = functions
+
+    def by(self, call: cst.Call, path: Path) -> Iterator[tuple[cst.CSTNode, Path]]:
+        """What a call may give back as it is, and no copy of it: `logs.setdefault("loss", [])`, `next(iterator)`; with
+        the keys that lead from there to the item to which `path` leads from the result."""
+        functions = self.functions.run_by(call)
+        for function in functions:
+            returned = [function.body] if isinstance(function, cst.Lambda) else self.functions.returned(function)
+            yield from ((node, path) for node in returned)
+            yield from ((node, anywhere(path)) for node in self.functions.yields.get(function, ()))
+        values = self.resolver.values(call.func)
+        makes = [
+            v
+            for v in values
+            if isinstance(v, (Class, Result)) or (isinstance(v, External) and libraries.makes_new(v.path))
+        ]
+        if functions or (values and len(makes) == len(values)):
+            paths = {v.path for v in values if isinstance(v, External)}
+            for arg in call.args:
+                if paths & libraries.PICKING:
+                    yield arg.value, anywhere(path)
+                elif paths & libraries.COPYING and arg.keyword is None:
+                    yield from ((arg.value, inside) for inside in [path] if len(path) > 1)
+                elif paths & libraries.COPYING and arg.keyword is not None:
+                    inside = behind((arg.keyword.value,), path)
+                    yield from ((arg.value, keys) for keys in [inside] if keys is not None)
+            return
+        if not (values and all(_is_of_framework(v) for v in values)):
+            yield from ((arg.value, anywhere(path)) for arg in call.args)
+        if isinstance(call.func, cst.Attribute):
+            yield call.func.value, of_method(call, path)
+
+    def behind_super(self, call: cst.Call) -> Iterator[Class]:
+        """The classes whose object `super()` is, where that is a container of the script's: `class Log(list)`."""
+        is_super = External("builtins.super") in self.resolver.values(call.func)
+        function = self.tree.function_of(call) if is_super else None
+        node = self.tree.class_of(function) if isinstance(function, cst.FunctionDef) else None
+        if node is not None and not libraries.is_of_keras(Object(Class(node)), self.resolver):
+            yield Class(node)
+            yield from self.indirect.subclasses(Class(node))
+
+
+def _is_of_framework(value: Value) -> bool:
+    return isinstance(value, Member) and origin(value).startswith(("tensorflow.", "keras.", "numpy."))

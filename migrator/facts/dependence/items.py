@@ -1,0 +1,112 @@
+"""Items of containers: what is assigned to them, deleted, and read of them again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import cast
+
+import libcst as cst
+
+from migrator.facts.dependence.containers import Containers
+from migrator.facts.dependence.graph import Graph, Key, Way
+from migrator.facts.dependence.item_paths import Path, constant_key, meeting, taken_out
+from migrator.facts.dependence.namespaces import Namespaces
+from migrator.facts.indirect import Indirect
+from migrator.facts.kinds import calls
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Tree
+from migrator.facts.values import Literal, Value
+
+
+class Items:
+    def __init__(
+        self,
+        graph: Graph,
+        tree: Tree,
+        resolver: Resolver,
+        indirect: Indirect,
+        namespaces: Namespaces,
+        containers: Containers,
+    ) -> None:
+        self.graph = graph
+        self.tree = tree
+        self.resolver = resolver
+        self.indirect = indirect
+        self.namespaces = namespaces
+        self.containers = containers
+        self._items_at: dict[cst.Subscript, list[tuple[object, ...]]] = {}
+
+    def at(self, target: cst.Subscript) -> list[tuple[object, ...]]:
+        """What an assignment to `target` changes: that item of a dictionary, or the container."""
+        found = self._items_at.get(target)
+        if found is None:
+            key = constant_key(target)
+            holders = self.containers.holders(target.value, (key,))
+            found = [("stored", holder) if key is None else ("item", holder, path) for holder, path in holders]
+            found = self._items_at[target] = list(dict.fromkeys(found))
+        return found
+
+    def deleted_from(self, target: cst.BaseExpression) -> Iterator[Key]:
+        """What containers hold that `del` takes something out of."""
+        if isinstance(target, cst.Subscript):
+            yield from (("keys", holder) for holder, _ in self.containers.holders(target.value, (None,)))
+
+    @cached_property
+    def _items_of(self) -> dict[Key, list[Path]]:
+        """By holder the places inside it to which the script assigns."""
+        found: dict[Key, dict[Path, None]] = defaultdict(dict)
+        for target, _ in self.tree.item_assignments:
+            for item in self.at(target):
+                if item[0] == "item":
+                    found[cast(Key, item[1])][cast(Path, item[2])] = None
+        return {holder: list(paths) for holder, paths in found.items()}
+
+    def link_assigned(self, target: cst.Subscript, value: cst.BaseExpression) -> None:
+        key = constant_key(target)
+        is_dict = any(map(_is_dictionary, self.resolver.values(target.value)))
+        for item in self.at(target):
+            self.graph.link(value, item, Way.WHOLE if key is not None else Way.INTO)
+            for part in target.slice if key is None else ():
+                self.graph.link(part, ("keys", item[1]) if is_dict else item, Way.USED)
+        self.namespaces.link_item(target, key, value)
+        for method, operands in self.indirect.stores(target, value):
+            for operand in operands:
+                self.graph.link(operand, ("handed to", method))
+
+    def link_deleted(self, target: cst.BaseExpression) -> None:
+        """`del losses[worst]`"""
+        if isinstance(target, (cst.Tuple, cst.List)):
+            for element in target.elements:
+                self.link_deleted(element.value)
+        elif isinstance(target, cst.Subscript):
+            for key in self.deleted_from(target):
+                for part in target.slice:
+                    self.graph.link(part, key, Way.CHOICE)
+
+    def link_read(self, node: cst.Name | cst.Attribute, holders: Iterable[Key]) -> None:
+        """`state["train"]["loss"]` gets what was put there, into `state["train"]` and into `state`; a dictionary as a
+        whole what was put anywhere in it. What was put in elsewhere comes to all reads, also where what the name was
+        given first is settled: averaged gradients."""
+        taken = taken_out(node, self.tree)
+        for holder in holders:
+            for put_in in (("stored", holder), ("contents", holder)):
+                self.graph.link(put_in, node, Way.INTO)
+            self.graph.link(("keys", holder), node)
+            for path in self._items_of.get(holder, ()):
+                for part, way in meeting(path, node, taken):
+                    self.graph.link(("item", holder, path), part, way)
+
+    def link_to_objects(self) -> None:
+        """An object of the script's that is a container holds what is put into it under any key."""
+        for holder, paths in self._items_of.items():
+            if isinstance(holder, tuple) and holder[0] == "changed":
+                for path in paths:
+                    self.graph.link(("item", holder, path), holder, Way.INTO)
+
+
+def _is_dictionary(value: Value) -> bool:
+    if isinstance(value, Literal):
+        return isinstance(value.node, (cst.Dict, cst.DictComp))
+    return calls(value) == "builtins.dict" or calls(value).startswith("collections.")

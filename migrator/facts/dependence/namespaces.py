@@ -1,0 +1,96 @@
+"""Names and attributes that the script asks for or sets by text: `globals()["best"]`, `getattr(state, "best")`."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.facts.dependence.graph import Graph, Way
+from migrator.facts.dependence.item_paths import taken_out
+from migrator.facts.dependence.names import Names
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Binding, Tree
+from migrator.facts.values import External
+
+_NAMESPACES = tuple(External(f"builtins.{name}") for name in ("globals", "locals", "vars"))
+_GETATTR = External("builtins.getattr")
+
+
+class Namespaces:
+    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, names: Names) -> None:
+        self.graph = graph
+        self.tree = tree
+        self.resolver = resolver
+        self.names = names
+
+    def is_namespace(self, node: cst.CSTNode) -> bool:
+        if not isinstance(node, cst.Call) or node.args:
+            return False
+        return any(function in self.resolver.values(node.func) for function in _NAMESPACES)
+
+    def bound_in(self, namespace: cst.CSTNode, name: str | None) -> list[Binding]:
+        """What `globals()["best"]` may be, or, where the name is not seen, what is anywhere in there."""
+        scopes = dict.fromkeys((self.tree.scopes[self.tree.module_of(namespace)], self.tree.scope_of(namespace)))
+        return [b for s in scopes for n in ([name] if name is not None else s.bindings) for b in s.bindings.get(n, ())]
+
+    def attribute_asked_for(self, call: cst.Call) -> str | None:
+        """`getattr(state, "best")`"""
+        if len(call.args) < 2 or not isinstance(call.args[1].value, cst.SimpleString):
+            return None
+        return str(call.args[1].value.evaluated_value) if _GETATTR in self.resolver.values(call.func) else None
+
+    def link_call(self, call: cst.Call) -> None:
+        """What the call reads or sets by text."""
+        if self.is_namespace(call):
+            self._link_read(call)
+        name = self.attribute_asked_for(call)
+        if name is not None:
+            for source in (*self.tree.attributes.get(name, ()), ("attribute", name)):
+                self.graph.link(source, call)
+        if not isinstance(call.func, cst.Attribute):
+            return
+        method = call.func.attr.value
+        if method == "update":
+            for arg in call.args:
+                self._link_to_names(call.func.value, arg.keyword.value if arg.keyword is not None else None, arg)
+            # `state.__dict__.update(last=loss)`, `vars(state).update(last=loss)`
+            if holds_attributes(call.func.value):
+                for arg in call.args:  # by position: whichever attributes
+                    self._link_to_attributes(arg.keyword.value if arg.keyword is not None else None, arg)
+        elif method in ("__setattr__", "__setitem__"):
+            for arg in call.args:
+                self._link_to_attributes(None, arg)
+
+    def link_item(self, target: cst.Subscript, key: str | None, value: cst.BaseExpression) -> None:
+        """What an assignment to the item sets: `vars(state)["best"] = loss`, `globals()["best"] = loss`"""
+        if holds_attributes(target.value):
+            self._link_to_attributes(key, value)
+        self._link_to_names(target.value, key, value)
+
+    def _link_read(self, call: cst.Call) -> None:
+        """What is read by `globals()["best"]`"""
+        taken = taken_out(call, self.tree)
+        name, reader = taken[0] if taken else (None, call)
+        for key in (("global", name), ("global", None)) if name is not None else (("globals",),):
+            self.graph.link(key, reader, Way.WHOLE if name is not None else Way.INTO)
+        for binding in self.bound_in(call, name):
+            if binding.kind not in ("import", "def", "class"):
+                self.graph.link(binding, reader, Way.WHOLE if name is not None else Way.INTO)
+
+    def _link_to_names(self, holder: cst.CSTNode, name: str | None, value: cst.CSTNode) -> None:
+        """`globals()["best"] = loss`"""
+        if self.is_namespace(holder):
+            self.graph.link(value, ("global", name))
+            self.graph.link(("global", name), ("globals",), Way.INTO)
+            for binding in self.bound_in(holder, name):
+                self.graph.link(value, binding)
+
+    def _link_to_attributes(self, name: str | None, value: cst.CSTNode) -> None:
+        for each in [name] if name is not None else self.names.attributes_read:
+            self.graph.link(value, ("attribute", each))
+
+
+def holds_attributes(held: cst.BaseExpression) -> bool:
+    """`state.__dict__`, `vars(state)`"""
+    if isinstance(held, cst.Call):
+        return isinstance(held.func, cst.Name) and held.func.value == "vars"
+    return isinstance(held, cst.Attribute) and held.attr.value == "__dict__"

@@ -1,0 +1,107 @@
+"""What names, attributes and objects are where they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from migrator.facts.dependence.functions import Functions
+from migrator.facts.dependence.graph import Graph, Way
+from migrator.facts.dependence.items import Items
+from migrator.facts.dependence.libraries import is_of_keras
+from migrator.facts.dependence.names import Names
+from migrator.facts.dependence.sizes import RANKS, SIZES, Sizes, is_shape
+from migrator.facts.kinds import Kinds
+from migrator.facts.resolve import Resolver
+from migrator.facts.tree import Tree
+from migrator.facts.values import File, Object, Value
+
+_AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
+_SPECIAL = (
+    "__bool__", "__len__", "__float__", "__int__", "__index__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
+    "__ne__", "__contains__", "__getitem__", "__iter__", "__next__", "__enter__", "__str__", "__format__",
+    "__getattr__", "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__",
+)  # fmt: skip
+
+
+class Reads:
+    def __init__(
+        self,
+        graph: Graph,
+        tree: Tree,
+        resolver: Resolver,
+        kinds: Kinds,
+        names: Names,
+        sizes: Sizes,
+        functions: Functions,
+        items: Items,
+    ) -> None:
+        self.graph = graph
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.names = names
+        self.sizes = sizes
+        self.functions = functions
+        self.items = items
+
+    def link_name(self, node: cst.Name) -> None:
+        if not self.tree.is_read(node) or isinstance(self.tree.parent.get(node), (cst.Global, cst.Nonlocal)):
+            return
+        bindings = self.names.bindings_of(node)
+        for binding in bindings:
+            self.graph.link(binding, node)
+        if not bindings:  # `globals()["best"] = loss`
+            for name in (node.value, None):
+                self.graph.link(("global", name), node)
+        self.items.link_read(node, bindings)
+        self.link_object(node)
+
+    def link_attribute(self, node: cst.Attribute) -> None:
+        name = node.attr.value
+        if name in _AGREED_ATTRIBUTES or isinstance(self.tree.parent.get(node), cst.AssignTarget):
+            return
+        if name in RANKS and is_shape(node.value):
+            return
+        owners = self.resolver.values(node.value)
+        bindings = self.names.bindings_of_attribute(node)
+        is_own = bool(owners) and all(isinstance(v, (Object, File)) for v in owners)
+        if not (is_own and self.are_seen(owners)):
+            self.graph.link(node.value, node, self.sizes.by_size(node.value) if name in SIZES else Way.USED)
+        for binding in bindings:
+            self.graph.link(binding, node)
+        self.graph.link(("attribute", name), node)
+        for owner in owners:
+            if isinstance(owner, Object):
+                self.graph.link(("changed", owner.of.node), node, Way.USED)
+        self.items.link_read(node, [*bindings, ("attribute", name)])
+        parent = self.tree.parent.get(node)
+        if not (isinstance(parent, cst.Call) and parent.func is node):
+            for owner in owners:
+                method = self.resolver.method(owner.of, name) if isinstance(owner, Object) else None
+                if method is not None:  # a property, in one way or another
+                    self.functions.link_returned(method, node)
+            self.link_object(node)
+
+    def link_object(self, node: cst.Name | cst.Attribute | cst.Call) -> None:
+        """An object that is used as a whole is all that its attributes and special methods give."""
+        parent = self.tree.parent.get(node)
+        if isinstance(parent, cst.Attribute) or (isinstance(parent, cst.Call) and parent.func is node):
+            return
+        for value in self.resolver.values(node):
+            if (
+                isinstance(value, Object)
+                and not self.kinds.has_weights(value)
+                and not is_of_keras(value, self.resolver)
+            ):
+                self.graph.link(("object", value.of.node), node, Way.INTO)
+                self.graph.link(("changed", value.of.node), node, Way.INTO)
+                for name in _SPECIAL:
+                    method = self.resolver.method(value.of, name)
+                    if method is not None:
+                        self.functions.link_returned(method, node)
+
+    def are_seen(self, owners: Iterable[Value]) -> bool:
+        """Whether the attributes of these objects come from assignments alone: no dataclass, no named tuple."""
+        return all(not isinstance(v, Object) or self.resolver.method(v.of, "__init__") is not None for v in owners)
