@@ -22,6 +22,7 @@ from migrator.analysis.expressions import Expressions
 from migrator.analysis.frames import Frame, Heap
 from migrator.analysis.imports import Imports
 from migrator.analysis.libraries import Libraries
+from migrator.analysis.libraries.keras import unseen_layer
 from migrator.analysis.libraries.tensorflow import LATER
 from migrator.analysis.objects import Objects
 from migrator.analysis.ops.call import NOT_CONSTANT
@@ -592,7 +593,7 @@ class Run:
     def unknown_call(self, function: Value, args: Arguments, node: cst.CSTNode) -> Value:
         """What nobody knows, called: of Keras tensors, a layer."""
         if self.is_symbolic(args):
-            return self.libraries.keras.unseen_layer(function, node, "", args)
+            return unseen_layer(self, function, node, "", args)
         result = self.placing.unknown(args, node)
         self.libraries.may_set(args, result)
         is_picked = function.data is not None and function.data.is_replicated

@@ -74,9 +74,9 @@ class Libraries:
         if path.startswith(stores.PREFIXES):
             return v.of(Made(path, Site(node, frame.context)))
         if node in self.run.models:
-            return self.keras.make(api.OF_A_PACKAGE, args, node, frame)
+            return keras.make(self.run, api.OF_A_PACKAGE, args, node, frame)
         if keras.is_made(path):
-            return self.keras.make(path, args, node, frame)
+            return keras.make(self.run, path, args, node, frame)
         row = ops.lookup(keras.full_name(path)) if not _is_fixed_draw(path, args) else None
         if row is not None:
             return self.run.placing.place(row, path, args, node)
@@ -84,7 +84,7 @@ class Libraries:
 
     def _unknown(self, path: str, args: Arguments, node: cst.CSTNode) -> Value:
         if not path.startswith(_WITH_TABLES) and self.run.is_symbolic(args):
-            return self.keras.trusted(node, path, args)
+            return keras.trusted(self.run, node, path, args)
         result = self.run.placing.unknown(args, node)
         if path in _SHUFFLING:
             for atom in args.positional[0] if args.positional else ():
@@ -107,7 +107,7 @@ class Libraries:
             return tensorflow.call_custom_gradient(self.run, atom, args, node, frame)
         replaced = self.run.objects.own_call(atom)
         if replaced is not NOTHING:
-            return self.keras.applied(replaced, args, node, frame)
+            return keras.applied(self.run, replaced, args, node, frame)
         return self.keras.call(atom, args, node, frame)
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -183,7 +183,7 @@ class Libraries:
             return self.datasets.attribute(atom, name)
         if generators.is_generator(atom):
             return v.of(v.Method(v.of(atom), name))
-        return self.keras.attribute(atom, name)
+        return keras.attribute(self.run, atom, name)
 
     def item(self, atom: Atom, index: Value, node: cst.Subscript) -> Value:
         lazy = builtin.lazy_elements(self.run, atom, node, node) if isinstance(atom, Made) else None
@@ -212,4 +212,4 @@ class Libraries:
 
     def prepare(self, instance: Instance, args: Arguments) -> None:
         """Notes what an object of a class of the program is made with."""
-        self.keras.prepare(instance, args)
+        keras.store_arguments(self.run, instance, args)

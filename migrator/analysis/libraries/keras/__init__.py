@@ -1,0 +1,166 @@
+"""Keras of both generations: layers and models that are called, losses, metrics, optimizers, and `fit`.
+
+Here is decided which of them a call or a method is for; one module each says what it does, with its `METHODS` by name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import ops
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries import builtin, runtime, tensorflow
+from migrator.analysis.libraries.keras import (
+    compiling,
+    layers,
+    losses,
+    metrics,
+    models,
+    objects,
+    optimizers,
+    penalties,
+    training,
+)
+from migrator.analysis.libraries.keras.applying import accepted, applied
+from migrator.analysis.libraries.keras.attributes import attribute
+from migrator.analysis.libraries.keras.convention import sample_by_sample, trusted, unseen_layer
+from migrator.analysis.libraries.keras.functions import FUNCTIONS
+from migrator.analysis.libraries.keras.names import LAYER, LOSS, METRIC, full_name, is_made
+from migrator.analysis.libraries.keras.objects import (
+    Methods,
+    arguments_of,
+    classes_of,
+    is_of,
+    make,
+    store_arguments,
+    unknown_method,
+)
+from migrator.analysis.values import NOTHING, NUMBER, Bound, Function, Instance, Made, Tuple, Value
+from migrator.facts import api
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+__all__ = [
+    "FUNCTIONS",
+    "Keras",
+    "applied",
+    "attribute",
+    "full_name",
+    "is_made",
+    "make",
+    "store_arguments",
+    "trusted",
+    "unseen_layer",
+]
+
+_METHODS: Methods = {
+    **objects.METHODS,
+    **compiling.METHODS,
+    **metrics.METHODS,
+    **optimizers.METHODS,
+    **penalties.METHODS,
+    **training.METHODS,
+}
+# What trains a model, or gives it other weights.
+_FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_weights"})
+
+
+class Keras:
+    """`fitting`: the calls of `fit` whose own training step runs."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.fitting: list[cst.CSTNode] = []
+
+    def call(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """The call of what a class of Keras's has made."""
+        path = atom.path
+        if path == "collections.namedtuple":
+            return builtin.make_record(self.run, atom, args, node, frame)
+        if path == runtime.WHOLE_BATCH:
+            return losses.call_whole(self.run, atom, args, node, frame)
+        if LOSS.match(path):
+            return losses.call(self.run, atom, args, node)
+        if METRIC.match(path):
+            return metrics.call(self.run, atom, args, node)
+        self.run.note_forward()
+        self.run.note_applied(atom, args)
+        if api.makes_model(path):
+            return models.call(self.run, atom, args, node, frame)
+        return layers.call(self.run, atom, args, node, frame)
+
+    def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """The call of an object of a class of the program that comes from one of Keras's."""
+        if is_of(self.run, atom, LOSS.match):
+            return losses.call_own(self.run, atom, args, node, frame)
+        if is_of(self.run, atom, METRIC.match):
+            return metrics.call(self.run, atom, args, node)
+        self.run.note_forward()
+        self.run.note_applied(atom, args)
+        build = self.run.method(atom, "build")
+        if build is not None and args.positional:
+            self.run.calls.call(build, Arguments([NUMBER]), node, frame)
+        call = self.run.method(atom, "call")
+        if call is not None:
+            return applied(self.run, call, accepted(call, args), node, frame)
+        if is_of(self.run, atom, lambda p: p in api.SEQUENTIAL):
+            return models.sequential(self.run, atom, args, node, frame)
+        outputs = self.run.heap.load(atom, "outputs")
+        if outputs is not NOTHING:
+            return models.functional(self.run, outputs, args)
+        if is_of(self.run, atom, lambda p: bool(LAYER.match(p) or api.makes_model(p))):
+            return sample_by_sample(self.run, args)
+        return self.run.placing.unknown(args, node)
+
+    def method(self, atom: Made | Instance, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if isinstance(atom, Made):
+            found = tensorflow.method(self.run, atom, name, args, node)
+            if found is not None:
+                return found
+        if name in _FILLING:
+            self.run.note_weights(atom)
+        handler = _METHODS.get(name)
+        if handler is not None:
+            return handler(self.run, atom, args, node, frame)
+        if name == "call" and isinstance(atom, Instance) and is_of(self.run, atom, LOSS.match):
+            return losses.call_inherited(self.run, atom, args, node)
+        if name in ("call", "__call__"):
+            if isinstance(atom, Made):
+                return self.call(atom, args, node, frame)
+            return (
+                self._inherited_call(atom, args, node, frame)
+                if self._runs(atom)
+                else self.call_instance(atom, args, node, frame)
+            )
+        if isinstance(atom, Made) and atom.path == tensorflow.VARIABLE:
+            content = self.run.heap.load(atom, "content")
+            return self.run.libraries.call_method(content, name, args, node, frame)
+        return unknown_method(self.run, atom, args, node)
+
+    def _runs(self, atom: Instance) -> bool:
+        """Whether the object's own `call` runs now, so that it can only be `super().call(…)` that is asked for."""
+        own = self.run.method(atom, "call")
+        running = [a.function.node for a in own or () if isinstance(a, Bound) and isinstance(a.function, Function)]
+        return any(node in self.run.calls.stack for node in running)
+
+    def _inherited_call(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`super().call(…)`: what the class of Keras's does that the object's comes from."""
+        if is_of(self.run, atom, lambda p: p in api.SEQUENTIAL):
+            return models.sequential(self.run, atom, args, node, frame)
+        outputs = self.run.heap.load(atom, "outputs")
+        if outputs is not NOTHING:
+            return models.functional(self.run, outputs, args)
+        classes = classes_of(self.run, atom)
+        if any(name.endswith("Cell") for name in classes):
+            states = Arguments(args.positional[1:])
+            return v.of(Tuple((sample_by_sample(self.run, args), sample_by_sample(self.run, states))))
+        for path in classes:
+            row = ops.lookup(path)
+            if row is not None:
+                return self.run.placing.place(row, path, args, node, arguments_of(self.run, atom))
+        return sample_by_sample(self.run, args)

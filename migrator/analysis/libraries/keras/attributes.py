@@ -1,0 +1,58 @@
+"""Attributes of models, layers and optimizers that the program does not store itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.libraries import tensorflow
+from migrator.analysis.libraries.keras import compiling, penalties
+from migrator.analysis.libraries.keras.convention import trusted
+from migrator.analysis.libraries.keras.names import BASES
+from migrator.analysis.libraries.keras.objects import is_of
+from migrator.analysis.placement import Sharded
+from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Value
+from migrator.facts import api
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_WEIGHTS = frozenset({
+    "trainable_variables", "trainable_weights", "variables", "weights", "non_trainable_variables",
+    "non_trainable_weights", "kernel", "bias", "gamma", "beta", "embeddings", "recurrent_kernel",
+})  # fmt: skip
+_ANY = Site(cst.Pass(), ())
+
+
+def attribute(run: Run, atom: v.Atom, name: str) -> Value:
+    if isinstance(atom, Made) and atom.path == tensorflow.VARIABLE and name in ("shape", "dtype", "name", "value"):
+        return NUMBER if name != "value" else v.of(v.Method(v.of(atom), name))
+    if name in _WEIGHTS:
+        run.note_weights(atom)
+    if name in _WEIGHTS and is_of(run, atom, lambda p: p.startswith(BASES) or p.startswith("tensorflow_")):
+        return Value(Data(nested=True))
+    if name == "losses" and is_of(run, atom, lambda p: p.startswith(BASES)):
+        return v.mapped(penalties.added(run), lambda d: replace(d, nested=True))
+    if name == "optimizer":
+        known = compiling.optimizer_of(run, atom)
+        return known if known.objects else v.of(Made("keras.optimizers.Optimizer", _ANY))
+    if name == "num_replicas_in_sync":
+        return v.constant(1)
+    if name in ("metrics_names", "name", "dtype", "input_shape", "output_shape", "units", "iterations"):
+        return NUMBER
+    if name == "layers":
+        return Value(Data(nested=True, layer=True))
+    if name == "metrics":
+        return NUMBER
+    if name in ("output", "input", "outputs", "inputs"):
+        known, symbolic = run.heap.load(atom, "outputs"), Value(Data(Sharded(0), symbolic=True))
+        if isinstance(atom, Made) and atom.path == api.OF_A_PACKAGE:
+            return trusted(run, atom.site.node, "", Arguments([symbolic]))
+        return known if known is not NOTHING and name.startswith("out") else symbolic
+    if name == "loss":
+        return compiling.loss_of(run, atom)
+    return v.of(v.Method(v.of(atom), name))

@@ -1,0 +1,107 @@
+"""`compile`, and the loss of a model by it: that which it is given, and what layers add."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries import runtime
+from migrator.analysis.libraries.keras import losses, penalties
+from migrator.analysis.libraries.keras.applying import by_keras
+from migrator.analysis.libraries.keras.objects import Methods
+from migrator.analysis.placement import Partial, Sharded
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Data, Instance, Made, Site, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+
+def _compile(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    loss = args.get("loss", 1) or NONE
+    said = run.said.get(node)
+    if said in ("gather", "sum"):  # Keras averages what a loss gives for the samples: a sum is given all of them
+        run.needed_words.add(node)
+        run.plan.losses.add(node)
+    if node in run.plan.losses:
+        made = Made(runtime.WHOLE_BATCH, Site(node, ()))
+        run.heap.store(made, "loss", loss)
+        loss = v.of(made)
+    run.heap.store(atom, ("compiled", "loss"), loss)
+    run.heap.store(atom, ("compiled by", node), loss)
+    optimizer = args.get("optimizer", 0)
+    if optimizer is not None:
+        run.heap.store(atom, ("compiled", "optimizer"), optimizer)
+    for name in ("metrics", "weighted_metrics"):
+        run.heap.store(atom, ("compiled", "metrics"), args.get(name) or NOTHING)
+    run.compiled[node] = v.join(run.compiled.get(node, NOTHING), v.of(atom))
+    return NONE
+
+
+def loss_of(run: Run, atom: v.Atom) -> Value:
+    """The loss that the model is compiled with."""
+    return run.heap.load(atom, ("compiled", "loss"))
+
+
+def optimizer_of(run: Run, atom: v.Atom) -> Value:
+    return run.heap.load(atom, ("compiled", "optimizer"))
+
+
+def metrics_of(run: Run, atom: v.Atom) -> Value:
+    return run.heap.load(atom, ("compiled", "metrics"))
+
+
+def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """The loss that the model is compiled with, applied; notes where it has to be given the whole batch."""
+    for function in loss:
+        run.note_hidden(v.of(function))
+        if isinstance(function, Instance):
+            run.note_hidden(run.method(function, "call") or NOTHING)
+    with by_keras(run):
+        result = losses.of_compiled(run, loss, args, node, frame)
+    given = frozenset(r for x in args.positional for d in run.objects.leaves(x) for r in d.needs)
+    compiles = {k[1] for k in run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "compiled by"}
+    for data in run.objects.leaves(result):
+        is_mean = data.is_replicated or data.placement == Partial("mean")
+        if not is_mean or data.needs - given:
+            if compiles and all(run.said.get(n) == "mean" for n in compiles):
+                run.needed_words |= compiles
+                return Value(Data(Partial("mean"), needs=given))
+            run.wanting |= compiles
+    return result
+
+
+def _compiled_loss(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`self.compiled_loss(y, p, …)`"""
+    loss = loss_of(run, atom)
+    if loss is NOTHING:
+        return v.unseen("which loss the model is compiled with is not seen")
+    given = Arguments([args.get("y_true", 0) or NUMBER, args.get("y_pred", 1) or NUMBER], nodes=args.nodes)
+    return _total(run, atom, loss, given, node, frame)
+
+
+def _compute_loss(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`self.compute_loss(x, y, y_pred, sample_weight)`"""
+    loss = loss_of(run, atom)
+    if loss is NOTHING:
+        return v.unseen("which loss the model is compiled with is not seen")
+    given = Arguments([args.get("y", 1) or NUMBER, args.get("y_pred", 2) or NUMBER])
+    total = _total(run, atom, loss, given, node, frame)
+    weights = args.get("sample_weight", 3)
+    if weights is None or weights.is_none:
+        return total
+    leaves = list(run.objects.leaves(weights))
+    if any(d.placement != Sharded(0) and not (d.is_replicated and not d.whole) for d in leaves):
+        return v.unseen("the weights of the samples do not stand as these do")
+    return v.with_needs(total, frozenset(r for d in leaves for r in d.needs))
+
+
+def _total(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    result = applied_loss(run, atom, loss, args, node, frame)
+    return run.operator("operator.add", (result, penalties.added(run)), (None, None), node)
+
+
+METHODS: Methods = {"compile": _compile, "compiled_loss": _compiled_loss, "compute_loss": _compute_loss}

@@ -1,0 +1,68 @@
+"""Functions of Keras's that are no ops of the tables: inputs, layers that are made and called at once, activations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Callable
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras.names import SYMBOLIC
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import Sharded
+from migrator.analysis.values import NONE, Data, External, Made, Site, Tuple, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_MERGING = ("Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multiply", "Subtract")
+
+
+def _input(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    shape = args.get("shape", 0)
+    items = run.sequence_items(shape) if shape is not None else None
+    return Value(Data(Sharded(0), rank=None if items is None else len(items) + 1, symbolic=True))
+
+
+def _merge(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame, *, path: str) -> Value:
+    """`keras.layers.concatenate([a, b], axis=1)`, a layer that is made and called at once."""
+    made = Made(path, Site(node, frame.context))
+    for name, value in args.keywords.items():
+        run.heap.store(made, ("argument", name), value)
+    return run.libraries.keras.call(made, Arguments(args.positional[:1], {}, args.rest, args.nodes), node, frame)
+
+
+def _unpacked(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`keras.utils.unpack_x_y_sample_weight(data)`: always three, of which the last ones may be None."""
+    data = args.get("data", 0)
+    if data is None:
+        return v.unseen("what is unpacked is not seen")
+    items = run.sequence_items(data)
+    if items is None:
+        part = v.mapped(data, lambda d: replace(d, constant=NOT_CONSTANT, rank=None))
+        items = [part] * 3
+    return v.of(Tuple(tuple([*items, NONE, NONE][:3])))
+
+
+def _activation(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """A function, or the one of that name. Where the name is not seen, one that takes each value by itself, as for
+    layers that are told a name."""
+    given = args.get("identifier", 0)
+    if given is None or given.objects:
+        return given or v.unseen("which activation this is cannot be seen")
+    name = given.constant
+    if name is None:
+        return v.of(External("keras.activations.linear"))
+    return v.of(External(f"keras.activations.{name if isinstance(name, str) else 'sigmoid'}"))
+
+
+FUNCTIONS: dict[str, Callable[[Run, Arguments, cst.CSTNode, Frame], Value]] = {
+    "keras.activations.get": _activation,
+    "keras.utils.unpack_x_y_sample_weight": _unpacked,
+    **dict.fromkeys(SYMBOLIC, _input),
+    **{f"keras.layers.{name.lower()}": partial(_merge, path=f"keras.layers.{name}") for name in _MERGING},
+}

@@ -1,0 +1,133 @@
+"""Layers that are called: by the op tables, with the functions, penalties and other layers that they are made with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import ops
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras import penalties
+from migrator.analysis.libraries.keras.applying import applied
+from migrator.analysis.libraries.keras.convention import sample_by_sample, trusted
+from migrator.analysis.libraries.keras.names import LAYER
+from migrator.analysis.libraries.keras.objects import arguments_of
+from migrator.analysis.placement import Unknown
+from migrator.analysis.values import NONE, NUMBER, Data, Instance, Made, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+# Layers that give as many axes as they are given.
+_OF_EQUAL_RANK = frozenset(
+    f"keras.layers.{name}"
+    for name in (
+        "Dense", "Activation", "Dropout", "ReLU", "LeakyReLU", "ELU", "PReLU", "Softmax", "LayerNormalization",
+        "BatchNormalization", "GaussianNoise", "GaussianDropout", "AlphaDropout", "Conv1D", "Conv2D", "Conv3D",
+        "Conv1DTranspose", "Conv2DTranspose", "SeparableConv2D", "DepthwiseConv2D", "MaxPooling1D", "MaxPooling2D",
+        "AveragePooling1D", "AveragePooling2D", "UpSampling1D", "UpSampling2D", "ZeroPadding2D", "Rescaling",
+    )
+)  # fmt: skip
+# What makes a layer give several tensors.
+_SEVERAL = ("return_state", "return_attention_scores")
+_WRAPPERS = frozenset({"Bidirectional", "TimeDistributed", "RNN", "Wrapper"})
+_RECURRENT = re.compile(r"keras\.layers\.(?:LSTM|GRU|SimpleRNN|RNN|ConvLSTM\dD|Bidirectional)$")
+_POOLING = re.compile(r"keras\.layers\.(?:Flatten$|Global\w+Pooling)")
+
+
+def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """What a layer gives; as does whatever else is called that Keras makes and the tables tell of."""
+    path = atom.path
+    if path == "keras.layers.Lambda":
+        function = arguments_of(run, atom).get("function", 0)
+        if function is None:
+            return NUMBER
+        return applied(run, function, args, node, frame)
+    if path.rpartition(".")[2] in _WRAPPERS:
+        return _wrapped(run, atom, args, node, frame)
+    if path == "tensorflow_hub.KerasLayer" or path.startswith("tensorflow_addons.layers."):
+        return trusted(run, atom.site.node, path, args)
+    row = ops.lookup(path)
+    if row is None and LAYER.match(path):
+        return trusted(run, atom.site.node, path, args)
+    made = arguments_of(run, atom)
+    made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
+    result = v.mapped(run.placing.place(row, path, args, node, made), lambda d: replace(d, least=max(d.least, 2)))
+    for function in _activations(path, made):
+        result = applied(run, function, Arguments([result]), node, frame)
+    penalties.note_of_outputs(run, made.keywords.get("activity_regularizer"), result, node, frame)
+    several = any({**made.keywords, **args.keywords}.get(name, NONE).constant is True for name in _SEVERAL)
+    if several or path.endswith("Cell"):  # of Keras 2, a cell gives the states as they were given
+        result = v.mapped(result, lambda d: replace(d, nested=True))
+    width = _width(path, made)
+    ends = _ends_masks(path, made)
+    rank = _rank(path, args)
+    return v.mapped(
+        result,
+        lambda d: replace(
+            d, rank=rank or d.rank, least=max(d.least, 2), width=width or d.width, masked=d.masked and not ends
+        ),
+    )
+
+
+def _wrapped(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """A layer around another one: that one runs, on what has one axis less or more."""
+    inner = arguments_of(run, atom).get("layer", 0) or arguments_of(run, atom).get("cell", 0)
+    if inner is not None and any(isinstance(a, Instance) for a in inner):
+        result = run.calls.call(inner, Arguments(args.positional[:1], rest=NUMBER), node, frame)
+        lost = next((d for d in v.contents(result) if isinstance(d.placement, Unknown) or d.needs), None)
+        if lost is not None:
+            return Value(Data(Unknown("the layer inside works on the batch as a whole"), needs=lost.needs))
+    result = sample_by_sample(run, args)
+    made = inner.only if inner is not None else None
+    if isinstance(made, Made) and _ends_masks(made.path, arguments_of(run, made)):
+        return v.mapped(result, lambda d: replace(d, masked=False))
+    return result
+
+
+def _activations(path: str, made: Arguments) -> Iterator[Value]:
+    """The functions that a layer is told to put its outputs through; those by name take each value by itself."""
+    position = 1 if path == "keras.layers.Dense" else 0 if path == "keras.layers.Activation" else None
+    for name in ("activation", "recurrent_activation"):
+        given = made.get(name, position if name == "activation" else None)
+        if given is not None and given.objects:
+            yield given
+            made.keywords.pop(name, None)
+            if position is not None and position < len(made.positional) and name == "activation":
+                made.positional[position] = v.constant("linear")
+
+
+# -- the form of what they give ---------------------------------------------------------------------------------------
+
+
+def _rank(path: str, args: Arguments) -> int | None:
+    """The axes of what the layer gives, where it has as many as what it is given, or lays out all in one row."""
+    given = args.positional[0].data if args.positional and not args.positional[0].objects else None
+    if given is None or given.nested:
+        return None
+    return 2 if path == "keras.layers.Flatten" else given.rank if path in _OF_EQUAL_RANK else None
+
+
+def _ends_masks(path: str, made: Arguments) -> bool:
+    """Whether a mask ends at the layer: one that makes one row of a sequence."""
+    if _RECURRENT.match(path):
+        sequences = made.get("return_sequences")
+        return sequences is None or sequences.constant is False
+    return bool(_POOLING.match(path))
+
+
+def _width(path: str, made: Arguments) -> int | None:
+    """The size of the last axis of what the layer gives, where it is told."""
+    found = re.match(r"keras\.layers\.(?:(Dense|LSTM|GRU|SimpleRNN)|(Conv\dD)|(Embedding))$", path)
+    if found is None or made.get("data_format") is not None:
+        return None
+    name, position = (("units", 0), ("filters", 0), ("output_dim", 1))[found.lastindex - 1]  # type: ignore[operator]
+    given = made.get(name, position)
+    width = given.constant if given is not None else None
+    return width if isinstance(width, int) else None

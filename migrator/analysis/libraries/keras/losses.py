@@ -1,0 +1,159 @@
+"""Losses of Keras's and of the program: what they give for targets and predictions, and what is made of the samples'
+values."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import ops
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras.names import LOSS, full_name
+from migrator.analysis.libraries.keras.objects import arguments_of, classes_of, is_of
+from migrator.analysis.placement import LOCAL, REPLICATED, Unknown
+from migrator.analysis.values import (
+    NUMBER,
+    Bound,
+    Container,
+    Curried,
+    Data,
+    External,
+    Function,
+    Instance,
+    Made,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_REDUCTIONS = {"none": "none", "sum": "sum", "auto": "mean", "sum_over_batch_size": "mean", "mean": "mean"}
+
+
+# -- objects ----------------------------------------------------------------------------------------------------------
+
+
+def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode) -> Value:
+    """The call of an object of a loss class of Keras's."""
+    return run.placing.op(atom.path, args, node, arguments_of(run, atom))
+
+
+def call_whole(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """The call of a loss that is given the whole batch."""
+    result = run.calls.call(run.heap.load(atom, "loss"), args, node, frame)
+    done = frozenset((v.Repair(atom.site.node, frozenset(), "", form="done"),))
+    given = [d for _, x in args.all() for d in run.objects.leaves(x)]
+    lost = next((d.placement for d in given if isinstance(d.placement, (Unknown, type(LOCAL)))), REPLICATED)
+    return v.mapped(result, lambda d: Data(lost, needs=done))
+
+
+def call_own(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """A loss class of the program: what `call` gives, reduced as the object was told to."""
+    call = run.method(atom, "call")
+    if call is None:
+        return run.placing.unknown(args, node)
+    given = Arguments(
+        args.positional[:2], {k: x for k, x in args.keywords.items() if k != "sample_weight"}, args.rest, args.nodes
+    )
+    result = run.calls.call(call, given, node, frame)
+    weights = args.get("sample_weight", 2)
+    if weights is not None and not weights.is_none:
+        result = run.operator("operator.mul", (result, weights), (None, None), node)
+    return _reduced(run, result, _reduction(run, atom), node)
+
+
+def call_inherited(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode) -> Value:
+    """`super().call(y_true, y_pred)`: the values of the samples."""
+    path = next(p for p in classes_of(run, atom) if LOSS.match(p))
+    unreduced = Arguments([], {"reduction": v.constant("none")})
+    return run.placing.op(path, args, node, unreduced)
+
+
+# -- reductions -------------------------------------------------------------------------------------------------------
+
+
+def _reduction(run: Run, atom: v.Atom) -> str:
+    """ "none", "sum", "mean", or empty where it is not seen."""
+    given = [arguments_of(run, atom).get("reduction"), arguments_of(run, atom).get("super reduction")]
+    for value in given:
+        if value is None:
+            continue
+        constant = value.constant
+        only = value.only
+        text = (
+            constant
+            if isinstance(constant, str)
+            else only.path.rpartition(".")[2]
+            if isinstance(only, External)
+            else ""
+        )
+        return _REDUCTIONS.get(text.lower(), "")
+    return "mean"
+
+
+def _reduced(run: Run, value: Value, reduction: str, node: cst.CSTNode) -> Value:
+    """What Keras makes of the values of the samples."""
+    data = value.data
+    if data is None or reduction == "":
+        return v.unseen("how this loss is reduced is not seen")
+    if reduction == "none":
+        return value
+    path = "tensorflow.reduce_mean" if reduction == "mean" else "tensorflow.reduce_sum"
+    return run.placing.op(path, Arguments([Value(replace(data, nested=False))]), node)
+
+
+# -- as `compile` is given them ---------------------------------------------------------------------------------------
+
+
+def of_compiled(run: Run, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """What the loss given to `compile` is, as `fit` applies it to targets and predictions."""
+    found: list[Value] = []
+    parts = [loss]
+    if not any(isinstance(a, (Function, Bound, Made, Instance, External, Curried)) for a in loss) and loss.data is None:
+        items = run.sequence_items(loss)
+        heap = run.heap
+        held = [heap.load(a, k) for a in loss if isinstance(a, Container) for k in heap.fields(a)]
+        parts = items if items is not None else held or [run.parts(loss)]
+        args = Arguments([_any_part(run, x) for x in args.positional], args.keywords, args.rest)
+    for part in parts:
+        for atom in part:
+            found.append(_compiled_part(run, atom, args, node, frame))
+        if part.data is not None and not part.is_none:
+            found.append(_named(run, part.data, args, node))
+    return v.join_all(found) if found else NUMBER
+
+
+def _any_part(run: Run, value: Value) -> Value:
+    return value if value.data is not None else run.parts(value)
+
+
+def _compiled_part(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = arguments_of(run, atom).get("reduction") if isinstance(atom, (Made, Instance)) else None
+    if made is not None and made.constant == "mean_with_sample_weight":
+        return v.unseen("it divides by the weights of all samples")
+    result = run.calls.call(v.of(atom), args, node, frame)
+    is_function = isinstance(atom, (Function, Bound, Curried)) or (
+        isinstance(atom, External) and not atom.path.rpartition(".")[2][:1].isupper()
+    )
+    if isinstance(atom, Instance) and not is_of(run, atom, lambda p: p.startswith("keras.losses.")):
+        is_function = True  # a plain object that is called
+    return _reduced(run, result, "mean", node) if is_function else result
+
+
+def _named(run: Run, data: Data, args: Arguments, node: cst.CSTNode) -> Value:
+    if isinstance(data.constant, str):
+        for path in (f"keras.losses.{data.constant}", f"keras.losses.{_snake(data.constant)}"):
+            path = full_name(path)
+            row = ops.lookup(path)
+            if row is not None:
+                return _reduced(run, run.placing.place(row, path, args, node), "mean", node)
+    return v.unseen("which loss this is cannot be seen")
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()

@@ -1,0 +1,104 @@
+"""Metrics: what they are fed and what they tell of it, and which of those that a model is compiled with are means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras import compiling
+from migrator.analysis.libraries.keras.applying import by_keras
+from migrator.analysis.libraries.keras.names import METRIC, is_mean_metric
+from migrator.analysis.libraries.keras.objects import Methods
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Sharded, Unknown
+from migrator.analysis.values import NUMBER, Container, Data, External, Instance, Made, Tuple, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+
+def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> Value:
+    """`metric(y_true, y_pred)`: what it tells, with these counted."""
+    _feed(run, atom, args, node)
+    return _told(run, atom, node)
+
+
+def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> None:
+    run.placing.meet(args, node)
+    for data in (d for _, x in args.all() for d in run.objects.leaves(x)):
+        run.heap.store(atom, "fed", Value(replace(data, constant=NOT_CONSTANT)))
+
+
+def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
+    fed = list(run.objects.leaves(run.heap.load(atom, "fed")))
+    needs = frozenset(r for d in fed for r in d.needs)
+    apart = list(dict.fromkeys(d.placement for d in fed if not d.is_replicated))
+    placement: Placement = next((p for p in apart if isinstance(p, (Unknown, type(LOCAL)))), REPLICATED)
+    if placement == REPLICATED and isinstance(atom, Made):
+        if atom.path == "keras.metrics.Mean" and apart == [Partial("mean")]:
+            placement = Partial("mean")
+        elif Partial("mean") in apart and not is_mean_metric(atom.path):
+            placement = Unknown("a metric that is no mean is given means over a worker's rows")
+        elif apart:
+            needs |= {run.placing.counted_by_all(node)}
+    return Value(Data(placement, rank=0, nested=True, needs=needs))
+
+
+def _update_state(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    _feed(run, atom, args, node)
+    return NUMBER
+
+
+def _result(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return _told(run, atom, node)
+
+
+# -- of a model -------------------------------------------------------------------------------------------------------
+
+
+def note_of_model(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
+    """Notes of what kind the metrics are that the model is compiled with and that are no means over the rows."""
+    queue = [compiling.metrics_of(run, atom)]
+    given = frozenset(r for x in args.positional for d in run.objects.leaves(x) for r in d.needs)
+    for value in queue:
+        if value.data is not None and not value.is_none and not is_mean_metric(str(value.constant)):
+            run.odd_metrics[node].add("class")
+        for metric in value:
+            if isinstance(metric, (Container, Tuple)):
+                queue.append(run.parts(v.of(metric)))
+            elif isinstance(metric, Instance):
+                run.odd_metrics[node].add("own")
+            elif isinstance(metric, Made) or (isinstance(metric, External) and METRIC.match(metric.path)):
+                if not is_mean_metric(metric.path):
+                    run.odd_metrics[node].add("class")
+            elif not _is_mean(run, metric, args, given, node, frame):
+                run.odd_metrics[node].add("function")
+
+
+def _is_mean(
+    run: Run, metric: v.Atom, args: Arguments, given: frozenset[v.Repair], node: cst.CSTNode, frame: Frame
+) -> bool:
+    with by_keras(run):
+        result = run.calls.call(v.of(metric), args, node, frame)
+    return all(
+        (d.is_replicated or isinstance(d.placement, Sharded) or d.placement == Partial("mean")) and not d.needs - given
+        for d in run.objects.leaves(result)
+    )
+
+
+def _of_all(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`super().compute_metrics(…)`: what this worker has counted."""
+    return Value(Data(LOCAL, nested=True))
+
+
+METHODS: Methods = {
+    "update_state": _update_state,
+    "result": _result,
+    "compute_metrics": _of_all,
+    "get_metrics_result": _of_all,
+}

@@ -1,0 +1,103 @@
+"""Models that are called: layer after layer, or as their outputs were built of Keras's tensors."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras.convention import as_the_input, sample_by_sample, trusted, unseen_layer
+from migrator.analysis.libraries.keras.names import SYMBOLIC
+from migrator.analysis.libraries.keras.objects import arguments_of
+from migrator.analysis.placement import REPLICATED, Sharded, Unknown
+from migrator.analysis.values import NOTHING, NUMBER, Data, Instance, Made, Tuple, Value
+from migrator.facts import api
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_COPIES = ("keras.models.clone_model", "keras.models.clone_and_build_model")
+_OWN_MODEL = re.compile(r"^keras\.applications\.|^keras\.(?:models\.)?(?:Sequential|Model|Functional)$")
+
+
+def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    path = atom.path
+    if path in api.SEQUENTIAL:
+        return sequential(run, atom, args, node, frame)
+    outputs = run.heap.load(atom, "outputs")
+    if outputs is not NOTHING:
+        return functional(run, outputs, args)
+    original = arguments_of(run, atom).get("model", 0) if path in _COPIES else None
+    if original is not None and original.objects:
+        return run.calls.call(original, args, node, frame)
+    name = "" if path == api.OF_A_PACKAGE else path
+    return sample_by_sample(run, args) if _OWN_MODEL.match(path) else trusted(run, atom.site.node, name, args)
+
+
+def functional(run: Run, outputs: Value, args: Arguments) -> Value:
+    """A model of Keras tensors: its outputs stand as they did when they were built."""
+    leaves = [d for x in args.positional[:1] for d in run.objects.leaves(x)]
+    given = as_the_input(leaves)
+
+    def output(data: Data) -> Data:
+        if isinstance(given.placement, Unknown) or isinstance(data.placement, Unknown):
+            lost = given if isinstance(given.placement, Unknown) else data
+            return Data(lost.placement, needs=given.needs | data.needs)
+        if given.is_replicated:
+            for repair in () if given.symbolic else data.needs:
+                run.note_plain_repair(repair)
+            return Data(REPLICATED, whole=given.whole, least=2, symbolic=given.symbolic, needs=given.needs)
+        place = given.placement if data.placement == Sharded(0) else data.placement
+        needs, least = data.needs | given.needs, max(data.least, 2)
+        counts = given.counts if place is given.placement else ()
+        return replace(
+            data, placement=place, least=least, symbolic=given.symbolic, nested=False, needs=needs, counts=counts
+        )
+
+    if outputs.data is None and not any(isinstance(a, Tuple) for a in outputs):
+        items = run.sequence_items(outputs)
+        if items is not None:
+            outputs = v.of(Tuple(tuple(items)))
+        else:
+            return v.mapped(Value(v.join_all([run.parts(outputs)]).data), output)
+    return v.mapped(outputs, output)
+
+
+def sequential(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """A model of layers one after the other: what the last one gives."""
+    value = args.positional[0] if args.positional else args.get("inputs") or NUMBER
+    keys = [k for k in run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "layer"]
+    ordered = sorted((k for k in keys if isinstance(k[1], int)), key=lambda k: k[1])
+    loose = run.heap.load(atom, ("layer", None))
+    run.heap.load(atom, ("layer", 0))
+    if not ordered and loose is NOTHING:
+        return sample_by_sample(run, Arguments([value]))
+    told = args.get("training", 1)
+    for key in ordered:
+        value = _through(run, run.heap.load(atom, key), value, told, node, frame)
+    for layer in loose.objects:
+        value = _through(run, v.of(layer), value, told, node, frame)
+    return value
+
+
+def _through(run: Run, layer: Value, value: Value, training: Value | None, node: cst.CSTNode, frame: Frame) -> Value:
+    if any(isinstance(a, Made) and a.path in (*SYMBOLIC, "keras.layers.InputLayer") for a in layer):
+        return value
+    if layer.data is not None and not layer.data.symbolic:
+        return unseen_layer(run, layer, node, "a layer of this model", Arguments([value]))
+    if layer.data is not None:  # `keras.Input(…)`
+        rank = layer.data.rank
+        return value if rank is None else v.mapped(value, lambda d: replace(d, rank=d.rank or rank))
+    keywords: dict[str, Value] = {}
+    if training is not None and not training.is_none and all(_takes_training(a) for a in layer):
+        keywords["training"] = training
+    return run.calls.call(layer, Arguments([value], keywords), node, frame)
+
+
+def _takes_training(layer: v.Atom) -> bool:
+    return isinstance(layer, Instance) or (isinstance(layer, Made) and api.makes_model(layer.path))

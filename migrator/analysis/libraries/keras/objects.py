@@ -1,0 +1,139 @@
+"""Objects of Keras's classes, and of the program's that come from them: what they are made with, and of which classes
+they are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Callable
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries import tensorflow
+from migrator.analysis.libraries.keras.names import BASES
+from migrator.analysis.values import NONE, NUMBER, Data, Instance, Made, Site, Value
+from migrator.facts import api
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+# What methods of Keras's objects do, by their names.
+Methods = dict[str, Callable[["Run", "Made | Instance", Arguments, cst.CSTNode, Frame], Value]]
+
+
+def make(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """The call of a class, or of a function that makes a model."""
+    made = Made(path, Site(node, frame.context))
+    store_arguments(run, made, args)
+    if path in api.SEQUENTIAL:
+        layers = args.get("layers", 0)
+        if layers is not None:
+            _add_layers(run, made, layers)
+    elif path in api.MODEL_CLASSES:
+        outputs = args.get("outputs", 1)
+        if outputs is not None:
+            run.heap.store(made, "outputs", outputs)
+    return v.of(made)
+
+
+# -- what they are made with ------------------------------------------------------------------------------------------
+
+
+def store_arguments(run: Run, atom: v.Atom, args: Arguments) -> None:
+    for i, value in enumerate(args.positional):
+        run.heap.store(atom, ("argument", i), value)
+    for name, value in args.keywords.items():
+        run.heap.store(atom, ("argument", name), value)
+
+
+def arguments_of(run: Run, atom: v.Atom) -> Arguments:
+    found = Arguments()
+    keys = [k for k in run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "argument"]
+    for key in sorted((k for k in keys if isinstance(k[1], int)), key=lambda k: k[1]):
+        found.positional.append(run.heap.load(atom, key))
+    for key in keys:
+        if isinstance(key[1], str):
+            found.keywords[key[1]] = run.heap.load(atom, key)
+    return found
+
+
+def _add_layers(run: Run, atom: v.Atom, layers: Value) -> None:
+    items = run.sequence_items(layers)
+    if items is None:
+        run.heap.store(atom, ("layer", None), run.parts(layers))
+    for i, item in enumerate(items or ()):
+        run.heap.store(atom, ("layer", i), item)
+
+
+# -- their classes ----------------------------------------------------------------------------------------------------
+
+
+def classes_of(run: Run, atom: v.Atom) -> list[str]:
+    """The class of Keras's that it is of, or those that its class comes from, by their dotted names."""
+    if isinstance(atom, Made):
+        return [atom.path]
+    return run.objects.external_bases(atom.cls) if isinstance(atom, Instance) else []
+
+
+def is_of(run: Run, atom: v.Atom, test: Callable[[str], object]) -> bool:
+    """Whether one of its classes is of that kind."""
+    return any(test(path) for path in classes_of(run, atom))
+
+
+# -- methods of all of them -------------------------------------------------------------------------------------------
+
+
+def unknown_method(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> Value:
+    """What a method gives that nothing is known of: of Keras's, the same on all workers if it is given nothing else."""
+    if is_of(run, atom, lambda p: p.startswith(BASES)) and all(
+        d.is_replicated for _, x in args.all() for d in run.objects.leaves(x)
+    ):
+        return NUMBER
+    return run.placing.unknown(args, node)
+
+
+def _init(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`super().__init__(…)` of a class of the program."""
+    reduction = args.get("reduction")
+    if reduction is not None:
+        run.heap.store(atom, ("argument", "super reduction"), reduction)
+    outputs = args.get("outputs", 1)
+    if outputs is not None and is_of(run, atom, lambda p: p in api.MODEL_CLASSES):
+        run.heap.store(atom, "outputs", outputs)
+    layers = args.get("layers", 0)
+    if layers is not None and is_of(run, atom, lambda p: p in api.SEQUENTIAL):
+        _add_layers(run, atom, layers)
+    return NONE
+
+
+def _add(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`model.add(layer)`"""
+    if is_of(run, atom, lambda p: p in api.SEQUENTIAL) and args.positional:
+        layers = [k for k in run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "layer"]
+        # Which layer stands where is known by the place in the text.
+        known = {id(node): k for k in layers for _ in (0,) if run.heap.load(atom, ("added", k)).constant == id(node)}
+        key = known.get(id(node), ("layer", len(layers)))
+        run.heap.store(atom, ("added", key), v.constant(id(node)))
+        run.heap.store(atom, key, args.positional[0])
+        return NONE
+    return unknown_method(run, atom, args, node)
+
+
+def _add_weight(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Made(tensorflow.VARIABLE, Site(node, frame.context))
+    run.heap.store(made, "content", NUMBER)
+    return v.of(made)
+
+
+def _get_layer(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return Value(Data(layer=True))
+
+
+METHODS: Methods = {
+    "__init__": _init,
+    "add": _add,
+    "add_weight": _add_weight,
+    "add_variable": _add_weight,
+    "get_layer": _get_layer,
+}

@@ -1,0 +1,67 @@
+"""What layers add to the loss of every model: `add_loss`, and what a regulariser makes of their outputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras.applying import by_keras
+from migrator.analysis.libraries.keras.objects import Methods
+from migrator.analysis.placement import Partial, Unknown
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Bound, Data, External, Function, Instance, Made, Site, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_EVERY_MODEL = Made("keras.Model", Site(cst.Pass(), ()))
+
+
+def note_of_outputs(run: Run, regularizer: Value | None, outputs: Value, node: cst.CSTNode, frame: Frame) -> None:
+    """Keras divides what a regulariser gives for the outputs of a layer by the rows: of a sum it makes a mean."""
+    if regularizer is None or regularizer.is_none:
+        return
+    atom = regularizer.only
+    if isinstance(regularizer.constant, str) or (
+        isinstance(atom, (Made, External)) and atom.path.startswith("keras.regularizers.")
+    ):
+        penalty: Partial | Unknown = Partial("mean")
+    else:
+        given = v.mapped(outputs, lambda d: replace(d, symbolic=False))
+        with by_keras(run):
+            made = run.calls.call(regularizer, Arguments([given]), node, frame)
+        parts = {d.placement for d in run.objects.leaves(made) if not d.needs}
+        sums = parts == {Partial("sum")} and not any(d.needs for d in run.objects.leaves(made))
+        penalty = Partial("mean") if sums else Unknown("what a regulariser makes of a batch is no sum over it")
+    run.heap.store(_EVERY_MODEL, "activity penalties", Value(Data(penalty)))
+    run.reductions.add("mean")
+    if "mean" in run.plan.reductions:  # beside what is made of all rows, of which workers have unequally many
+        penalty = Unknown("Keras takes the mean of a penalty over the rows of a worker")
+    run.heap.store(_EVERY_MODEL, "added losses", Value(Data(penalty)))
+
+
+def of_outputs(run: Run) -> Value:
+    """What regularisers make of the outputs of layers."""
+    return run.heap.load(_EVERY_MODEL, "activity penalties")
+
+
+def added(run: Run) -> Value:
+    """What layers add to the loss: penalties of weights, and what `add_loss` is given."""
+    return v.join(NUMBER, run.heap.load(_EVERY_MODEL, "added losses"))
+
+
+def _add_loss(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    value = args.get("losses", 0) or args.get("loss") or NUMBER
+    if any(isinstance(a, (Function, Bound)) for a in value):
+        value = run.calls.call(value, Arguments(), node, frame)
+    value = run.placing.as_mean(value, args.node("losses", 0), node)
+    run.heap.store(_EVERY_MODEL, "added losses", v.join_all(Value(d) for d in run.objects.leaves(value)))
+    run.added_losses[node] = v.join(run.added_losses.get(node, NOTHING), value)
+    return NONE
+
+
+METHODS: Methods = {"add_loss": _add_loss}

@@ -1,0 +1,167 @@
+"""Models that are trained and run on data: `fit`, `train_on_batch`, `train_step`, `predict`, `evaluate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras import callbacks, compiling, metrics, penalties
+from migrator.analysis.libraries.keras.objects import Methods
+from migrator.analysis.placement import REPLICATED, Partial, Unknown
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+
+# -- training ---------------------------------------------------------------------------------------------------------
+
+
+def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    x, y = args.get("x", 0) or NUMBER, args.get("y", 1)
+    batch = _batch(run, x, y, node)
+    _train(run, atom, batch, node, frame)
+    validation = args.get("validation_data")
+    if validation is not None and not validation.is_none:
+        _infer(run, atom, run.whole(_pair(run, validation)), node, frame)
+    callbacks.call(run, args.get("callbacks"), node, frame)
+    return NUMBER
+
+
+def _train_on_batch(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    x, y = args.get("x", 0) or NUMBER, args.get("y", 1) or NUMBER
+    _train(run, atom, v.of(Tuple((_rows(run, x), _rows(run, y)))), node, frame)
+    told = Container("dict", Site(node, frame.context))
+    mean, odd = Value(Data(Partial("mean"), nested=True)), run.odd_metrics.get(node)
+    if not odd:
+        return mean
+    for name in (0, "loss"):
+        run.heap.store(told, name, mean)
+    run.heap.store(told, None, v.unseen("how the workers' parts of this metric add up is not known"))
+    return v.of(told)
+
+
+def _train(run: Run, atom: Made | Instance, batch: Value, node: cst.CSTNode, frame: Frame) -> None:
+    step = run.method(atom, "train_step") if isinstance(atom, Instance) else None
+    if step is not None:
+        fitting = run.libraries.keras.fitting
+        fitting.append(node)
+        try:
+            run.calls.call(step, Arguments([batch]), node, frame)
+        finally:
+            fitting.pop()
+        return
+    with run.making_loss():
+        _forward(run, atom, *_inputs(run, batch), node, frame)
+
+
+def _forward(run: Run, atom: Made | Instance, x: Value, y: Value, node: cst.CSTNode, frame: Frame) -> None:
+    predicted = run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
+    run.note_forward()
+    metrics.note_of_model(run, atom, Arguments([y, predicted]), node, frame)
+    told = run.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
+    if told is not None:
+        given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
+        run.calls.call(told, Arguments([], given), node, frame)
+    loss = compiling.loss_of(run, atom)
+    own = run.method(atom, "compute_loss") if isinstance(atom, Instance) else None
+    if own is not None:
+        given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
+        result = run.calls.call(own, Arguments([], given), node, frame)
+    elif loss is NOTHING:
+        return
+    else:
+        result = compiling.applied_loss(run, atom, loss, Arguments([y, predicted]), node, frame)
+    lost = penalties.of_outputs(run)
+    if any(isinstance(d.placement, Unknown) for d in v.contents(lost)):
+        result = lost
+    forward = frozenset(r for d in v.contents(predicted) for r in d.needs)
+    run.fit(atom, node, predicted, result, forward)
+
+
+def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`super().train_step(data)`"""
+    if isinstance(atom, Instance) and args.positional:
+        keras = run.libraries.keras
+        x, y = _inputs(run, args.positional[0])
+        predicted = keras.call_instance(atom, Arguments([x], {"training": v.constant(True)}), node, frame)
+        loss = compiling.loss_of(run, atom)
+        given = Arguments([y, predicted])
+        result = compiling.applied_loss(run, atom, loss, given, node, frame) if loss is not NOTHING else NUMBER
+        for fitted in {node, *keras.fitting}:
+            run.fit(atom, fitted, predicted, result, frozenset())
+    return Value(Data(Partial("mean"), nested=True))
+
+
+# -- running ----------------------------------------------------------------------------------------------------------
+
+
+def _infer(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: Frame) -> Value:
+    items = run.sequence_items(x)
+    given = items[0] if items else x
+    return run.calls.call(v.of(atom), Arguments([given], {"training": v.constant(False)}), node, frame)
+
+
+def _predict(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    x = args.get("x", 0) or NUMBER
+    leaves = list(run.objects.leaves(x))
+    if any(not d.is_replicated for d in leaves):
+        return _infer(run, atom, x, node, frame)
+    _infer(run, atom, run.whole(Value(Data(nested=True))), node, frame)
+    return Value(Data(REPLICATED, nested=True))
+
+
+def _evaluate(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    _infer(run, atom, run.whole(Value(Data(nested=True))), node, frame)
+    return Value(Data(REPLICATED, nested=True))
+
+
+# -- data -------------------------------------------------------------------------------------------------------------
+
+
+def _batch(run: Run, x: Value, y: Value | None, node: cst.CSTNode) -> Value:
+    """What a step of `fit` gets."""
+    if y is not None and not y.is_none:
+        return v.of(Tuple((_rows(run, x), _rows(run, y))))
+    if x.data is not None and not x.objects:
+        return run.share(x)
+    if all(isinstance(o, Tuple) or (isinstance(o, Container) and o.kind in ("list", "dict")) for o in x):
+        return v.of(Tuple((_rows(run, x),)))
+    element = run.elements(x, node, node)
+    return run.share(element) if element is not NOTHING else run.batch()
+
+
+def _rows(run: Run, value: Value) -> Value:
+    if value.data is not None and not value.objects:
+        return run.share(value)
+    items = run.sequence_items(value)
+    if items is not None:
+        return v.of(Tuple(tuple(_rows(run, i) for i in items)))
+    return run.batch()
+
+
+def _pair(run: Run, value: Value) -> Value:
+    return value if run.sequence_items(value) is not None else Value(Data(nested=True))
+
+
+def _inputs(run: Run, batch: Value) -> tuple[Value, Value]:
+    items = run.sequence_items(batch)
+    if items is not None and len(items) >= 2:
+        return items[0], items[1]
+    part = run.parts(batch) if items is None else items[0]
+    return part, part
+
+
+METHODS: Methods = {
+    "fit": _fit,
+    "train_on_batch": _train_on_batch,
+    "train_step": _train_step,
+    "predict": _predict,
+    "predict_on_batch": _predict,
+    "evaluate": _evaluate,
+    "test_on_batch": _evaluate,
+}
