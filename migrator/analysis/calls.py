@@ -121,7 +121,7 @@ class Calls:
         args = self.arguments(node, frame)
         if self.run.said.get(node) == "gather":
             self.run.need_word(node, [value for _, value in args.all()])
-            args = self.run.placing.gathered(args, node)
+            args = self.run.placing.gathering.arguments(args, node)
         out = in_place.taken_out(function, args)
         result = self.call(function, args, node, frame)
         in_place.note(self.run, function, args, out, result, node)

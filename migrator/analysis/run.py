@@ -26,7 +26,7 @@ from migrator.analysis.libraries.tensorflow import LATER
 from migrator.analysis.objects import Objects
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
-from migrator.analysis.placing import Placing
+from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.statements import Statements
 from migrator.analysis.values import (
     NOTHING,
@@ -260,11 +260,11 @@ class Run:
 
     def given_back(self, node: cst.BaseExpression, value: Value, frame: Frame) -> Value:
         """What a function returns, or a worker's rows of it where that is planned."""
-        return self.placing.given_back(node, value, frame) if frame.scope.node in self.plan.layers else value
+        return giving_back.given_back(self, node, value, frame) if frame.scope.node in self.plan.layers else value
 
     def renamed(self, node: cst.BaseExpression, value: Value, name: str, frame: Frame) -> Value:
         """What a name gets that has held a worker's rows, or those of it again where that is planned."""
-        return self.placing.renamed(node, value, name, frame) if frame.scope.node in self.plan.at_once else value
+        return giving_back.renamed(self, node, value, name, frame) if frame.scope.node in self.plan.at_once else value
 
     def note_forward(self) -> None:
         """Notes that the functions which run now run a model."""
@@ -287,7 +287,7 @@ class Run:
 
     def agreed(self, node: cst.CSTNode, value: Value) -> Value:
         """What a loss is decided by, as all workers have it once it is put together."""
-        return self.placing.agreed(node, value) if self.in_loss else value
+        return self.placing.repairing.agreed(node, value) if self.in_loss else value
 
     @staticmethod
     def may_differ(condition: Value) -> bool:
@@ -350,7 +350,7 @@ class Run:
             self.note_batch_size(value)
             return Value(Data(ROWS, rank=0, integral=True))
         if node in self.plan.expressions:
-            return self.placing.gather_at(node, value)
+            return self.placing.gathering.at(node, value)
         if node in self._rows_beside:
             return self.whole(value)
         return self.share(value) if node in self.rows else value
@@ -534,7 +534,7 @@ class Run:
     def lifted(self, function: Function, args: Arguments, node: cst.CSTNode) -> Arguments:
         self.called.add(function.node)
         if function.node in self.plan.functions:
-            return self.placing.gathered(args, node)
+            return self.placing.gathering.arguments(args, node)
         return args
 
     # -- truth ---------------------------------------------------------------------------------------------------
@@ -609,7 +609,7 @@ class Run:
         return self.objects.item(owner, index, node)
 
     def slice(self, bounds: Sequence[Value]) -> Value:
-        return self.placing.slice(bounds)
+        return self.placing.parts.slice(bounds)
 
     def elements(self, value: Value, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
         return self.objects.elements(value, reader, node)

@@ -169,7 +169,7 @@ class Libraries:
             if row is not None:
                 return self.run.placing.place(row, path, given, node)
         if name == "get_next" or name == "__next__":
-            return self.read(self.run.placing.elements(data, node), node)
+            return self.read(self.run.placing.parts.elements(data, node), node)
         if data.nested and name in ("items", "values", "keys", "get", "pop"):
             return builtin.nested_method(data, name)
         result = self.run.placing.unknown(given, node)

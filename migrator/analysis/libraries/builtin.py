@@ -381,7 +381,7 @@ def _scalar(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     if data is None:
         return NUMBER
     if isinstance(data.placement, Sharded) and not data.symbolic:
-        return run.placing.part(replace(data, nested=False))
+        return run.placing.parts.part(replace(data, nested=False))
     return Value(replace(data, constant=NOT_CONSTANT, rank=0)) if data.constant is NOT_CONSTANT else value
 
 

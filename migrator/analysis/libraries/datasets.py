@@ -174,12 +174,12 @@ class Datasets:
     def _applied(self, function: Value, element: Value, node: cst.CSTNode, frame: Frame) -> Value:
         """What a function makes of an element, which it gets in parts if it is a tuple."""
         items = self.run.sequence_items(element)
-        blocked = self.run.placing.blocked
-        self.run.placing.blocked = blocked or "it stands in a function that prepares the data"
+        blocked = self.run.placing.repairing.blocked
+        self.run.placing.repairing.blocked = blocked or "it stands in a function that prepares the data"
         try:
             result = self.run.calls.call(function, Arguments(items if items is not None else [element]), node, frame)
         finally:
-            self.run.placing.blocked = blocked
+            self.run.placing.repairing.blocked = blocked
         data = result.data
         if (
             data is not None

@@ -428,12 +428,12 @@ class Keras:
         return self.run.calls.call(layer, Arguments([value], keywords), node, frame)
 
     def _with_block(self, why: str, action: Callable[[], Value]) -> Value:
-        before = self.run.placing.blocked
-        self.run.placing.blocked = why
+        before = self.run.placing.repairing.blocked
+        self.run.placing.repairing.blocked = why
         try:
             return action()
         finally:
-            self.run.placing.blocked = before
+            self.run.placing.repairing.blocked = before
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         if self._is(atom, _LOSS.match) or self._is(atom, lambda p: p == "keras.losses.Loss"):
@@ -679,7 +679,7 @@ class Keras:
         value = args.get("losses", 0) or args.get("loss") or NUMBER
         if any(isinstance(a, (Function, Bound)) for a in value):
             value = self.run.calls.call(value, Arguments(), node, frame)
-        value = self.run.placing.as_mean(value, args.node("losses", 0), node)
+        value = self.run.placing.repairing.as_mean(value, args.node("losses", 0), node)
         self.run.heap.store(_EVERY_MODEL, "added losses", v.join_all(Value(d) for d in self.run.objects.leaves(value)))
         self.run.added_losses[node] = v.join(self.run.added_losses.get(node, NOTHING), value)
         return NONE
@@ -946,7 +946,7 @@ class Keras:
             elif Partial("mean") in apart and not _is_mean_metric(atom.path):
                 placement = Unknown("a metric that is no mean is given means over a worker's rows")
             elif apart:
-                needs |= {self.run.placing.counted_by_all(node)}
+                needs |= {self.run.placing.repairing.counted_by_all(node)}
         return Value(Data(placement, rank=0, nested=True, needs=needs))
 
     def _result(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

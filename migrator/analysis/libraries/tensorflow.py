@@ -13,7 +13,6 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import (
     REPLICATED,
-    Either,
     Local,
     Partial,
     Placement,
@@ -21,6 +20,7 @@ from migrator.analysis.placement import (
     Scaled,
     Sharded,
     Unknown,
+    options,
 )
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Method, Site, Tuple, Value
 from migrator.facts import api
@@ -135,11 +135,11 @@ class _Blocked:
         self.run, self.why, self.before = run, why, ""
 
     def __enter__(self) -> None:
-        self.before = self.run.placing.blocked
-        self.run.placing.blocked = self.before or self.why
+        self.before = self.run.placing.repairing.blocked
+        self.run.placing.repairing.blocked = self.before or self.why
 
     def __exit__(self, *_: object) -> None:
-        self.run.placing.blocked = self.before
+        self.run.placing.repairing.blocked = self.before
 
 
 def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -287,7 +287,7 @@ def _written(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool = True)
     # What a layer keeps is read elsewhere, too, and saved; what a loop adds up is put together where it is read.
     parts = (Partial,) if adds and not run.calls.is_in_layer else ()
     if any(not isinstance(d.placement, (Replicated, Unknown, Local, *parts)) for d in leaves):
-        needs = frozenset((run.placing.put_together(args, node),)).union(*(d.needs for d in leaves))
+        needs = frozenset((run.placing.repairing.put_together(args, node),)).union(*(d.needs for d in leaves))
         has_rows = any(not isinstance(d.placement, (Replicated, Partial)) for d in leaves)
         return Value(Data(REPLICATED, whole=is_batch and has_rows, needs=needs))
     found = NOTHING
@@ -352,8 +352,7 @@ def _of_loss(leaves: list[Data]) -> Placement:
     """How the gradients of weights add up."""
     kinds: set[Placement] = set()
     for data in leaves:
-        options = data.placement.options if isinstance(data.placement, Either) else (data.placement,)
-        for placement in options:
+        for placement in options(data.placement):
             if isinstance(placement, (Sharded, Scaled)):
                 kinds.add(Partial("sum"))  # the tape sums up what is no number
             elif isinstance(placement, (Partial, Unknown)):
