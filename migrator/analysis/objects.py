@@ -384,7 +384,7 @@ class Objects:
         key = index.constant
         for atom in owner:
             if isinstance(atom, Container) and self.run.placing.parts.is_slice(index):
-                self.run.heap.store(atom, None, self.run.elements(value, node, node))
+                self.run.heap.store(atom, None, self.run.objects.elements(value, node, node))
             elif isinstance(atom, Container) and shortened.is_of_numbers(self.run, atom):
                 fields = self.run.heap.fields(atom)
                 # Which of the numbers that are not known one by one it replaces, from here on, is not seen.

@@ -152,7 +152,7 @@ class Libraries:
         given = Arguments(args.positional[1:], args.keywords, args.rest)
         made = [Instance(cls, Site(node, frame.context)) for cls in classes]
         for instance in made:
-            self.run.fill_fields(instance, given)
+            self.run.objects.fill_fields(instance, given)
         return Value(None, frozenset(made))
 
     def _data_method(self, data: Data, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

@@ -127,7 +127,7 @@ class Keras:
     def _rank_of_input(self, args: Arguments) -> int | None:
         """The axes of `keras.Input(shape)`, the samples' among them."""
         whole, each = args.get("batch_shape"), args.get("shape", 0)
-        items = self.run.sequence_items(whole or each or NUMBER)
+        items = self.run.objects.sequence_items(whole or each or NUMBER)
         return len(items) + (whole is None) if items is not None else None
 
     def _store_arguments(self, atom: v.Atom, args: Arguments) -> None:
@@ -150,9 +150,9 @@ class Keras:
         self._store_arguments(instance, args)
 
     def _add_layers(self, atom: v.Atom, layers: Value) -> None:
-        items = self.run.sequence_items(layers)
+        items = self.run.objects.sequence_items(layers)
         if items is None:
-            self.run.heap.store(atom, ("layer", None), self.run.parts(layers))
+            self.run.heap.store(atom, ("layer", None), self.run.objects.parts(layers))
         for i, item in enumerate(items or ()):
             self.run.heap.store(atom, ("layer", i), item)
 
@@ -374,11 +374,11 @@ class Keras:
             )
 
         if outputs.data is None and not any(isinstance(a, Tuple) for a in outputs):
-            items = self.run.sequence_items(outputs)
+            items = self.run.objects.sequence_items(outputs)
             if items is not None:
                 outputs = v.of(Tuple(tuple(items)))
             else:
-                return v.mapped(Value(v.join_all([self.run.parts(outputs)]).data), output)
+                return v.mapped(Value(v.join_all([self.run.objects.parts(outputs)]).data), output)
         return v.mapped(outputs, output)
 
     def _sequential(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -443,10 +443,10 @@ class Keras:
             return self._metric_result(atom, node)
         self.run.note_forward()
         self.run.note_applied(atom, args)
-        build = self.run.method(atom, "build")
+        build = self.run.objects.method(atom, "build")
         if build is not None and args.positional:
             self.run.calls.call(build, Arguments([NUMBER]), node, frame)
-        call = self.run.method(atom, "call")
+        call = self.run.objects.method(atom, "call")
         if call is not None:
             return self.applied(call, self._accepted(call, args), node, frame)
         if self._is(atom, lambda p: p in api.SEQUENTIAL):
@@ -478,7 +478,7 @@ class Keras:
 
     def _own_loss(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """A loss class of the program: what `call` gives, reduced as the object was told to."""
-        call = self.run.method(atom, "call")
+        call = self.run.objects.method(atom, "call")
         if call is None:
             return self.run.placing.unknown(args, node)
         given = Arguments(
@@ -532,10 +532,10 @@ class Keras:
             not any(isinstance(a, (Function, Bound, Made, Instance, External, Curried)) for a in loss)
             and loss.data is None
         ):
-            items = self.run.sequence_items(loss)
+            items = self.run.objects.sequence_items(loss)
             heap = self.run.heap
             held = [heap.load(a, k) for a in loss if isinstance(a, Container) for k in heap.fields(a)]
-            parts = items if items is not None else held or [self.run.parts(loss)]
+            parts = items if items is not None else held or [self.run.objects.parts(loss)]
             args = Arguments([self._any_part(x) for x in args.positional], args.keywords, args.rest)
         for part in parts:
             for atom in part:
@@ -549,7 +549,7 @@ class Keras:
         for function in loss:
             self.run.note_hidden(v.of(function))
             if isinstance(function, Instance):
-                self.run.note_hidden(self.run.method(function, "call") or NOTHING)
+                self.run.note_hidden(self.run.objects.method(function, "call") or NOTHING)
         result = self._with_block("Keras applies it", lambda: self.of_compiled(loss, args, node, frame))
         given = frozenset(r for x in args.positional for d in self.run.objects.leaves(x) for r in d.needs)
         keys = [k for k in self.run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "compiled by"]
@@ -564,7 +564,7 @@ class Keras:
         return result
 
     def _any_part(self, value: Value) -> Value:
-        return value if value.data is not None else self.run.parts(value)
+        return value if value.data is not None else self.run.objects.parts(value)
 
     def _compiled_part(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         made = self._arguments(atom).get("reduction") if isinstance(atom, (Made, Instance)) else None
@@ -620,7 +620,7 @@ class Keras:
 
     def _runs(self, atom: Instance) -> bool:
         """Whether the object's own `call` runs now, so that it can only be `super().call(…)` that is asked for."""
-        own = self.run.method(atom, "call")
+        own = self.run.objects.method(atom, "call")
         running = [a.function.node for a in own or () if isinstance(a, Bound) and isinstance(a.function, Function)]
         return any(node in self.run.calls.stack for node in running)
 
@@ -750,7 +750,7 @@ class Keras:
 
     def _callbacks(self, args: Arguments) -> Iterator[Instance]:
         given = args.get("callbacks")
-        for value in (given, self.run.parts(given)) if given is not None else ():
+        for value in (given, self.run.objects.parts(given)) if given is not None else ():
             yield from (a for a in value if isinstance(a, Instance))
 
     def _call_back(self, callback: Instance, node: cst.CSTNode, frame: Frame) -> None:
@@ -762,7 +762,7 @@ class Keras:
             "on_epoch_end",
             "on_train_end",
         ):
-            own = self.run.method(callback, name)
+            own = self.run.objects.method(callback, name)
             if own is not None:
                 self.run.calls.call(
                     own,
@@ -779,22 +779,22 @@ class Keras:
             return self.run.share(x)
         if all(isinstance(o, Tuple) or (isinstance(o, Container) and o.kind in ("list", "dict")) for o in x):
             return v.of(Tuple((self._rows(x),)))
-        element = self.run.elements(x, node, node)
+        element = self.run.objects.elements(x, node, node)
         return self.run.share(element) if element is not NOTHING else self.run.batch()
 
     def _rows(self, value: Value) -> Value:
         if value.data is not None and not value.objects:
             return self.run.share(value)
-        items = self.run.sequence_items(value)
+        items = self.run.objects.sequence_items(value)
         if items is not None:
             return v.of(Tuple(tuple(self._rows(i) for i in items)))
         return self.run.batch()
 
     def _pair(self, value: Value, node: cst.CSTNode) -> Value:
-        return value if self.run.sequence_items(value) is not None else Value(Data(nested=True))
+        return value if self.run.objects.sequence_items(value) is not None else Value(Data(nested=True))
 
     def _train(self, atom: Made | Instance, batch: Value, node: cst.CSTNode, frame: Frame) -> None:
-        step = self.run.method(atom, "train_step") if isinstance(atom, Instance) else None
+        step = self.run.objects.method(atom, "train_step") if isinstance(atom, Instance) else None
         if step is not None:
             self._fitting.append(node)
             try:
@@ -809,12 +809,12 @@ class Keras:
         predicted = self.run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
         self.run.note_forward()
         self._note_metrics(atom, Arguments([y, predicted]), node, frame)
-        told = self.run.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
+        told = self.run.objects.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
         if told is not None:
             given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
             self.run.calls.call(told, Arguments([], given), node, frame)
         loss = self.run.heap.load(atom, ("compiled", "loss"))
-        own = self.run.method(atom, "compute_loss") if isinstance(atom, Instance) else None
+        own = self.run.objects.method(atom, "compute_loss") if isinstance(atom, Instance) else None
         if own is not None:
             given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
             result = self.run.calls.call(own, Arguments([], given), node, frame)
@@ -830,10 +830,10 @@ class Keras:
         self.run.fit(atom, node, predicted, result, forward)
 
     def _inputs(self, batch: Value) -> tuple[Value, Value]:
-        items = self.run.sequence_items(batch)
+        items = self.run.objects.sequence_items(batch)
         if items is not None and len(items) >= 2:
             return items[0], items[1]
-        part = self.run.parts(batch) if items is None else items[0]
+        part = self.run.objects.parts(batch) if items is None else items[0]
         return part, part
 
     def _train_on_batch(self, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -849,7 +849,7 @@ class Keras:
         return v.of(told)
 
     def _infer(self, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: Frame) -> Value:
-        items = self.run.sequence_items(x)
+        items = self.run.objects.sequence_items(x)
         given = items[0] if items else x
         return self.run.calls.call(v.of(atom), Arguments([given], {"training": v.constant(False)}), node, frame)
 
@@ -907,7 +907,7 @@ class Keras:
                 self.run.odd_metrics[node].add("class")
             for metric in value:
                 if isinstance(metric, (Container, Tuple)):
-                    queue.append(self.run.parts(v.of(metric)))
+                    queue.append(self.run.objects.parts(v.of(metric)))
                 elif isinstance(metric, Instance):
                     self.run.odd_metrics[node].add("own")
                 elif isinstance(metric, Made) or (isinstance(metric, External) and _METRIC.match(metric.path)):
@@ -1031,7 +1031,7 @@ def _snake(name: str) -> str:
 
 def _input(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     shape = args.get("shape", 0)
-    items = run.sequence_items(shape) if shape is not None else None
+    items = run.objects.sequence_items(shape) if shape is not None else None
     return Value(Data(Sharded(0), rank=None if items is None else len(items) + 1, symbolic=True))
 
 
@@ -1040,7 +1040,7 @@ def _unpacked(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     data = args.get("data", 0)
     if data is None:
         return v.unseen("what is unpacked is not seen")
-    items = run.sequence_items(data)
+    items = run.objects.sequence_items(data)
     if items is None:
         part = v.mapped(data, lambda d: replace(d, constant=NOT_CONSTANT, rank=None))
         items = [part] * 3

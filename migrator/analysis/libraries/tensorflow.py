@@ -79,11 +79,13 @@ def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         return v.unseen("what this loop does is not seen")
     with _Blocked(run, "it stands in a tf.while_loop"):
         for _ in range(4):
-            items = run.sequence_items(state) or [state]
+            items = run.objects.sequence_items(state) or [state]
             run.decide(node, run.calls.call(condition, Arguments(items), node, frame))
             after = run.calls.call(body, Arguments(items), node, frame)
             joined = (
-                v.join(state, _as_tuple(run, after)) if run.sequence_items(state) is not None else v.join(state, after)
+                v.join(state, _as_tuple(run, after))
+                if run.objects.sequence_items(state) is not None
+                else v.join(state, after)
             )
             if joined == state:
                 break
@@ -92,7 +94,7 @@ def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
 
 
 def _as_tuple(run: Run, value: Value) -> Value:
-    items = run.sequence_items(value)
+    items = run.objects.sequence_items(value)
     return v.of(Tuple(tuple(items))) if items is not None else value
 
 
@@ -121,7 +123,7 @@ def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
 def _runs(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`tf.py_function(f, [x], …)`"""
     function, given = args.get("func", 0), args.get("inp", 1)
-    items = run.sequence_items(given) if given is not None else []
+    items = run.objects.sequence_items(given) if given is not None else []
     if function is None or items is None:
         return v.unseen("what this function is given is not seen")
     with _Blocked(run, "it stands in a tf.py_function"):
@@ -146,7 +148,7 @@ def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     """`tf.nest.map_structure(f, x)`"""
     if len(args.positional) < 2:
         return v.unseen("what is mapped here is not seen")
-    parts = [x if x.data is not None and not x.objects else run.parts(x) for x in args.positional[1:]]
+    parts = [x if x.data is not None and not x.objects else run.objects.parts(x) for x in args.positional[1:]]
     return run.calls.call(args.positional[0], Arguments(parts), node, frame)
 
 
@@ -164,7 +166,7 @@ def call_custom_gradient(run: Run, atom: Made, args: Arguments, node: cst.CSTNod
     """The value of such a function: not seen where its gradient looks at more than each row by itself, or is not linear
     in the gradient that it is given, which on a worker has another scale, or is a part of that of the whole batch."""
     given = run.calls.call(run.heap.load(atom, "function"), args, node, frame)
-    items = run.sequence_items(given)
+    items = run.objects.sequence_items(given)
     if items is None or len(items) != 2 or not items[1].objects:
         return v.unseen("this function with a gradient of its own gives no pair of a value and a function")
     leaves = list(run.objects.leaves(items[0]))
@@ -246,8 +248,8 @@ def _strategy_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) ->
     frame = run.frames[run.tree.module_of(node)]
     if name in api.RUNS_STEP:
         given = args.get("args", 1)
-        items = run.sequence_items(given) if given is not None else []
-        handed = Arguments(list(items)) if items is not None else Arguments(rest=run.parts(given or NUMBER))
+        items = run.objects.sequence_items(given) if given is not None else []
+        handed = Arguments(list(items)) if items is not None else Arguments(rest=run.objects.parts(given or NUMBER))
         return run.calls.call(first, handed, node, frame)
     if name in api.DISTRIBUTES_FROM_FUNCTION:
         return run.calls.call(first, Arguments([NUMBER]), node, frame)
@@ -337,13 +339,13 @@ def _gradients(run: Run, loss: Value, sources: Value, are_reduced: bool) -> Valu
         are_agreed = has_no_rows or (are_reduced and not isinstance(placement, Unknown))
         return Data(REPLICATED if are_agreed else placement, nested=data.nested, needs=needs)
 
-    items = run.sequence_items(sources)
+    items = run.objects.sequence_items(sources)
     if items is not None:
         return v.of(Tuple(tuple(_gradients(run, loss, item, are_reduced) for item in items)))
     if sources.data is not None:
         return Value(gradient(sources.data))
     if any(isinstance(a, Container) for a in sources):
-        inner = run.parts(sources)
+        inner = run.objects.parts(sources)
         return Value(replace(gradient(inner.data), nested=True)) if inner.data is not None else NUMBER
     return Value(gradient(Data(nested=False)))
 

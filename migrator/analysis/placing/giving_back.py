@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def given_back(run: Run, node: cst.BaseExpression, value: Value, frame: Frame) -> Value:
     """A worker's rows of what a layer makes of all; all of them where no name holds a worker's rows any more."""
-    items = run.sequence_items(value)
+    items = run.objects.sequence_items(value)
     if items is not None and isinstance(node, cst.Tuple) and len(items) == len(node.elements):
         given = [given_back(run, e.value, item, frame) for e, item in zip(node.elements, items)]
         return v.of(Tuple(tuple(given)))

@@ -66,7 +66,7 @@ def _call(run: Run, args: Arguments, view: View) -> OpCall:
 
 
 def _arg(run: Run, value: Value, view: View) -> Arg:
-    items = run.sequence_items(value)
+    items = run.objects.sequence_items(value)
     if items is not None:
         is_batch = len(items) in run.batch_sizes
         return Arg(items=tuple(_arg(run, item, view) for item in items), as_batch=is_batch)

@@ -62,7 +62,7 @@ class Repairing:
             return ""
         if node is None:
             return "what it takes is not written where it is called"
-        items = self.run.sequence_items(value)
+        items = self.run.objects.sequence_items(value)
         if items is not None and isinstance(node, (cst.Tuple, cst.List)) and len(items) == len(node.elements):
             blocked = ""
             for element, item in zip(node.elements, items):

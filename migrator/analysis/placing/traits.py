@@ -25,7 +25,7 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
     """The result with what it keeps of that which is known of the arguments."""
     result = _widened(op, _masking(op, result))
     result = _counting(op, ragged.kept(op, result))
-    items = run.sequence_items(op.args.positional[0]) if op.args.positional else None
+    items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
     return row_counts.kept(op.row, op.leaves, items, result)
 
 
