@@ -29,7 +29,7 @@ def store(run: Run, array: Data, index: Value, value: Value, target: cst.Subscri
         numbers = (Value(replace(d, constant=NOT_CONSTANT, needs=needs)) for d in what)
         stored = v.join_all([Value(array), *numbers])
     else:
-        repair = run.placing.put_together(_as_arguments(run, target, index, value), target)
+        repair = run.placing.repairing.put_together(_as_arguments(run, target, index, value), target)
         stored = Value(replace(array, constant=NOT_CONSTANT, needs=needs | {repair}))
     place = _place_of(run, target.value)
     if isinstance(place, cst.Name):

@@ -114,14 +114,14 @@ class Calls:
     def evaluate(self, node: cst.Call, frame: Frame) -> Value:
         if isinstance(node.func, cst.Name) and node.func.value == "super" and frame.owner is not None:
             receiver = frame.receiver
-            owner = self.run.class_at(frame.owner)
+            owner = self.run.objects.class_at(frame.owner)
             if owner is not None:
                 return v.of(Super(owner, receiver))
         function = self.run.expressions.eval(node.func, frame)
         args = self.arguments(node, frame)
         if self.run.said.get(node) == "gather":
             self.run.need_word(node, [value for _, value in args.all()])
-            args = self.run.placing.gathered(args, node)
+            args = self.run.placing.gathering.arguments(args, node)
         out = in_place.taken_out(function, args)
         result = self.call(function, args, node, frame)
         in_place.note(self.run, function, args, out, result, node)
@@ -132,10 +132,10 @@ class Calls:
         for arg in node.args:
             value = self.run.expressions.eval(arg.value, frame)
             if arg.star == "*":
-                items = self.run.sequence_items(value)
+                items = self.run.objects.sequence_items(value)
                 if items is None:
                     found.starred = (arg.value, value) if found.rest is NOTHING else None
-                    found.rest = v.join(found.rest, self.run.elements(value, node, arg.value))
+                    found.rest = v.join(found.rest, self.run.objects.elements(value, node, arg.value))
                 else:
                     found.positional.extend(items)
             elif arg.star == "**":
@@ -157,7 +157,7 @@ class Calls:
                     else:
                         found.rest = v.join(found.rest, self.run.heap.load(atom, name))
                 return
-        found.rest = v.join(found.rest, self.run.parts(value))
+        found.rest = v.join(found.rest, self.run.objects.parts(value))
 
     # -- calling -------------------------------------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class Calls:
 
     def instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`obj(…)`: its `__call__`, or that which a base class of Keras's makes of its `call`."""
-        own = self.run.method(atom, "__call__")
+        own = self.run.objects.method(atom, "__call__")
         if own is not None:
             self.run.note_applied(atom, args)
             return self.call(own, args, node, frame)
@@ -216,11 +216,11 @@ class Calls:
 
     def _initialise(self, made: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
         self.run.libraries.prepare(made, args)
-        init = self.run.method(made, "__init__")
+        init = self.run.objects.method(made, "__init__")
         if init is not None:
             self.call(init, args, node, frame)
         else:
-            self.run.fill_fields(made, args)
+            self.run.objects.fill_fields(made, args)
 
     def function(
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING
@@ -232,7 +232,7 @@ class Calls:
             frozenset(r for c in self.run.conditions for d in v.contents(c) for r in d.needs),
             args.key(),
             receiver,
-            self._context(node, frame) if self.run.is_sensitive(function) else (),
+            self._context(node, frame),
         )
         if key in self._running:
             self._met.add(key)

@@ -65,7 +65,7 @@ class Expressions:
         parts = [
             self.eval(part.expression, frame) for part in node.parts if isinstance(part, cst.FormattedStringExpression)
         ]
-        return self.run.opaque(parts, "text is made of this")
+        return self.run.placing.opaque(parts, "text is made of this")
 
     def _ellipsis(self, node: cst.Ellipsis, frame: Frame) -> Value:
         return v.constant(Ellipsis)
@@ -107,9 +107,9 @@ class Expressions:
         own = self._own_operator(node, operator, operands, nodes, frame)
         if own is not None:
             return own
-        sequences = [self.run.sequence_items(o) for o in operands]
+        sequences = [self.run.objects.sequence_items(o) for o in operands]
         if operator == "Add" and all(s is not None for s in sequences):
-            return self.run.concatenated(operands, Site(node, frame.context))
+            return self.run.objects.concatenated(operands, Site(node, frame.context))
         if operator == "Add" and sequences[0] is not None:
             sizes = _sizes(sequences[0], operands[1])
             if sizes is not None:
@@ -148,7 +148,7 @@ class Expressions:
 
     def augmented(self, node: cst.AugAssign, operator: str, before: Value, frame: Frame) -> Value:
         added = self.eval(node.value, frame)
-        if operator == "Add" and self.run.extend(before, added):
+        if operator == "Add" and self.run.objects.extend(before, added):
             return before
         return self.operate(node, operator, (before, added), (None, node.value), frame)
 
@@ -220,11 +220,11 @@ class Expressions:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _attribute(self, node: cst.Attribute, frame: Frame) -> Value:
-        return self.run.attribute(self.eval(node.value, frame), node.attr.value, node)
+        return self.run.objects.attribute(self.eval(node.value, frame), node.attr.value, node)
 
     def _subscript(self, node: cst.Subscript, frame: Frame) -> Value:
         owner, index = self.eval(node.value, frame), self.index(node.slice, frame)
-        found = self.run.item(owner, index, node)
+        found = self.run.objects.item(owner, index, node)
         if not any(isinstance(atom, Container) for atom in owner):
             return found
         place = node.slice[0].slice
@@ -241,7 +241,7 @@ class Expressions:
             return self.eval(node.value, frame)
         assert isinstance(node, cst.Slice)
         bounds = [self.eval(b, frame) if b is not None else v.NONE for b in (node.lower, node.upper, node.step)]
-        return self.run.slice(bounds)
+        return self.run.placing.parts.slice(bounds)
 
     # -- displays ------------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class Expressions:
             if not isinstance(element, cst.StarredElement):
                 items.append(value)
                 continue
-            inner = self.run.sequence_items(value)
+            inner = self.run.objects.sequence_items(value)
             if inner is None:
                 return self._list(node, frame)
             items.extend(inner)
@@ -264,7 +264,7 @@ class Expressions:
         position = 0
         for element, value in zip(node.elements, values):
             if isinstance(element, cst.StarredElement):
-                self.run.heap.store(made, None, self.run.elements(value, node, element.value))
+                self.run.heap.store(made, None, self.run.objects.elements(value, node, element.value))
             else:
                 self.run.heap.store(made, position, value)
                 position += 1
@@ -284,9 +284,9 @@ class Expressions:
         made = Container("dict", self._site(node, values, frame))
         for element, value in zip(node.elements, values):
             if isinstance(element, cst.StarredDictElement):
-                self.run.update(v.of(made), value)
+                self.run.objects.update(v.of(made), value)
             elif isinstance(element, cst.DictElement):
-                self.run.store_item(v.of(made), self.eval(element.key, frame), value, node)
+                self.run.objects.store_item(v.of(made), self.eval(element.key, frame), value, node)
         return v.of(made)
 
     def _comprehension(self, node: cst.ListComp | cst.SetComp | cst.GeneratorExp | cst.DictComp, frame: Frame) -> Value:
@@ -295,14 +295,14 @@ class Expressions:
         made = Container(kind, Site(node, frame.context))
         if self._clauses(node.for_in, inner):
             if isinstance(node, cst.DictComp):
-                self.run.store_item(v.of(made), self.eval(node.key, inner), self.eval(node.value, inner), node)
+                self.run.objects.store_item(v.of(made), self.eval(node.key, inner), self.eval(node.value, inner), node)
             else:
                 self.run.heap.store(made, None, self.eval(node.elt, inner))
         return v.of(made)
 
     def _clauses(self, clause: cst.CompFor, frame: Frame) -> bool:
         iterated = self.eval(clause.iter, frame)
-        element = self.run.elements(iterated, clause, clause.iter)
+        element = self.run.objects.elements(iterated, clause, clause.iter)
         if element is NOTHING:
             return False
         self.run.statements.bind(clause.target, element, frame)
@@ -330,7 +330,7 @@ class Expressions:
 
     def _yield(self, node: cst.Yield, frame: Frame) -> Value:
         if isinstance(node.value, cst.From):
-            value = self.run.elements(self.eval(node.value.item, frame), node, node.value.item)
+            value = self.run.objects.elements(self.eval(node.value.item, frame), node, node.value.item)
         else:
             value = self.eval(node.value, frame) if node.value is not None else v.NONE
         frame.yielded = v.join(frame.yielded, value)

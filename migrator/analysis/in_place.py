@@ -20,7 +20,7 @@ from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Draws, Like, Makes, Same, Stacked
 from migrator.analysis.ops.moving import Joins, OneHot, Repeat, Tile
 from migrator.analysis.ops.reducing import Reduces
-from migrator.analysis.placement import ROWS, Local, Shape, Sharded, Unknown
+from migrator.analysis.placement import ROWS, Local, Shape, Sharded, Unknown, options
 from migrator.analysis.values import Data, External, Made, Method, Operand, Repair, Tuple, Value
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def store_rows(run: Run, array: Data, index: Value, value: Value, target: cst.Su
     is to be followed as that of any other array."""
     if isinstance(index.constant, str) or isinstance(array.placement, Local):
         return False
-    if not any(isinstance(p, Sharded) for p in _options(array)):
+    if not any(isinstance(p, Sharded) for p in options(array.placement)):
         if _is_part_of_rows(run, target.value) or (_has_sizes(array) and not _keeps_sizes(array, index, value)):
             _change(run, target, target.value)
         return False
@@ -69,7 +69,7 @@ def delete(run: Run, owner: Value, target: cst.Subscript) -> None:
 
 
 def _has_sizes(data: Data) -> bool:
-    return any(isinstance(p, Shape) for p in _options(data))
+    return any(isinstance(p, Shape) for p in options(data.placement))
 
 
 def _keeps_sizes(sizes: Data, index: Value, value: Value) -> bool:
@@ -254,7 +254,7 @@ def _has_rows(run: Run, value: Value) -> bool:
     data = value.data
     if data is None or data.symbolic or data.layer:
         return False
-    return any(isinstance(p, (Sharded, Shape)) for p in _options(data))
+    return any(isinstance(p, (Sharded, Shape)) for p in options(data.placement))
 
 
 def _is_part_of_rows(run: Run, node: cst.BaseExpression | None) -> bool:
@@ -266,10 +266,6 @@ def _is_part_of_rows(run: Run, node: cst.BaseExpression | None) -> bool:
         return False
     values = (run.seen.get(name) for name in _seen_through(run, node))
     return any(value is not None and _has_rows(run, value) for value in values)
-
-
-def _options(data: Data) -> tuple[object, ...]:
-    return getattr(data.placement, "options", (data.placement,))
 
 
 # -- where all rows are put together ----------------------------------------------------------------------------------
@@ -284,9 +280,9 @@ def _change(run: Run, node: cst.CSTNode, array: cst.BaseExpression | None) -> No
             return  # a new array, which nobody sees again
         source = _origin(run, array, 0)
     operands = frozenset((Operand(array, "gather"),)) if array is not None else frozenset()
-    run.changed[node] = Repair(node, operands, _WHY, run.placing.blocked or _BLOCKED)
+    run.changed[node] = Repair(node, operands, _WHY, run.placing.repairing.blocked or _BLOCKED)
     if source is not None:
-        run.lost_at[node].add(run.placing.unlisted(source))
+        run.lost_at[node].add(run.placing.repairing.unlisted(source))
 
 
 def _origin(run: Run, node: cst.BaseExpression, depth: int) -> cst.BaseExpression | None:

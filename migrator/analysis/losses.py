@@ -12,7 +12,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import ALL_GATHER, ROWS, Either, Partial, Replicated, Scaled, Sharded, Unknown
+from migrator.analysis.placement import ALL_GATHER, ROWS, Partial, Replicated, Scaled, Sharded, Unknown, options
 from migrator.analysis.placing import MEETS
 from migrator.analysis.run import Plan, Run, TooMuch
 from migrator.analysis.values import NOTHING, Data, Instance, Repair, Value
@@ -124,7 +124,9 @@ class Losses:
 
     def is_own(self, call: cst.CSTNode) -> bool:
         """Whether the model that is fitted computes its loss by itself."""
-        return any(isinstance(m, Instance) and self._run.method(m, "compute_loss") for m, _, _ in self._run.fits[call])
+        return any(
+            isinstance(m, Instance) and self._run.objects.method(m, "compute_loss") for m, _, _ in self._run.fits[call]
+        )
 
     @property
     def whole_compiles(self) -> set[cst.CSTNode]:
@@ -193,7 +195,7 @@ class Losses:
 
     def array_in(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The array of which the expression makes a list: rows are put together before that."""
-        return self._run.placing.unlisted(node)
+        return self._run.placing.repairing.unlisted(node)
 
     def may_be_rows(self, node: cst.CSTNode) -> bool:
         """Whether the value may be all rows of a batch without being seen as that: none has told how many it holds."""
@@ -426,8 +428,7 @@ _SAME = "same"  # on all workers: as good as a mean
 
 
 def _kinds(data: Data) -> Iterable[object]:
-    options = data.placement.options if isinstance(data.placement, Either) else (data.placement,)
-    for placement in options:
+    for placement in options(data.placement):
         if isinstance(placement, Partial):
             yield placement.reduction
         elif isinstance(placement, Sharded):

@@ -27,14 +27,14 @@ def is_namespace(atom: Atom) -> bool:
 
 def item(run: Run, namespace: Method, key: Value, node: cst.CSTNode) -> Value:
     if isinstance(key.constant, str):
-        return run.attribute(namespace.owner, key.constant, node)
+        return run.objects.attribute(namespace.owner, key.constant, node)
     return _everything(run, namespace)
 
 
 def store(run: Run, namespace: Method, key: Value, value: Value, node: cst.CSTNode) -> None:
     names = [key.constant] if isinstance(key.constant, str) else [name for name, _ in _held(run, namespace)]
     for name in names:
-        run.store_attribute(namespace.owner, name, value, node)
+        run.objects.store_attribute(namespace.owner, name, value, node)
 
 
 def method(run: Run, namespace: Method, name: str, args: Arguments, node: cst.CSTNode) -> Value:
@@ -50,7 +50,9 @@ def method(run: Run, namespace: Method, name: str, args: Arguments, node: cst.CS
     if name in ("get", "pop", "setdefault", "__getitem__") and given:
         return v.join_all([item(run, namespace, given[0], node), *given[1:]])
     held = _everything(run, namespace)
-    return run.opaque([held, *given], "what this method gives is not known") if held is not NOTHING else v.NUMBER
+    return (
+        run.placing.opaque([held, *given], "what this method gives is not known") if held is not NOTHING else v.NUMBER
+    )
 
 
 def fill(run: Run, owner: Value, source: Value, node: cst.CSTNode) -> None:
@@ -59,7 +61,7 @@ def fill(run: Run, owner: Value, source: Value, node: cst.CSTNode) -> None:
         if isinstance(atom, Container):
             for key in run.heap.fields(atom):
                 if isinstance(key, str):
-                    run.store_attribute(owner, key, run.heap.load(atom, key), node)
+                    run.objects.store_attribute(owner, key, run.heap.load(atom, key), node)
     if source.data is not None or any(not isinstance(a, Container) or None in run.heap.fields(a) for a in source):
         _fill_unnamed(run, owner, source, node)
 

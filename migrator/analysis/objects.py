@@ -178,7 +178,7 @@ class Objects:
             if isinstance(atom, (Instance, Made)):
                 found = v.join(found, self.run.heap.load(_ANY_OBJECT, name))
         if owner.data is not None and not (owner.data.constant is None and owner.objects):
-            found = v.join(found, self.run.placing.attribute(owner.data, name, node))
+            found = v.join(found, self.run.placing.parts.attribute(owner.data, name, node))
         return found
 
     def _attribute(self, atom: Atom, name: str, node: cst.CSTNode) -> Value:
@@ -328,7 +328,7 @@ class Objects:
         for atom in owner:
             found = v.join(found, self._item(atom, index, node))
         if owner.data is not None and not (owner.data.constant is None and owner.objects):
-            found = v.join(found, self.run.placing.item(owner.data, index, node))
+            found = v.join(found, self.run.placing.parts.item(owner.data, index, node))
         return found
 
     def _item(self, atom: Atom, index: Value, node: cst.Subscript) -> Value:
@@ -339,7 +339,7 @@ class Objects:
             bounds = _bounds(index)
             return v.of(Tuple(atom.items[bounds])) if bounds is not None else v.join_all(atom.items)
         if isinstance(atom, Container):
-            if _bounds(index) is not None or (index.data is not None and self.run.placing.is_slice(index)):
+            if _bounds(index) is not None or (index.data is not None and self.run.placing.parts.is_slice(index)):
                 if shortened.is_of_numbers(self.run, atom):
                     return shortened.part_of(self.run, atom, index.constant, node)
                 return v.of(atom)
@@ -383,8 +383,8 @@ class Objects:
     def store_item(self, owner: Value, index: Value, value: Value, node: cst.CSTNode) -> None:
         key = index.constant
         for atom in owner:
-            if isinstance(atom, Container) and self.run.placing.is_slice(index):
-                self.run.heap.store(atom, None, self.run.elements(value, node, node))
+            if isinstance(atom, Container) and self.run.placing.parts.is_slice(index):
+                self.run.heap.store(atom, None, self.run.objects.elements(value, node, node))
             elif isinstance(atom, Container) and shortened.is_of_numbers(self.run, atom):
                 fields = self.run.heap.fields(atom)
                 # Which of the numbers that are not known one by one it replaces, from here on, is not seen.
@@ -460,7 +460,7 @@ class Objects:
         tuples = [o for o in value.objects if isinstance(o, Tuple) and len(o.items) == count]
         if tuples and value.data is None and len(value.objects) == 1:
             return list(tuples[0].items)
-        shapes = self.run.placing.unpacked(value.data, count) if value.data is not None else None
+        shapes = self.run.placing.parts.unpacked(value.data, count) if value.data is not None else None
         if shapes is not None and not value.objects:
             return shapes
         return [self.parts(value)] * count
@@ -479,7 +479,7 @@ class Objects:
             else:
                 found = v.join(found, self.elements(v.of(atom), atom_node(atom), atom_node(atom)))
         if value.data is not None:
-            found = v.join(found, self.run.placing.part(value.data))
+            found = v.join(found, self.run.placing.parts.part(value.data))
         return found
 
     def elements(self, value: Value, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
@@ -488,7 +488,7 @@ class Objects:
         for atom in value:
             found = v.join(found, self._elements(atom, reader, node))
         if value.data is not None and not (value.data.constant is None and value.objects):
-            found = v.join(found, self.run.placing.elements(value.data, reader))
+            found = v.join(found, self.run.placing.parts.elements(value.data, reader))
         return found
 
     def _elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:

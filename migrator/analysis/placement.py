@@ -113,6 +113,11 @@ def either(options: list[Placement]) -> Placement:
     return distinct[0] if len(distinct) == 1 else Either(distinct)
 
 
+def options(placement: Placement) -> tuple[Placement, ...]:
+    """All that it may turn out to be: the placement, or the options of an `Either`."""
+    return placement.options if isinstance(placement, Either) else (placement,)
+
+
 def settled(placement: Placement) -> Placement:
     """The placement, or for an `Either` the `Unknown` that is safe for each of its options."""
     if not isinstance(placement, Either):

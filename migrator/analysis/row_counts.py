@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from migrator.analysis.ops.call import Op
 from migrator.analysis.ops.moving import Joins
-from migrator.analysis.placement import ROWS, Shape, Sharded
+from migrator.analysis.placement import ROWS, Shape, Sharded, options
 from migrator.analysis.values import Data, Site, Slice, Value
 
 Counts = tuple[Site, ...]
@@ -23,6 +23,11 @@ def named(value: Value, site: Site) -> Value:
     if data is None or value.objects or data.counts or data.whole or data.placement != Sharded(0):
         return value
     return Value(replace(data, counts=(site,)))
+
+
+def blocks(data: Data) -> int:
+    """Of how many batches it is made, one behind the other."""
+    return max((p.blocks for p in options(data.placement) if isinstance(p, (Sharded, Shape))), default=1)
 
 
 def common(given: Sequence[Data]) -> Counts:

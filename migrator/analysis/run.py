@@ -27,7 +27,7 @@ from migrator.analysis.libraries.tensorflow import LATER
 from migrator.analysis.objects import Objects
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
-from migrator.analysis.placing import Placing
+from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.statements import Statements
 from migrator.analysis.values import (
     NOTHING,
@@ -261,11 +261,11 @@ class Run:
 
     def given_back(self, node: cst.BaseExpression, value: Value, frame: Frame) -> Value:
         """What a function returns, or a worker's rows of it where that is planned."""
-        return self.placing.given_back(node, value, frame) if frame.scope.node in self.plan.layers else value
+        return giving_back.given_back(self, node, value, frame) if frame.scope.node in self.plan.layers else value
 
     def renamed(self, node: cst.BaseExpression, value: Value, name: str, frame: Frame) -> Value:
         """What a name gets that has held a worker's rows, or those of it again where that is planned."""
-        return self.placing.renamed(node, value, name, frame) if frame.scope.node in self.plan.at_once else value
+        return giving_back.renamed(self, node, value, name, frame) if frame.scope.node in self.plan.at_once else value
 
     def note_forward(self) -> None:
         """Notes that the functions which run now run a model."""
@@ -288,7 +288,7 @@ class Run:
 
     def agreed(self, node: cst.CSTNode, value: Value) -> Value:
         """What a loss is decided by, as all workers have it once it is put together."""
-        return self.placing.agreed(node, value) if self.in_loss else value
+        return self.placing.repairing.agreed(node, value) if self.in_loss else value
 
     @staticmethod
     def may_differ(condition: Value) -> bool:
@@ -351,7 +351,7 @@ class Run:
             self.note_batch_size(value)
             return Value(Data(ROWS, rank=0, integral=True))
         if node in self.plan.expressions:
-            return self.placing.gather_at(node, value)
+            return self.placing.gathering.at(node, value)
         if node in self._rows_beside:
             return self.whole(value)
         return self.share(value) if node in self.rows else value
@@ -398,7 +398,7 @@ class Run:
     def share(self, value: Value) -> Value:
         """A worker's part of a batch that all have as a whole."""
         if any(isinstance(o, Container) for o in value):
-            items = self.sequence_items(value)
+            items = self.objects.sequence_items(value)
             return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
         ragged = self._has_ragged
         cut = v.mapped(
@@ -529,13 +529,10 @@ class Run:
     def is_generator(self, function: cst.FunctionDef | cst.Lambda) -> bool:
         return isinstance(function, cst.FunctionDef) and function in self._generators
 
-    def is_sensitive(self, function: Function) -> bool:
-        return True
-
     def lifted(self, function: Function, args: Arguments, node: cst.CSTNode) -> Arguments:
         self.called.add(function.node)
         if function.node in self.plan.functions:
-            return self.placing.gathered(args, node)
+            return self.placing.gathering.arguments(args, node)
         return args
 
     # -- truth ---------------------------------------------------------------------------------------------------
@@ -576,7 +573,7 @@ class Run:
                 return a < b
         return None
 
-    # -- shortcuts -----------------------------------------------------------------------------------------------
+    # -- operations ----------------------------------------------------------------------------------------------
 
     def operator(
         self, path: str, operands: Sequence[Value], nodes: Sequence[cst.CSTNode | None], node: cst.CSTNode
@@ -586,9 +583,6 @@ class Run:
     def compared(self, operands: Sequence[Value], nodes: Sequence[cst.CSTNode], node: cst.CSTNode) -> Value:
         """`in`, `is`, `not` and chains of comparisons: the same on all workers if all of it is."""
         return self.placing.op("operator.eq", Arguments(list(operands)[:2], nodes=_placed(nodes[:2])), node)
-
-    def opaque(self, parts: Sequence[Value], why: str) -> Value:
-        return self.placing.opaque(parts, why)
 
     def unknown_call(self, function: Value, args: Arguments, node: cst.CSTNode) -> Value:
         """What nobody knows, called: of Keras tensors, a layer."""
@@ -603,59 +597,8 @@ class Run:
         """Whether Keras's tensors are among the arguments, which stand for those of a model."""
         return any(d.symbolic for _, value in args.all() for d in self.objects.leaves(value))
 
-    def attribute(self, owner: Value, name: str, node: cst.CSTNode) -> Value:
-        return self.objects.attribute(owner, name, node)
-
-    def item(self, owner: Value, index: Value, node: cst.Subscript) -> Value:
-        return self.objects.item(owner, index, node)
-
-    def slice(self, bounds: Sequence[Value]) -> Value:
-        return self.placing.slice(bounds)
-
-    def elements(self, value: Value, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
-        return self.objects.elements(value, reader, node)
-
-    def parts(self, value: Value) -> Value:
-        return self.objects.parts(value)
-
-    def unpacked(self, value: Value, count: int, starred: int | None, node: cst.CSTNode) -> list[Value]:
-        return self.objects.unpacked(value, count, starred, node)
-
-    def sequence_items(self, value: Value) -> list[Value] | None:
-        return self.objects.sequence_items(value)
-
-    def concatenated(self, operands: Sequence[Value], site: v.Site) -> Value:
-        return self.objects.concatenated(operands, site)
-
-    def extend(self, owner: Value, added: Value) -> bool:
-        return self.objects.extend(owner, added)
-
-    def update(self, owner: Value, added: Value) -> None:
-        self.objects.update(owner, added)
-
-    def store_item(self, owner: Value, index: Value, value: Value, node: cst.CSTNode) -> None:
-        self.objects.store_item(owner, index, value, node)
-
-    def store_attribute(self, owner: Value, name: str, value: Value, node: cst.CSTNode) -> None:
-        self.objects.store_attribute(owner, name, value, node)
-
-    def enter(self, value: Value, node: cst.CSTNode) -> Value:
-        return self.objects.enter(value, node)
-
-    def define_class(self, cls: Class, bases: Sequence[Value], decorators: Sequence[Value], frame: Frame) -> None:
-        self.objects.define_class(cls, bases, decorators, frame)
-
-    def class_at(self, node: cst.ClassDef) -> Class | None:
-        return self.objects.class_at(node)
-
     def owner_of(self, function: Function) -> cst.ClassDef | None:
         return self.tree.class_of(function.node) if isinstance(function.node, cst.FunctionDef) else None
-
-    def method(self, instance: Instance, name: str) -> Value | None:
-        return self.objects.method(instance, name)
-
-    def fill_fields(self, instance: Instance, args: Arguments) -> None:
-        self.objects.fill_fields(instance, args)
 
 
 def _functions_of(value: Value) -> Iterator[cst.CSTNode]:

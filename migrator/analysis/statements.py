@@ -181,7 +181,7 @@ class Statements:
 
     def _for(self, node: cst.For, frame: Frame) -> None:
         iterated = self.eval(node.iter, frame)
-        element = self.run.elements(iterated, node, node.iter)
+        element = self.run.objects.elements(iterated, node, node.iter)
 
         def enter() -> bool:
             self.bind(node.target, element, frame)
@@ -220,7 +220,7 @@ class Statements:
         taped = False
         for item in node.items:
             value = self.eval(item.item, frame)
-            entered = self.run.enter(value, item.item)
+            entered = self.run.objects.enter(value, item.item)
             if item.asname is not None:
                 self.bind(item.asname.name, entered, frame)
             taped |= any(isinstance(atom, Made) and atom.path == TAPE for atom in entered)
@@ -259,7 +259,7 @@ class Statements:
         for case in node.cases:
             frame.names = dict(before or {})
             for name in self.run.tree.names_in(case.pattern):
-                self.run.assign(name.value, self.run.parts(subject), frame)
+                self.run.assign(name.value, self.run.objects.parts(subject), frame)
             if case.guard is not None:
                 agreed.append(self.run.decide(case.guard, self.eval(case.guard, frame)))
             self.body(case.body, frame)
@@ -285,7 +285,7 @@ class Statements:
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, owner=node)
         self.body(node.body, inner)
         makers = [d.decorator.func if isinstance(d.decorator, cst.Call) else d.decorator for d in node.decorators]
-        self.run.define_class(cls, bases, [self.eval(maker, frame) for maker in makers], inner)
+        self.run.objects.define_class(cls, bases, [self.eval(maker, frame) for maker in makers], inner)
         hook = self.run.objects.inherited(cls, "__init_subclass__")
         if hook is not None:
             self.run.calls.call(hook, Arguments([], keywords), node, frame)
@@ -316,17 +316,17 @@ class Statements:
         elif isinstance(target, (cst.Tuple, cst.List)):
             self._unpack(target.elements, value, target, frame)
         elif isinstance(target, cst.Attribute):
-            self.run.store_attribute(self.eval(target.value, frame), target.attr.value, value, target)
+            self.run.objects.store_attribute(self.eval(target.value, frame), target.attr.value, value, target)
         elif isinstance(target, cst.Subscript):
             owner = self.eval(target.value, frame)
             index = self.run.expressions.index(target.slice, frame)
-            self.run.store_item(owner, index, value, target)
+            self.run.objects.store_item(owner, index, value, target)
             if owner.data is not None and not in_place.store_rows(self.run, owner.data, index, value, target):
                 arrays.store(self.run, owner.data, index, value, target, frame)
 
     def _unpack(self, elements: Sequence[cst.BaseElement], value: Value, node: cst.CSTNode, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)
-        parts = self.run.unpacked(value, len(elements), starred, node)
+        parts = self.run.objects.unpacked(value, len(elements), starred, node)
         for element, part in zip(elements, parts):
             self.bind(element.value, part, frame)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Union
 import libcst as cst
 
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import LOCAL, REPLICATED, Either, Partial, Placement, Scaled, Sharded, Unknown, either
+from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Scaled, Sharded, Unknown, either, options
 
 if TYPE_CHECKING:
     from migrator.analysis.frames import Frame
@@ -402,7 +402,7 @@ def _join_placements(a: Data, b: Data) -> Placement:
                 return other.placement
         if one.placement is LOCAL and other.is_replicated:
             return LOCAL
-    kinds = {_adds_up(p) for d in (a, b) for p in _options(d.placement)} - {""}
+    kinds = {_adds_up(p) for d in (a, b) for p in options(d.placement)} - {""}
     if len(kinds) > 1 and kinds & {"sum", "scaled"}:  # no rank tells which one it is
         return Unknown("it adds up over the batch on one way otherwise than on another")
     if a.whole != b.whole:
@@ -418,10 +418,6 @@ def _adds_up(placement: Placement) -> str:
     if isinstance(placement, Scaled) and not isinstance(placement.base, Sharded):
         return "scaled"
     return "whole" if placement == REPLICATED else ""
-
-
-def _options(placement: Placement) -> tuple[Placement, ...]:
-    return placement.options if isinstance(placement, Either) else (placement,)
 
 
 def contents(value: Value, depth: int = 0) -> Iterator[Data]:

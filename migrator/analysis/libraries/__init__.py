@@ -152,7 +152,7 @@ class Libraries:
         given = Arguments(args.positional[1:], args.keywords, args.rest)
         made = [Instance(cls, Site(node, frame.context)) for cls in classes]
         for instance in made:
-            self.run.fill_fields(instance, given)
+            self.run.objects.fill_fields(instance, given)
         return Value(None, frozenset(made))
 
     def _data_method(self, data: Data, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -169,7 +169,7 @@ class Libraries:
             if row is not None:
                 return self.run.placing.place(row, path, given, node)
         if name == "get_next" or name == "__next__":
-            return self.read(self.run.placing.elements(data, node), node)
+            return self.read(self.run.placing.parts.elements(data, node), node)
         if data.nested and name in ("items", "values", "keys", "get", "pop"):
             return builtin.nested_method(data, name)
         result = self.run.placing.unknown(given, node)

@@ -78,33 +78,39 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
     given = [run.heap.load(atom, i) for i in run.heap.fields(atom) if isinstance(i, int)]
     rest = run.heap.load(atom, "rest")
     if kind == "zip":
-        elements = [run.elements(x, reader, node) for x in given]
+        elements = [run.objects.elements(x, reader, node) for x in given]
         if rest is not NOTHING:
-            return v.join_all([run.elements(rest, reader, node), *elements])
+            return v.join_all([run.objects.elements(rest, reader, node), *elements])
         return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
     if kind == "enumerate":
-        element = run.elements(given[0], reader, node) if given else NUMBER
+        element = run.objects.elements(given[0], reader, node) if given else NUMBER
         return NOTHING if element is NOTHING else v.of(Tuple((NUMBER, element)))
     if kind in ("map", "filter"):
-        items = [run.elements(x, reader, node) for x in given[1:]]
+        items = [run.objects.elements(x, reader, node) for x in given[1:]]
         if NOTHING in items:
             return NOTHING
         frame = run.frames[run.tree.module_of(reader)]
         result = run.calls.call(given[0], Arguments(items), reader, frame) if given else NUMBER
         apart = kind == "filter" and any(not d.is_replicated or d.needs for d in run.objects.leaves(result))
         kept = v.join_all(items)
-        return result if kind == "map" else run.opaque([kept, result], "it is picked by what it is") if apart else kept
-    kept = v.join_all(run.elements(x, reader, node) for x in given)
+        return (
+            result
+            if kind == "map"
+            else run.placing.opaque([kept, result], "it is picked by what it is")
+            if apart
+            else kept
+        )
+    kept = v.join_all(run.objects.elements(x, reader, node) for x in given)
     return _ordered(run, kept) if kind == "sorted" else kept
 
 
 def _next(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    return run.elements(args.positional[0], node, node) if args.positional else NUMBER
+    return run.objects.elements(args.positional[0], node, node) if args.positional else NUMBER
 
 
 def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     value = args.positional[0] if args.positional else NUMBER
-    items = run.sequence_items(value)
+    items = run.objects.sequence_items(value)
     if items is not None:
         return v.constant(len(items))
     data = value.data
@@ -151,7 +157,7 @@ def _sequence(kind: str) -> Handler:
         value = args.positional[0] if args.positional else NOTHING
         if value is NOTHING:
             return v.of(made)
-        items = run.sequence_items(value)
+        items = run.objects.sequence_items(value)
         if items is not None and kind == "tuple":
             return v.of(Tuple(tuple(items)))
         if items is not None:
@@ -168,7 +174,7 @@ def _sequence(kind: str) -> Handler:
             for key in run.heap.fields(counted):
                 run.heap.store(made, key, run.heap.load(counted, key))
         else:
-            run.heap.store(made, None, run.elements(value, node, node))
+            run.heap.store(made, None, run.objects.elements(value, node, node))
         return v.of(Container("list", made.site)) if kind == "tuple" else v.of(made)
 
     def as_list(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -187,9 +193,9 @@ def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> V
     for value in args.positional:
         _fill(run, made, value, node)
     for name, value in args.keywords.items():
-        run.store_item(made, v.constant(name), value, node)
+        run.objects.store_item(made, v.constant(name), value, node)
     if args.rest is not NOTHING:
-        run.store_item(made, NUMBER, args.rest, node)
+        run.objects.store_item(made, NUMBER, args.rest, node)
     return made
 
 
@@ -209,11 +215,11 @@ def _count(run: Run, owner: Container, args: Arguments, node: cst.CSTNode) -> No
 
 def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
     """Puts what a dictionary or a sequence of pairs holds into a dictionary."""
-    run.update(owner, added)
+    run.objects.update(owner, added)
     if not any(isinstance(a, Container) and a.kind == "dict" for a in added):
-        pair = run.elements(added, node, node)
-        key, item = run.unpacked(pair, 2, None, node) if pair is not NOTHING else (NUMBER, NOTHING)
-        run.store_item(owner, key, item, node)
+        pair = run.objects.elements(added, node, node)
+        key, item = run.objects.unpacked(pair, 2, None, node) if pair is not NOTHING else (NUMBER, NOTHING)
+        run.objects.store_item(owner, key, item, node)
 
 
 def _push(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -226,26 +232,26 @@ def _push(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
 def _ordered(run: Run, item: Value) -> Value:
     """The item where what it is settles its place: numbers of a worker's own are put elsewhere than those of all."""
     apart = any(isinstance(d.placement, Partial) for d in run.objects.leaves(item))
-    return run.opaque([item], "its place among others is settled by what it is") if apart else item
+    return run.placing.opaque([item], "its place among others is settled by what it is") if apart else item
 
 
 def picked(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value | None:
     """The one of several objects that `min` or `max` picks; None for numbers and all other functions."""
     if path not in ("builtins.min", "builtins.max") or len(args.positional) != 1 or args.rest is not NOTHING:
         return None
-    items = run.elements(args.positional[0], node, node) if args.positional[0].objects else NOTHING
+    items = run.objects.elements(args.positional[0], node, node) if args.positional[0].objects else NOTHING
     if not items.objects:
         return None
     key = args.keywords.get("key")
     settled = run.calls.call(key, Arguments([items]), node, frame) if key is not None else items
     apart = any(not d.is_replicated or d.needs for d in run.objects.leaves(settled))
-    return run.opaque([items, settled], "it is picked by what it is") if apart else items
+    return run.placing.opaque([items, settled], "it is picked by what it is") if apart else items
 
 
 def _pop(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`heapq.heappop(heap)`, after an item was pushed where one is given."""
     _push(run, args, node, frame)
-    return run.parts(args.positional[0]) if args.positional else NUMBER
+    return run.objects.parts(args.positional[0]) if args.positional else NUMBER
 
 
 def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -297,14 +303,14 @@ def _get_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -
     owner, name = args.positional[0], args.positional[1].constant
     if not isinstance(name, str):
         return v.unseen("which attribute this is cannot be seen")
-    found = run.attribute(owner, name, node)
+    found = run.objects.attribute(owner, name, node)
     return v.join(found, args.positional[2]) if len(args.positional) > 2 else found
 
 
 def _namespace(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`vars(obj)`; without one, `globals()`."""
     if args.positional:
-        return run.attribute(args.positional[0], namespaces.ATTRIBUTE, node)
+        return run.objects.attribute(args.positional[0], namespaces.ATTRIBUTE, node)
     return namespaces.of(v.of(File(run.tree.module_of(node))))
 
 
@@ -312,7 +318,7 @@ def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
     """`exec(text)`: where it is no preparation, what it leaves behind in the names around it is not seen."""
     unseen = v.unseen("what the text that is run here sets is not seen")
     for space in args.positional[1:]:
-        run.store_item(space, NUMBER, unseen, node)
+        run.objects.store_item(space, NUMBER, unseen, node)
     if len(args.positional) == 1 and (frame.loops or frame.parent is not None):
         for name, value in (frame.names or {}).items():
             if value.data is not None and not value.objects:
@@ -324,7 +330,7 @@ def _set_item(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     """`operator.setitem(owner, key, value)`"""
     if len(args.positional) == 3:
         owner, key, value = args.positional
-        run.store_item(owner, key, value, node)
+        run.objects.store_item(owner, key, value, node)
     return NONE
 
 
@@ -341,14 +347,14 @@ def unbound(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Fram
 
 def _set_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     if len(args.positional) == 3 and isinstance(args.positional[1].constant, str):
-        run.store_attribute(args.positional[0], args.positional[1].constant, args.positional[2], node)
+        run.objects.store_attribute(args.positional[0], args.positional[1].constant, args.positional[2], node)
     return NONE
 
 
 def _sum(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`sum(…)` of a list is that of its terms; of an array, what the table says."""
     value = args.positional[0] if args.positional else NUMBER
-    items = run.sequence_items(value)
+    items = run.objects.sequence_items(value)
     if items:
         total = items[0]
         nodes = _element_nodes(node, len(items))
@@ -356,13 +362,15 @@ def _sum(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
             total = run.operator("operator.add", (total, item), (nodes[0] if i == 1 else None, nodes[i]), node)
         return total
     if any(isinstance(a, (Container, Made)) for a in value):
-        element = run.elements(value, node, node)
+        element = run.objects.elements(value, node, node)
         if element is NOTHING:
             return v.constant(0)
         data = element.data
         # As many terms as there are, each of one kind.
         return (
-            Value(replace(data, constant=NOT_CONSTANT)) if data is not None else run.opaque([element], "a sum of this")
+            Value(replace(data, constant=NOT_CONSTANT))
+            if data is not None
+            else run.placing.opaque([element], "a sum of this")
         )
     return run.placing.op("builtins.sum", args, node)
 
@@ -381,7 +389,7 @@ def _scalar(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     if data is None:
         return NUMBER
     if isinstance(data.placement, Sharded) and not data.symbolic:
-        return run.placing.part(replace(data, nested=False))
+        return run.placing.parts.part(replace(data, nested=False))
     return Value(replace(data, constant=NOT_CONSTANT, rank=0)) if data.constant is NOT_CONSTANT else value
 
 
@@ -395,7 +403,7 @@ def _rounded(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
 
 
 def _text(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    return run.opaque([x for _, x in args.all()], "text is made of this")
+    return run.placing.opaque([x for _, x in args.all()], "text is made of this")
 
 
 def _replicated(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -406,7 +414,7 @@ def _is_instance(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> 
     """`isinstance(data, tuple)`, where a value surely is one, or a tensor; else either."""
     value = args.positional[0] if args.positional else NOTHING
     classes = args.positional[1] if len(args.positional) > 1 else NOTHING
-    asked = [a.path if isinstance(a, External) else "" for x in (classes, run.parts(classes)) for a in x]
+    asked = [a.path if isinstance(a, External) else "" for x in (classes, run.objects.parts(classes)) for a in x]
     if not asked or not set(asked) <= {"builtins.tuple", "builtins.list", "builtins.dict"}:
         return NUMBER
     if value.data is not None and not value.objects:
@@ -443,7 +451,7 @@ def _record(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     made = Made("collections.namedtuple", Site(node, frame.context))
     names = args.get("field_names", 1)
     fields = names.constant if names is not None else NOT_CONSTANT
-    items = run.sequence_items(names) if names is not None else None
+    items = run.objects.sequence_items(names) if names is not None else None
     if isinstance(fields, str):
         run.heap.store(made, "fields", v.constant(fields.replace(",", " ")))
     elif items is not None:
@@ -532,14 +540,14 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         run.heap.store(atom, None, given)
         return NONE
     if name == "__setitem__" and len(args.positional) == 2:
-        run.store_item(v.of(atom), given, args.positional[1], node)
+        run.objects.store_item(v.of(atom), given, args.positional[1], node)
         return NONE
     if name == "insert" and len(args.positional) > 1:
         scatter(run, atom)
         run.heap.store(atom, None, args.positional[1])
         return NONE
     if name in ("extend", "extendleft"):
-        run.heap.store(atom, None, run.elements(given, node, node))
+        run.heap.store(atom, None, run.objects.elements(given, node, node))
         return NONE
     if atom.kind == "counter" and name in ("update", "subtract"):
         _count(run, atom, args, node)
@@ -548,13 +556,13 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         if atom.kind == "dict":
             _fill(run, v.of(atom), given, node)
         else:
-            run.heap.store(atom, None, run.elements(given, node, node))
+            run.heap.store(atom, None, run.objects.elements(given, node, node))
         for key, value in args.keywords.items():
-            run.store_item(v.of(atom), v.constant(key), value, node)
+            run.objects.store_item(v.of(atom), v.constant(key), value, node)
         return NONE
-    everything = run.parts(v.of(atom))
+    everything = run.objects.parts(v.of(atom))
     if name == "setdefault" and len(args.positional) > 1:
-        run.store_item(v.of(atom), given, args.positional[1], node)
+        run.objects.store_item(v.of(atom), given, args.positional[1], node)
         return run.objects._container_item(atom, given.constant)
     if name in ("get", "pop", "__getitem__") and atom.kind in ("dict", "counter"):
         found = run.objects._container_item(atom, given.constant)
@@ -569,9 +577,9 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     if name == "values":
         return _listed(run, everything, node, frame)
     if name == "keys":
-        return _listed(run, run.elements(v.of(atom), node, node), node, frame)
+        return _listed(run, run.objects.elements(v.of(atom), node, node), node, frame)
     if name == "items":
-        keys = run.elements(v.of(atom), node, node)
+        keys = run.objects.elements(v.of(atom), node, node)
         return _listed(run, v.of(Tuple((keys, everything))) if everything is not NOTHING else NOTHING, node, frame)
     if name == "sort":
         run.heap.store(atom, None, _ordered(run, everything))
@@ -581,7 +589,7 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         return v.of(atom)
     if name in ("index", "count", "__len__", "clear", "remove", "discard", "close"):
         return NUMBER
-    return run.opaque([everything, *args.positional], "what this method gives is not known")
+    return run.placing.opaque([everything, *args.positional], "what this method gives is not known")
 
 
 def _lose(run: Run, atom: Container, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:

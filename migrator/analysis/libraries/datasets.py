@@ -66,7 +66,7 @@ class Datasets:
             element = self._zipped(args)
         elif name == "from_generator" and given is not None:
             made = self.run.calls.call(given, Arguments(), node, frame)
-            element = self.run.elements(made, node, node)
+            element = self.run.objects.elements(made, node, node)
         elif name in ("TextLineDataset", "TFRecordDataset", "list_files"):
             element = NUMBER
         elif path == "tensorflow_datasets.load":
@@ -79,7 +79,7 @@ class Datasets:
         element = pair if supervised is not None and supervised.constant is True else Value(Data(nested=True))
         made = self._dataset(element, node, frame)
         split = args.get("split", 1)
-        items = self.run.sequence_items(split) if split is not None else None
+        items = self.run.objects.sequence_items(split) if split is not None else None
         found = v.of(Tuple(tuple(made for _ in items))) if items is not None else made
         info = args.get("with_info")
         return v.of(Tuple((found, NUMBER))) if info is not None and info.constant is True else found
@@ -87,7 +87,7 @@ class Datasets:
     def _slice_of(self, value: Value) -> Value:
         if isinstance(value.only, Tuple):
             return v.of(Tuple(tuple(self._slice_of(item) for item in value.only.items)))
-        items = self.run.sequence_items(value)
+        items = self.run.objects.sequence_items(value)
         if items:  # rows that are written out
             return Value(Data(rank=self._rank(items[0])))
         if value.data is not None:
@@ -102,7 +102,7 @@ class Datasets:
         return Value(Data(nested=True))
 
     def _rank(self, value: Value) -> int | None:
-        items = self.run.sequence_items(value)
+        items = self.run.objects.sequence_items(value)
         if items:
             inner = self._rank(items[0])
             return inner + 1 if inner is not None else None
@@ -111,7 +111,7 @@ class Datasets:
     def _zipped(self, args: Arguments) -> Value:
         given = list(args.positional) or list(args.keywords.values())
         if len(given) == 1:
-            given = self.run.sequence_items(given[0]) or given
+            given = self.run.objects.sequence_items(given[0]) or given
         return v.of(Tuple(tuple(self._element(x) for x in given)))
 
     def _dataset(self, element: Value, node: cst.CSTNode, frame: Frame, path: str = _DATASET) -> Value:
@@ -173,13 +173,9 @@ class Datasets:
 
     def _applied(self, function: Value, element: Value, node: cst.CSTNode, frame: Frame) -> Value:
         """What a function makes of an element, which it gets in parts if it is a tuple."""
-        items = self.run.sequence_items(element)
-        blocked = self.run.placing.blocked
-        self.run.placing.blocked = blocked or "it stands in a function that prepares the data"
-        try:
+        items = self.run.objects.sequence_items(element)
+        with self.run.placing.repairing.ruled_out("it stands in a function that prepares the data"):
             result = self.run.calls.call(function, Arguments(items if items is not None else [element]), node, frame)
-        finally:
-            self.run.placing.blocked = blocked
         data = result.data
         if (
             data is not None

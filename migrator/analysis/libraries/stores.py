@@ -33,6 +33,6 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
         return v.mapped(run.placing.unknown(args, node), lambda data: replace(data, needs=data.needs | needs))
     leaves = [d for _, value in args.all() for d in run.objects.leaves(value)]
     if any(not d.is_replicated or d.needs for d in leaves):
-        repair = run.placing.put_together(args, node)
+        repair = run.placing.repairing.put_together(args, node)
         run.heap.store(atom, _STORED, Value(Data(needs=frozenset((repair, *(r for d in leaves for r in d.needs))))))
     return NONE

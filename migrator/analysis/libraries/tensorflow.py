@@ -13,7 +13,6 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import (
     REPLICATED,
-    Either,
     Local,
     Partial,
     Placement,
@@ -21,6 +20,7 @@ from migrator.analysis.placement import (
     Scaled,
     Sharded,
     Unknown,
+    options,
 )
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Method, Site, Tuple, Value
 from migrator.facts import api
@@ -77,13 +77,15 @@ def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     condition, body, state = args.get("cond", 0), args.get("body", 1), args.get("loop_vars", 2)
     if condition is None or body is None or state is None:
         return v.unseen("what this loop does is not seen")
-    with _Blocked(run, "it stands in a tf.while_loop"):
+    with run.placing.repairing.ruled_out("it stands in a tf.while_loop"):
         for _ in range(4):
-            items = run.sequence_items(state) or [state]
+            items = run.objects.sequence_items(state) or [state]
             run.decide(node, run.calls.call(condition, Arguments(items), node, frame))
             after = run.calls.call(body, Arguments(items), node, frame)
             joined = (
-                v.join(state, _as_tuple(run, after)) if run.sequence_items(state) is not None else v.join(state, after)
+                v.join(state, _as_tuple(run, after))
+                if run.objects.sequence_items(state) is not None
+                else v.join(state, after)
             )
             if joined == state:
                 break
@@ -92,7 +94,7 @@ def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
 
 
 def _as_tuple(run: Run, value: Value) -> Value:
-    items = run.sequence_items(value)
+    items = run.objects.sequence_items(value)
     return v.of(Tuple(tuple(items))) if items is not None else value
 
 
@@ -102,7 +104,7 @@ def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     if function is None or elements is None:
         return v.unseen("what is mapped here is not seen")
     one = v.mapped(elements, lambda d: replace(d, placement=REPLICATED, constant=NOT_CONSTANT, rank=None))
-    with _Blocked(run, "it stands in a tf.map_fn"):
+    with run.placing.repairing.ruled_out("it stands in a tf.map_fn"):
         result = run.calls.call(function, Arguments([one]), node, frame)
     data = list(run.objects.leaves(elements))
     leaf = data[0] if data else Data()
@@ -121,32 +123,18 @@ def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
 def _runs(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`tf.py_function(f, [x], …)`"""
     function, given = args.get("func", 0), args.get("inp", 1)
-    items = run.sequence_items(given) if given is not None else []
+    items = run.objects.sequence_items(given) if given is not None else []
     if function is None or items is None:
         return v.unseen("what this function is given is not seen")
-    with _Blocked(run, "it stands in a tf.py_function"):
+    with run.placing.repairing.ruled_out("it stands in a tf.py_function"):
         return run.calls.call(function, Arguments(list(items)), node, frame)
-
-
-class _Blocked:
-    """While code runs into which nothing can be written."""
-
-    def __init__(self, run: Run, why: str) -> None:
-        self.run, self.why, self.before = run, why, ""
-
-    def __enter__(self) -> None:
-        self.before = self.run.placing.blocked
-        self.run.placing.blocked = self.before or self.why
-
-    def __exit__(self, *_: object) -> None:
-        self.run.placing.blocked = self.before
 
 
 def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`tf.nest.map_structure(f, x)`"""
     if len(args.positional) < 2:
         return v.unseen("what is mapped here is not seen")
-    parts = [x if x.data is not None and not x.objects else run.parts(x) for x in args.positional[1:]]
+    parts = [x if x.data is not None and not x.objects else run.objects.parts(x) for x in args.positional[1:]]
     return run.calls.call(args.positional[0], Arguments(parts), node, frame)
 
 
@@ -164,7 +152,7 @@ def call_custom_gradient(run: Run, atom: Made, args: Arguments, node: cst.CSTNod
     """The value of such a function: not seen where its gradient looks at more than each row by itself, or is not linear
     in the gradient that it is given, which on a worker has another scale, or is a part of that of the whole batch."""
     given = run.calls.call(run.heap.load(atom, "function"), args, node, frame)
-    items = run.sequence_items(given)
+    items = run.objects.sequence_items(given)
     if items is None or len(items) != 2 or not items[1].objects:
         return v.unseen("this function with a gradient of its own gives no pair of a value and a function")
     leaves = list(run.objects.leaves(items[0]))
@@ -175,7 +163,7 @@ def call_custom_gradient(run: Run, atom: Made, args: Arguments, node: cst.CSTNod
         return v.unseen("this function with a gradient of its own gives no value for each row")
     above: Placement = Scaled(leaves[0].placement, -1) if leaves else Partial("mean")
     upstream = Value(Data(above, rank=leaves[0].rank if leaves else None))
-    with _Blocked(run, "it stands in a gradient"):
+    with run.placing.repairing.ruled_out("it stands in a gradient"):
         back = list(run.objects.leaves(run.calls.call(items[1], Arguments([upstream]), node, frame)))
     if back and all((d.placement == above or d.is_zero) and not d.needs for d in back):
         return items[0]
@@ -246,8 +234,8 @@ def _strategy_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) ->
     frame = run.frames[run.tree.module_of(node)]
     if name in api.RUNS_STEP:
         given = args.get("args", 1)
-        items = run.sequence_items(given) if given is not None else []
-        handed = Arguments(list(items)) if items is not None else Arguments(rest=run.parts(given or NUMBER))
+        items = run.objects.sequence_items(given) if given is not None else []
+        handed = Arguments(list(items)) if items is not None else Arguments(rest=run.objects.parts(given or NUMBER))
         return run.calls.call(first, handed, node, frame)
     if name in api.DISTRIBUTES_FROM_FUNCTION:
         return run.calls.call(first, Arguments([NUMBER]), node, frame)
@@ -287,7 +275,7 @@ def _written(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool = True)
     # What a layer keeps is read elsewhere, too, and saved; what a loop adds up is put together where it is read.
     parts = (Partial,) if adds and not run.calls.is_in_layer else ()
     if any(not isinstance(d.placement, (Replicated, Unknown, Local, *parts)) for d in leaves):
-        needs = frozenset((run.placing.put_together(args, node),)).union(*(d.needs for d in leaves))
+        needs = frozenset((run.placing.repairing.put_together(args, node),)).union(*(d.needs for d in leaves))
         has_rows = any(not isinstance(d.placement, (Replicated, Partial)) for d in leaves)
         return Value(Data(REPLICATED, whole=is_batch and has_rows, needs=needs))
     found = NOTHING
@@ -337,13 +325,13 @@ def _gradients(run: Run, loss: Value, sources: Value, are_reduced: bool) -> Valu
         are_agreed = has_no_rows or (are_reduced and not isinstance(placement, Unknown))
         return Data(REPLICATED if are_agreed else placement, nested=data.nested, needs=needs)
 
-    items = run.sequence_items(sources)
+    items = run.objects.sequence_items(sources)
     if items is not None:
         return v.of(Tuple(tuple(_gradients(run, loss, item, are_reduced) for item in items)))
     if sources.data is not None:
         return Value(gradient(sources.data))
     if any(isinstance(a, Container) for a in sources):
-        inner = run.parts(sources)
+        inner = run.objects.parts(sources)
         return Value(replace(gradient(inner.data), nested=True)) if inner.data is not None else NUMBER
     return Value(gradient(Data(nested=False)))
 
@@ -352,8 +340,7 @@ def _of_loss(leaves: list[Data]) -> Placement:
     """How the gradients of weights add up."""
     kinds: set[Placement] = set()
     for data in leaves:
-        options = data.placement.options if isinstance(data.placement, Either) else (data.placement,)
-        for placement in options:
+        for placement in options(data.placement):
             if isinstance(placement, (Sharded, Scaled)):
                 kinds.add(Partial("sum"))  # the tape sums up what is no number
             elif isinstance(placement, (Partial, Unknown)):

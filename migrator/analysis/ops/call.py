@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable
 
-from migrator.analysis.placement import LOCAL, REPLICATED, Either, Local, Placement, Replicated, Unknown, either
+from migrator.analysis.placement import (
+    LOCAL,
+    REPLICATED,
+    Either,
+    Local,
+    Placement,
+    Replicated,
+    Unknown,
+    either,
+    options,
+)
 
 
 class NotConstant:
@@ -60,6 +70,11 @@ class Arg:
         else:
             for item in self.items:
                 yield from item.leaves()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it stands nowhere on one of the ways in which it may turn out, or a part of it does."""
+        return any(isinstance(p, Unknown) for leaf in self.leaves() for p in options(leaf.placement))
 
 
 @dataclass

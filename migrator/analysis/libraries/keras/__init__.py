@@ -102,10 +102,10 @@ class Keras:
             return metrics.call(self.run, atom, args, node)
         self.run.note_forward()
         self.run.note_applied(atom, args)
-        build = self.run.method(atom, "build")
+        build = self.run.objects.method(atom, "build")
         if build is not None and args.positional:
             self.run.calls.call(build, Arguments([NUMBER]), node, frame)
-        call = self.run.method(atom, "call")
+        call = self.run.objects.method(atom, "call")
         if call is not None:
             return applied(self.run, call, accepted(call, args), node, frame)
         if is_of(self.run, atom, lambda p: p in api.SEQUENTIAL):
@@ -144,7 +144,7 @@ class Keras:
 
     def _runs(self, atom: Instance) -> bool:
         """Whether the object's own `call` runs now, so that it can only be `super().call(…)` that is asked for."""
-        own = self.run.method(atom, "call")
+        own = self.run.objects.method(atom, "call")
         running = [a.function.node for a in own or () if isinstance(a, Bound) and isinstance(a.function, Function)]
         return any(node in self.run.calls.stack for node in running)
 

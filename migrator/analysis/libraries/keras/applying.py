@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Callable
 
@@ -16,16 +14,6 @@ from migrator.analysis.values import NUMBER, Bound, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
-
-
-@contextmanager
-def by_keras(run: Run) -> Iterator[None]:
-    """While Keras calls a function that the program gives it: nothing can be written around its arguments."""
-    before, run.placing.blocked = run.placing.blocked, "Keras applies it"
-    try:
-        yield
-    finally:
-        run.placing.blocked = before
 
 
 def applied(run: Run, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

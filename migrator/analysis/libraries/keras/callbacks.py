@@ -29,11 +29,11 @@ def call(run: Run, callbacks: Value | None, node: cst.CSTNode, frame: Frame) -> 
     """Calls those that `fit` is given."""
     for callback in _instances(run, callbacks):
         for name, count in _CALLED.items():
-            own = run.method(callback, name)
+            own = run.objects.method(callback, name)
             if own is not None:
                 run.calls.call(own, Arguments([NUMBER] * count), node, frame)
 
 
 def _instances(run: Run, callbacks: Value | None) -> Iterator[Instance]:
-    for value in (callbacks, run.parts(callbacks)) if callbacks is not None else ():
+    for value in (callbacks, run.objects.parts(callbacks)) if callbacks is not None else ():
         yield from (a for a in value if isinstance(a, Instance))

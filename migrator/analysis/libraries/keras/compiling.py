@@ -11,7 +11,6 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.keras import losses, penalties
-from migrator.analysis.libraries.keras.applying import by_keras
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.placement import Partial, Sharded
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Data, Instance, Made, Site, Value
@@ -59,8 +58,8 @@ def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst
     for function in loss:
         run.note_hidden(v.of(function))
         if isinstance(function, Instance):
-            run.note_hidden(run.method(function, "call") or NOTHING)
-    with by_keras(run):
+            run.note_hidden(run.objects.method(function, "call") or NOTHING)
+    with run.placing.repairing.ruled_out("Keras applies it"):
         result = losses.of_compiled(run, loss, args, node, frame)
     given = frozenset(r for x in args.positional for d in run.objects.leaves(x) for r in d.needs)
     compiles = {k[1] for k in run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "compiled by"}

@@ -24,7 +24,7 @@ _MERGING = ("Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multi
 
 def _input(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     shape = args.get("shape", 0)
-    items = run.sequence_items(shape) if shape is not None else None
+    items = run.objects.sequence_items(shape) if shape is not None else None
     return Value(Data(Sharded(0), rank=None if items is None else len(items) + 1, symbolic=True))
 
 
@@ -41,7 +41,7 @@ def _unpacked(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     data = args.get("data", 0)
     if data is None:
         return v.unseen("what is unpacked is not seen")
-    items = run.sequence_items(data)
+    items = run.objects.sequence_items(data)
     if items is None:
         part = v.mapped(data, lambda d: replace(d, constant=NOT_CONSTANT, rank=None))
         items = [part] * 3

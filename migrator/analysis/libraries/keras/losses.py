@@ -54,7 +54,7 @@ def call_whole(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: 
 
 def call_own(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """A loss class of the program: what `call` gives, reduced as the object was told to."""
-    call = run.method(atom, "call")
+    call = run.objects.method(atom, "call")
     if call is None:
         return run.placing.unknown(args, node)
     given = Arguments(
@@ -115,10 +115,10 @@ def of_compiled(run: Run, loss: Value, args: Arguments, node: cst.CSTNode, frame
     found: list[Value] = []
     parts = [loss]
     if not any(isinstance(a, (Function, Bound, Made, Instance, External, Curried)) for a in loss) and loss.data is None:
-        items = run.sequence_items(loss)
+        items = run.objects.sequence_items(loss)
         heap = run.heap
         held = [heap.load(a, k) for a in loss if isinstance(a, Container) for k in heap.fields(a)]
-        parts = items if items is not None else held or [run.parts(loss)]
+        parts = items if items is not None else held or [run.objects.parts(loss)]
         args = Arguments([_any_part(run, x) for x in args.positional], args.keywords, args.rest)
     for part in parts:
         for atom in part:
@@ -129,7 +129,7 @@ def of_compiled(run: Run, loss: Value, args: Arguments, node: cst.CSTNode, frame
 
 
 def _any_part(run: Run, value: Value) -> Value:
-    return value if value.data is not None else run.parts(value)
+    return value if value.data is not None else run.objects.parts(value)
 
 
 def _compiled_part(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

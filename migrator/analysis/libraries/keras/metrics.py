@@ -11,7 +11,6 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import compiling
-from migrator.analysis.libraries.keras.applying import by_keras
 from migrator.analysis.libraries.keras.names import METRIC, is_mean_metric
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.ops.call import NOT_CONSTANT
@@ -45,7 +44,7 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
         elif Partial("mean") in apart and not is_mean_metric(atom.path):
             placement = Unknown("a metric that is no mean is given means over a worker's rows")
         elif apart:
-            needs |= {run.placing.counted_by_all(node)}
+            needs |= {run.placing.repairing.counted_by_all(node)}
     return Value(Data(placement, rank=0, nested=True, needs=needs))
 
 
@@ -70,7 +69,7 @@ def note_of_model(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, fr
             run.odd_metrics[node].add("class")
         for metric in value:
             if isinstance(metric, (Container, Tuple)):
-                queue.append(run.parts(v.of(metric)))
+                queue.append(run.objects.parts(v.of(metric)))
             elif isinstance(metric, Instance):
                 run.odd_metrics[node].add("own")
             elif isinstance(metric, Made) or (isinstance(metric, External) and METRIC.match(metric.path)):
@@ -83,7 +82,7 @@ def note_of_model(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, fr
 def _is_mean(
     run: Run, metric: v.Atom, args: Arguments, given: frozenset[v.Repair], node: cst.CSTNode, frame: Frame
 ) -> bool:
-    with by_keras(run):
+    with run.placing.repairing.ruled_out("Keras applies it"):
         result = run.calls.call(v.of(metric), args, node, frame)
     return all(
         (d.is_replicated or isinstance(d.placement, Sharded) or d.placement == Partial("mean")) and not d.needs - given

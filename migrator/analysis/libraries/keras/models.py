@@ -60,11 +60,11 @@ def functional(run: Run, outputs: Value, args: Arguments) -> Value:
         )
 
     if outputs.data is None and not any(isinstance(a, Tuple) for a in outputs):
-        items = run.sequence_items(outputs)
+        items = run.objects.sequence_items(outputs)
         if items is not None:
             outputs = v.of(Tuple(tuple(items)))
         else:
-            return v.mapped(Value(v.join_all([run.parts(outputs)]).data), output)
+            return v.mapped(Value(v.join_all([run.objects.parts(outputs)]).data), output)
     return v.mapped(outputs, output)
 
 

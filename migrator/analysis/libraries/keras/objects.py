@@ -59,9 +59,9 @@ def arguments_of(run: Run, atom: v.Atom) -> Arguments:
 
 
 def _add_layers(run: Run, atom: v.Atom, layers: Value) -> None:
-    items = run.sequence_items(layers)
+    items = run.objects.sequence_items(layers)
     if items is None:
-        run.heap.store(atom, ("layer", None), run.parts(layers))
+        run.heap.store(atom, ("layer", None), run.objects.parts(layers))
     for i, item in enumerate(items or ()):
         run.heap.store(atom, ("layer", i), item)
 

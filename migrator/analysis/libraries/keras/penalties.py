@@ -10,7 +10,6 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries.keras.applying import by_keras
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.placement import Partial, Unknown
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Bound, Data, External, Function, Instance, Made, Site, Value
@@ -32,7 +31,7 @@ def note_of_outputs(run: Run, regularizer: Value | None, outputs: Value, node: c
         penalty: Partial | Unknown = Partial("mean")
     else:
         given = v.mapped(outputs, lambda d: replace(d, symbolic=False))
-        with by_keras(run):
+        with run.placing.repairing.ruled_out("Keras applies it"):
             made = run.calls.call(regularizer, Arguments([given]), node, frame)
         parts = {d.placement for d in run.objects.leaves(made) if not d.needs}
         sums = parts == {Partial("sum")} and not any(d.needs for d in run.objects.leaves(made))
@@ -58,7 +57,7 @@ def _add_loss(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNod
     value = args.get("losses", 0) or args.get("loss") or NUMBER
     if any(isinstance(a, (Function, Bound)) for a in value):
         value = run.calls.call(value, Arguments(), node, frame)
-    value = run.placing.as_mean(value, args.node("losses", 0), node)
+    value = run.placing.repairing.as_mean(value, args.node("losses", 0), node)
     run.heap.store(_EVERY_MODEL, "added losses", v.join_all(Value(d) for d in run.objects.leaves(value)))
     run.added_losses[node] = v.join(run.added_losses.get(node, NOTHING), value)
     return NONE

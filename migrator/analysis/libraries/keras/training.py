@@ -46,7 +46,7 @@ def _train_on_batch(run: Run, atom: Made | Instance, args: Arguments, node: cst.
 
 
 def _train(run: Run, atom: Made | Instance, batch: Value, node: cst.CSTNode, frame: Frame) -> None:
-    step = run.method(atom, "train_step") if isinstance(atom, Instance) else None
+    step = run.objects.method(atom, "train_step") if isinstance(atom, Instance) else None
     if step is not None:
         fitting = run.libraries.keras.fitting
         fitting.append(node)
@@ -63,12 +63,12 @@ def _forward(run: Run, atom: Made | Instance, x: Value, y: Value, node: cst.CSTN
     predicted = run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
     run.note_forward()
     metrics.note_of_model(run, atom, Arguments([y, predicted]), node, frame)
-    told = run.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
+    told = run.objects.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
     if told is not None:
         given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
         run.calls.call(told, Arguments([], given), node, frame)
     loss = compiling.loss_of(run, atom)
-    own = run.method(atom, "compute_loss") if isinstance(atom, Instance) else None
+    own = run.objects.method(atom, "compute_loss") if isinstance(atom, Instance) else None
     if own is not None:
         given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
         result = run.calls.call(own, Arguments([], given), node, frame)
@@ -101,7 +101,7 @@ def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
 
 
 def _infer(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: Frame) -> Value:
-    items = run.sequence_items(x)
+    items = run.objects.sequence_items(x)
     given = items[0] if items else x
     return run.calls.call(v.of(atom), Arguments([given], {"training": v.constant(False)}), node, frame)
 
@@ -131,28 +131,28 @@ def _batch(run: Run, x: Value, y: Value | None, node: cst.CSTNode) -> Value:
         return run.share(x)
     if all(isinstance(o, Tuple) or (isinstance(o, Container) and o.kind in ("list", "dict")) for o in x):
         return v.of(Tuple((_rows(run, x),)))
-    element = run.elements(x, node, node)
+    element = run.objects.elements(x, node, node)
     return run.share(element) if element is not NOTHING else run.batch()
 
 
 def _rows(run: Run, value: Value) -> Value:
     if value.data is not None and not value.objects:
         return run.share(value)
-    items = run.sequence_items(value)
+    items = run.objects.sequence_items(value)
     if items is not None:
         return v.of(Tuple(tuple(_rows(run, i) for i in items)))
     return run.batch()
 
 
 def _pair(run: Run, value: Value) -> Value:
-    return value if run.sequence_items(value) is not None else Value(Data(nested=True))
+    return value if run.objects.sequence_items(value) is not None else Value(Data(nested=True))
 
 
 def _inputs(run: Run, batch: Value) -> tuple[Value, Value]:
-    items = run.sequence_items(batch)
+    items = run.objects.sequence_items(batch)
     if items is not None and len(items) >= 2:
         return items[0], items[1]
-    part = run.parts(batch) if items is None else items[0]
+    part = run.objects.parts(batch) if items is None else items[0]
     return part, part
 
 

@@ -1,0 +1,146 @@
+"""Where the result of an operation stands; what has to be put together first, where it would stand nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import ops
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.libraries.tensorflow import VARIABLE
+from migrator.analysis.ops.call import Arg, Op
+from migrator.analysis.placement import (
+    LOCAL,
+    REPLICATED,
+    Local,
+    Partial,
+    Placement,
+    Scaled,
+    Shape,
+    Sharded,
+    Unknown,
+    options,
+)
+from migrator.analysis.placing import traits, whole
+from migrator.analysis.placing.gathering import Gathering
+from migrator.analysis.placing.inference import as_value, infer
+from migrator.analysis.placing.operation import Operation, operation
+from migrator.analysis.placing.parts import Parts
+from migrator.analysis.placing.repaired import gathered, repaired
+from migrator.analysis.placing.repairing import Repairing, by_gathering
+from migrator.analysis.placing.views import as_it_is
+from migrator.analysis.values import Data, Function, Made, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+MEETS = "a worker's part of the batch meets what is made of all of it"
+
+
+class Placing:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.repairing = Repairing(run)
+        self.gathering = Gathering(run)
+        self.parts = Parts(run)
+
+    def op(self, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None) -> Value:
+        """What the operation of that name gives; `made` are the arguments that its object was made with."""
+        return self.place(ops.lookup(path), path, args, node, made)
+
+    def place(
+        self, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None
+    ) -> Value:
+        """The same for an operation of which the row is known, or that has none."""
+        op = operation(self.run, row, path, args, node, made)
+        return traits.kept(self.run, op, self._placed(op))
+
+    def _placed(self, op: Operation) -> Value:
+        poison = next((d for d in op.leaves if isinstance(d.placement, Unknown)), None)
+        if poison is not None:
+            return Value(Data(poison.placement, nested=poison.nested, needs=op.needs))
+        if any(isinstance(d.placement, Local) for d in op.leaves):
+            return Value(Data(LOCAL, needs=op.needs))
+        apart = [d for d in op.leaves if not d.is_replicated]
+        if not apart:
+            self.run.note_plain(op.node)
+            return whole.replicated(self.run, op)
+        if op.whole and any(isinstance(d.placement, (Sharded, Shape)) for d in apart):
+            value = gathered(self.run, op, MEETS)
+            self._note_meeting(op.leaves, op.node)
+            return value
+        result = infer(self.run, op.row, op.args, op.made, as_it_is)
+        if result.is_lost:
+            return repaired(self.run, op, result)
+        reduction = _reduction(result, op.leaves)
+        if reduction:
+            self.run.reductions.add(reduction)
+            if reduction in self.run.plan.reductions and not op.symbolic and not self.repairing.blocked:
+                why = f"a {reduction} over the rows of a worker meets what is made of all rows"
+                return gathered(self.run, op, why)
+        self.run.note_plain(op.node)
+        return as_value(result, op.needs, op.symbolic, whole=op.whole)
+
+    def meet(self, args: Arguments, node: cst.CSTNode) -> None:
+        """Notes where what is called keeps its arguments, of which some are made of all rows."""
+        leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
+        if any(d.whole for d in leaves) and any(isinstance(d.placement, Sharded) for d in leaves):
+            self.repairing.make(args, node, by_gathering, MEETS)
+            self._note_meeting(leaves, node)
+        else:
+            self.run.note_plain(node)
+
+    def _note_meeting(self, leaves: Sequence[Data], node: cst.CSTNode) -> None:
+        needs = frozenset(r for d in leaves if d.whole for r in d.needs)
+        if needs:
+            self.run.meetings[node].add(needs)
+
+    def inferred(self, path: str, *operands: Value) -> list[Placement]:
+        """Where the results of the operation stand, if nothing is put together for it."""
+        found = infer(self.run, ops.lookup(path), Arguments(list(operands)), None, as_it_is)
+        return [leaf.placement for leaf in found.leaves()]
+
+    # -- what no row tells ---------------------------------------------------------------------------------------
+
+    def unknown(self, args: Arguments, node: cst.CSTNode) -> Value:
+        """A function that nobody knows: right on the whole batch."""
+        self._run_handed(args, node)
+        if not any(isinstance(a, Made) and a.path == VARIABLE for _, value in args.all() for a in value):
+            return self.place(None, "", args, node)
+        with self.repairing.ruled_out("it is given the variable itself, and not what that holds"):
+            return self.place(None, "", args, node)
+
+    def _run_handed(self, args: Arguments, node: cst.CSTNode) -> None:
+        """Functions that are handed to one that nobody knows may be called by it, with whatever."""
+        for _, value in args.all():
+            for atom in value:
+                if isinstance(atom, (Function, v.Bound, v.Curried)):
+                    frame = self.run.frames[self.run.tree.module_of(node)]
+                    given = Arguments(rest=v.unseen("what a function is given that another library calls is not seen"))
+                    self.run.calls.call(v.of(atom), given, node, frame)
+
+    def opaque(self, parts: Sequence[Value], why: str) -> Value:
+        """Made of parts in a way that cannot be undone: the same on all workers if they are."""
+        leaves = [d for value in parts for d in self.run.objects.leaves(value)]
+        apart = next((d for d in leaves if not d.is_replicated), None)
+        needs = frozenset(r for d in leaves for r in d.needs)
+        if apart is None:
+            return Value(Data(needs=needs))
+        return Value(Data(LOCAL if isinstance(apart.placement, Local) else Unknown(why), needs=needs))
+
+
+def _reduction(result: Arg, given: Sequence[Data]) -> str:
+    """Whether a mean or a sum over the batch is taken here, of rows, or is divided by their number; empty where
+    neither is."""
+    made = {p.reduction for leaf in result.leaves() for p in options(leaf.placement) if isinstance(p, Partial)}
+    found = {p for d in given for p in options(d.placement)}
+    if any(isinstance(p, Sharded) for p in found):
+        return next((kind for kind in ("mean", "sum") if kind in made), "")
+    if any(d.is_replicated and d.needs for d in given) and any(
+        isinstance(p, Scaled) and p.base == REPLICATED for leaf in result.leaves() for p in options(leaf.placement)
+    ):
+        return "sum"
+    return "mean" if "mean" in made and Partial("mean") not in found else ""

@@ -1,0 +1,57 @@
+"""A worker's rows of what is made of all of them: where a function gives it back, or a name gets it that held such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.placement import Sharded
+from migrator.analysis.values import Operand, Repair, Tuple, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.frames import Frame
+    from migrator.analysis.run import Run
+
+
+def given_back(run: Run, node: cst.BaseExpression, value: Value, frame: Frame) -> Value:
+    """A worker's rows of what a layer makes of all; all of them where no name holds a worker's rows any more."""
+    items = run.objects.sequence_items(value)
+    if items is not None and isinstance(node, cst.Tuple) and len(items) == len(node.elements):
+        given = [given_back(run, e.value, item, frame) for e, item in zip(node.elements, items)]
+        return v.of(Tuple(tuple(given)))
+    return _shard_like(run, node, value, next(_names_of_rows(run, frame), ""))
+
+
+def renamed(run: Run, node: cst.BaseExpression, value: Value, name: str, frame: Frame) -> Value:
+    """A worker's rows of what is made of all of them, for a name that has held a worker's."""
+    return _shard_like(run, node, value, name if _holds_rows(run, (frame.names or {}).get(name)) else "")
+
+
+def _shard_like(run: Run, node: cst.BaseExpression, value: Value, like: str) -> Value:
+    data = value.data
+    if data is None or value.objects or not data.whole or not data.needs:
+        run.plain_sources.add(node)
+        return value
+    if not like:
+        return value
+    why = "the model gives all rows of a batch, where Keras takes those of a worker"
+    repair = Repair(node, frozenset((Operand(node, "shard", like),)), why, run.placing.repairing.blocked, "given back")
+    run.note_repair(repair)
+    return Value(replace(data, placement=Sharded(0), whole=False, least=2, needs=data.needs | {repair}))
+
+
+def _names_of_rows(run: Run, frame: Frame) -> Iterator[str]:
+    """The parameters that still hold a worker's rows."""
+    params = frame.scope.node.params if isinstance(frame.scope.node, (cst.FunctionDef, cst.Lambda)) else None
+    for param in (*params.posonly_params, *params.params) if params is not None else ():
+        if _holds_rows(run, (frame.names or {}).get(param.name.value)):
+            yield param.name.value
+
+
+def _holds_rows(run: Run, value: Value | None) -> bool:
+    leaves = list(run.objects.leaves(value)) if value is not None else []
+    return bool(leaves) and all(d.placement == Sharded(0) for d in leaves)

@@ -1,0 +1,123 @@
+"""What the op tables tell of a call: its values put as they know arguments, and their result as a value again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from migrator.analysis import shortened
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.libraries import runtime
+from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
+from migrator.analysis.placement import Placement, Replicated, Unknown
+from migrator.analysis.placing import ragged, ranks
+from migrator.analysis.placing.views import View, as_it_is
+from migrator.analysis.values import Container, Data, External, Made, Repair, Tuple, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+
+def infer(run: Run, row: Op | None, args: Arguments, made: Arguments | None, view: View) -> Arg:
+    """The result of the op, where its arguments' data stand as the view says."""
+    if row is None:
+        return Arg(Unknown(ranks.UNKNOWN))
+    if args.rest is not v.NOTHING:
+        return Arg(Unknown("not all of its arguments are seen"))
+    if ragged.counts_values(row):
+        view = partial(ragged.unevenly, view)
+    call = _call(run, args, view)
+    call.made = _call(run, made, as_it_is) if made is not None else None
+    return ranks.infer(row, call)
+
+
+def as_value(arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:
+    """The result as a value, which holds only once the `needs` are met."""
+    if arg.items is not None:
+        return v.of(Tuple(tuple(as_value(item, needs, symbolic, whole=whole) for item in arg.items)))
+    is_whole = whole and isinstance(arg.placement, Replicated)
+    constant = arg.constant if isinstance(arg.constant, (int, float, str)) else NOT_CONSTANT
+    return Value(
+        Data(
+            arg.placement,
+            constant,
+            arg.rank,
+            is_whole,
+            arg.many,
+            symbolic,
+            arg.least,
+            arg.width,
+            arg.masked,
+            needs,
+            rows=None if is_whole else arg.rows,
+            integral=arg.integral,
+            mask=arg.dtype == "bool",
+        )
+    )
+
+
+def _call(run: Run, args: Arguments, view: View) -> OpCall:
+    return OpCall(
+        [_arg(run, x, view) for x in args.positional],
+        {name: _arg(run, x, view) for name, x in args.keywords.items()},
+    )
+
+
+def _arg(run: Run, value: Value, view: View) -> Arg:
+    items = run.objects.sequence_items(value)
+    if items is not None:
+        is_batch = len(items) in run.batch_sizes
+        return Arg(items=tuple(_arg(run, item, view) for item in items), as_batch=is_batch)
+    only = value.only
+    if isinstance(only, External):
+        return Arg(constant=only.path.rpartition(".")[2] if _is_dtype(only.path) else only.path)
+    if isinstance(only, Made) and only.path.startswith(("keras.losses.", "keras.layers.", "keras.regularizers.")):
+        return Arg(constant=only.path)
+    data = list(run.objects.leaves(value))
+    if not data:
+        return Arg()
+    many = any(isinstance(o, Container) for o in value)
+    placements = list(dict.fromkeys(view(d) for d in data))
+    placement = placements[0] if len(placements) == 1 else _joined(data, view)
+    constant = data[0].constant if len(data) == 1 and not many else NOT_CONSTANT
+    if constant == runtime.SIZE:
+        constant = NOT_CONSTANT
+    if isinstance(constant, v.Slice):
+        constant = slice(constant.lower, constant.upper, constant.step)
+    rows = next((d.rows for d in data if d.is_replicated and not d.whole), None) if len(data) == 1 else None
+    least, masked = min(d.axes for d in data), any(d.masked for d in data)
+    return Arg(
+        placement,
+        constant,
+        _only(d.rank for d in data),
+        many=many,
+        least=least,
+        width=_only(d.width for d in data),
+        dtype="bool" if all(d.mask for d in data) else None,
+        masked=masked,
+        rows=rows,
+        as_batch=rows in run.batch_sizes,
+        integral=all(d.integral for d in data) and not many,
+        positive=all(d.is_positive for d in data),
+        from_zero=isinstance(only, Container) and shortened.begins_at_zero(run, only),
+    )
+
+
+def _only(sizes: Iterable[int | None]) -> int | None:
+    found = set(sizes)
+    return found.pop() if len(found) == 1 else None
+
+
+def _joined(data: Sequence[Data], view: View) -> Placement:
+    joined = Data(view(data[0]))
+    for d in data[1:]:
+        joined = v.join_data(joined, Data(view(d)))
+    return joined.placement
+
+
+def _is_dtype(path: str) -> bool:
+    return path.startswith(("tensorflow.", "numpy.")) and path.rpartition(".")[2].rstrip("0123456789_") in (
+        "float", "int", "uint", "bool", "complex", "string", "bfloat", "half", "double", "str",
+    )  # fmt: skip

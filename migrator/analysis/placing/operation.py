@@ -1,0 +1,50 @@
+"""A call of an op whose result is to be placed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis.calls import Arguments
+from migrator.analysis.ops.call import Op
+from migrator.analysis.values import Data, Repair
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+
+@dataclass(frozen=True)
+class Operation:
+    """`row`: that of the op in the tables, None for what has none; `made`: the arguments that its object was made with;
+    `leaves`: all data that the arguments hold."""
+
+    row: Op | None
+    path: str
+    args: Arguments
+    node: cst.CSTNode
+    made: Arguments | None
+    leaves: tuple[Data, ...]
+
+    @cached_property
+    def needs(self) -> frozenset[Repair]:
+        """The repairs without which the arguments do not stand as they are said to."""
+        return frozenset(r for d in self.leaves for r in d.needs)
+
+    @cached_property
+    def symbolic(self) -> bool:
+        return any(d.symbolic for d in self.leaves)
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether some of it holds all rows of the batch."""
+        return any(d.whole for d in self.leaves)
+
+
+def operation(
+    run: Run, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None
+) -> Operation:
+    leaves = tuple(d for _, value in args.all() for d in run.objects.leaves(value))
+    return Operation(row, path, args, node, made, leaves)

@@ -1,0 +1,149 @@
+"""Parts of data: attributes, shapes, items, slices, elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import libcst as cst
+
+from migrator.analysis import ops, row_counts
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import ALL_GATHER, REPLICATED, ROWS, Local, Partial, Shape, Sharded, Unknown
+from migrator.analysis.placing import ragged
+from migrator.analysis.values import NUMBER, Container, Data, Method, Tuple, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+ONE_BY_ONE = "the samples of a worker's part are taken one by one"
+_DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
+# The Keras tensors of a functional model that its layers know.
+_TENSORS_OF_LAYERS = frozenset({"input", "output"})
+
+
+class Parts:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def attribute(self, data: Data, name: str, node: cst.CSTNode) -> Value:
+        parent = self.run.tree.parent.get(node)
+        if isinstance(parent, cst.Call) and parent.func is node:
+            return v.of(Method(Value(data), name))
+        if name in _DESCRIPTIONS:
+            return NUMBER
+        if isinstance(data.placement, Shape) and name in ("rank", "ndims"):
+            return Value(Data(constant=NOT_CONSTANT if data.rows is None else data.rows, rank=0, needs=data.needs))
+        if data.layer and name == "layers":
+            return Value(data)
+        if data.layer:
+            return Value(Data(Sharded(0), symbolic=True)) if name in _TENSORS_OF_LAYERS else Value(Data(nested=True))
+        owner = Value(data)
+        for path in (f"tensorflow.Tensor.{name}", f"numpy.ndarray.{name}"):
+            row = ops.lookup(path)
+            if row is not None:
+                nodes = {0: node.value} if isinstance(node, cst.Attribute) else {}
+                return self.run.placing.place(row, path, Arguments([owner], nodes=nodes), node)  # type: ignore[arg-type]
+        if name == "shape":
+            return self.shape(data)
+        if data.is_replicated or isinstance(data.placement, (Unknown, Local)):
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
+        if isinstance(data.placement, Sharded) and name in ragged.VALUES:
+            return Value(replace(data, placement=replace(data.placement, rows="ragged"), rank=None, nested=False))
+        if data.nested and name not in ragged.STRUCTURE:
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
+        return Value(Data(Unknown(f"what `.{name}` of a worker's part is cannot be seen"), needs=data.needs))
+
+    @staticmethod
+    def shape(data: Data) -> Value:
+        if isinstance(data.placement, Sharded):
+            cut = data.placement
+            least = max(data.axes, 1)
+            place = Shape(cut.axis, cut.rows, cut.blocks, least)
+            return Value(Data(place, rank=1, needs=data.needs, rows=data.rank, counts=data.counts))
+        if data.is_replicated or isinstance(data.placement, Partial):
+            return Value(Data(rank=1, needs=data.needs))
+        return Value(Data(Unknown("the shape of this is not seen"), needs=data.needs))
+
+    def item(self, data: Data, index: Value, node: cst.Subscript) -> Value:
+        key = index.constant
+        if data.layer:
+            return Value(data)
+        if (data.nested and isinstance(key, int) and not isinstance(key, bool)) or isinstance(key, str):
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, counts=()))
+        entries = index.only.items if isinstance(index.only, Tuple) else (index,)
+        block = row_counts.picked(data, entries[0]) if entries else None
+        if block is not None and len(entries) == 1:
+            return Value(block)
+        if block is not None:
+            data, index = block, v.of(Tuple((Value(Data(constant=v.Slice(None, None, None))), *entries[1:])))
+        nodes: dict[Any, Any] = {0: node.value}
+        if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+            nodes[1] = node.slice[0].slice.value
+        plain, index = Value(replace(data, nested=False)), _numbered(self._as_array(index))
+        return self.run.placing.place(
+            ops.lookup("operator.getitem"), "operator.getitem", Arguments([plain, index], nodes=nodes), node
+        )
+
+    def _as_array(self, index: Value) -> Value:
+        """The index with arrays for lists of what all workers have: `x[[0, 2]]` is not `x[0, 2]`."""
+        if isinstance(index.only, Tuple):
+            return v.of(Tuple(tuple(map(self._as_array, index.only.items))))
+        leaves = list(self.run.objects.leaves(index))
+        if not isinstance(index.only, Container) or not all(d.is_replicated for d in leaves):
+            return index
+        return Value(Data(needs=frozenset(r for d in leaves for r in d.needs)))
+
+    def slice(self, bounds: Sequence[Value]) -> Value:
+        lower, upper, step = (b.constant for b in bounds)
+        numbers = {d.counts for b in bounds for d in v.contents(b) if d.placement == ROWS}
+        cut_at = numbers.pop() if len(numbers) == 1 else ()
+        apart = next((d for b in bounds for d in v.contents(b) if not d.is_replicated), None)
+        needs = frozenset(r for b in bounds for d in v.contents(b) for r in d.needs)
+        return Value(
+            Data(apart.placement if apart is not None else REPLICATED, v.Slice(lower, upper, step, cut_at), needs=needs)
+        )
+
+    @staticmethod
+    def is_slice(index: Value) -> bool:
+        return isinstance(index.constant, v.Slice)
+
+    def unpacked(self, data: Data, count: int) -> list[Value] | None:
+        if isinstance(data.placement, Shape):
+            axis = data.placement.axis
+            counts = data.counts if len(data.counts) == 1 else ()
+            several = row_counts.blocks(data) > 1
+            rows = Value(Data(ROWS, rank=0, needs=data.needs, integral=True, several=several, counts=counts))
+            return [rows if i == axis else Value(Data(rank=0, needs=data.needs)) for i in range(count)]
+        return None
+
+    @staticmethod
+    def part(data: Data) -> Value:
+        """A part of a structure of data."""
+        if data.nested:
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=False, counts=()))
+        if data.is_replicated:
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None))
+        if isinstance(data.placement, (Unknown, Local)):
+            return Value(data)
+        return Value(Data(Unknown(ONE_BY_ONE, ALL_GATHER), needs=data.needs))
+
+    def elements(self, data: Data, reader: cst.CSTNode) -> Value:
+        if reader in self.run.readers:
+            return self.run.batch()
+        if data.is_replicated:
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
+        return self.part(data)
+
+
+def _numbered(index: Value) -> Value:
+    """The index with zeros for numbers that are not known: they pick one along their axis, whichever it is."""
+
+    def numbered(data: Data) -> Data:
+        is_number = data.rank == 0 and data.is_replicated and data.constant is NOT_CONSTANT
+        return replace(data, constant=0) if is_number else data
+
+    return v.mapped(index, numbered)

@@ -1,0 +1,148 @@
+"""Repairs: what has to be put together of the values that a call is given, and why that cannot be where it cannot.
+
+What is made of sums and means over a worker's rows, and of their number, is right once those are of all rows; what is
+made of rows once all rows are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Callable, Optional
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.callables import is_called
+from migrator.analysis.calls import Arguments
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Scaled, Sharded, options
+from migrator.analysis.values import Data, Operand, Repair, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+# How data are put together: what the `how` of their operand says; None for what stays as it is.
+How = Callable[[Data], Optional[str]]
+
+
+def by_reducing(data: Data) -> str | None:
+    if isinstance(data.placement, Partial):
+        return data.placement.reduction
+    return "sum" if data.placement == ROWS else "unknown" if isinstance(data.placement, Scaled) else None
+
+
+def by_gathering(data: Data) -> str | None:
+    if any(isinstance(p, Sharded) for p in options(data.placement)):
+        return "gather"
+    return by_reducing(data)
+
+
+class Repairing:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        # Why nothing can be written into the code that runs; empty where it can.
+        self.blocked = ""
+
+    @contextmanager
+    def ruled_out(self, why: str) -> Iterator[None]:
+        """While code runs into which nothing can be written; the outermost reason is told."""
+        before, self.blocked = self.blocked, self.blocked or why
+        try:
+            yield
+        finally:
+            self.blocked = before
+
+    def make(self, args: Arguments, node: cst.CSTNode, how: How, why: str, form: str = "whole") -> Repair:
+        """The repair that puts together what is given at the node, which is noted."""
+        found: set[Operand] = set()
+        blocked = self.blocked
+        for place, value in args.all():
+            blocked = self.wrap(place, value, how, found) or blocked
+        repair = Repair(node, frozenset(found), why, blocked, form)
+        if blocked:
+            self.run.lost_at[node].update(n for n, x in args.all() if n is not None)
+        self.run.note_repair(repair)
+        return repair
+
+    def wrap(self, node: cst.BaseExpression | None, value: Value, how: How, found: set[Operand]) -> str:
+        """Adds what has to be wrapped of an argument; returns why that cannot be."""
+        leaves = list(self.run.objects.leaves(value))
+        hows = {how(d) for d in leaves} - {None}
+        if not hows:
+            return ""
+        if node is None:
+            return "what it takes is not written where it is called"
+        items = self.run.objects.sequence_items(value)
+        if items is not None and isinstance(node, (cst.Tuple, cst.List)) and len(items) == len(node.elements):
+            blocked = ""
+            for element, item in zip(node.elements, items):
+                blocked = self.wrap(element.value, item, how, found) or blocked
+            return blocked
+        if any(d.symbolic for d in leaves):
+            return "it is part of a model that is built of Keras tensors"
+        if len(hows) > 1 or any(how(d) is None for d in leaves):
+            return "its parts stand in different ways"
+        if "unknown" in hows:
+            return "it is divided or multiplied by the number of rows that a worker has"
+        if any(d.masked for d in leaves):
+            return "Keras carries a mask along with it"
+        cuts = [p for d in leaves for p in options(d.placement) if isinstance(p, Sharded)]
+        if any(cut.axis != 0 for cut in cuts):
+            return "the samples do not lie along its first axis"
+        if any(cut.blocks > 1 for cut in cuts):
+            return "it is made of several batches, one behind the other"
+        how_put = str(hows.pop())
+        if how_put == "gather" and isinstance(node, cst.Name) and is_called(self.run, node):
+            return "it is called as a function, and no rows of a batch"
+        found.add(Operand(self.unlisted(node) if how_put == "gather" else node, how_put))
+        return ""
+
+    def unlisted(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The array of which the expression makes a list: `labels.numpy().tolist()`. Lists go item by item."""
+        while isinstance(node, cst.Call):
+            func = node.func
+            inner: cst.BaseExpression = node
+            if isinstance(func, cst.Attribute) and func.attr.value == "tolist" and not node.args:
+                inner = func.value
+            elif isinstance(func, cst.Name) and func.value in ("list", "tuple") and len(node.args) == 1:
+                inner = node.args[0].value
+            value = self.run.seen.get(inner)
+            if inner is node or value is None or value.data is None or value.objects:
+                break
+            node = inner
+        return node
+
+    def as_mean(self, value: Value, place: cst.BaseExpression | None, node: cst.CSTNode) -> Value:
+        """A term of a loss that is a mean: a sum over the batch is put together first."""
+        data = value.data
+        if data is None or data.placement != Partial("sum"):
+            return value
+        args = Arguments([value], nodes={0: place} if place is not None else {})
+        repair = self.make(args, node, by_reducing, "it is a sum over the batch beside a mean", "term")
+        return Value(replace(data, placement=REPLICATED, needs=data.needs | {repair}))
+
+    def put_together(self, args: Arguments, node: cst.CSTNode) -> Repair:
+        """The repair that has all rows, and sums and means over all of them, where the call keeps its arguments."""
+        return self.make(args, node, by_gathering, "it keeps what depends on a worker's part of the batch")
+
+    def counted_by_all(self, node: cst.CSTNode) -> Repair:
+        """The repair that makes `metric.result()` that of the rows of all workers."""
+        asks = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "result"
+        blocked = self.blocked or ("" if asks else "the metric is given rows and asked for its result at once")
+        operands = frozenset((Operand(node, "metric"),)) if isinstance(node, cst.BaseExpression) else frozenset()
+        repair = Repair(node, operands, "it is of what this worker has counted", blocked, "metric")
+        self.run.note_repair(repair)
+        return repair
+
+    def agreed(self, node: cst.CSTNode, value: Value) -> Value:
+        """What a condition is once sums and means over the batch, and numbers of rows, are those of all."""
+        if not isinstance(node, cst.BaseExpression) or all(by_reducing(d) is None for d in v.contents(value)):
+            return value
+        repair = self.make(
+            Arguments([value], nodes={0: node}), node, by_reducing, "it decides by a worker's part of the batch"
+        )
+        needs = frozenset((repair,))
+        return v.mapped(
+            value, lambda d: d if by_reducing(d) is None else replace(d, placement=REPLICATED, needs=needs | d.needs)
+        )

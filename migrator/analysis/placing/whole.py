@@ -1,0 +1,59 @@
+"""Results of operations on what every worker has, all rows of a batch among it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from migrator.analysis import values as v
+from migrator.analysis.ops.call import Arg
+from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
+from migrator.analysis.ops.terms import PAIRING
+from migrator.analysis.placement import REPLICATED, Sharded, Unknown, options
+from migrator.analysis.placing.inference import as_value, infer
+from migrator.analysis.placing.operation import Operation
+from migrator.analysis.placing.views import as_it_is, as_rows
+from migrator.analysis.values import Data, Repair, Tuple, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_REDUCING = (Reduces, Moments, Average, WholeValue)
+
+
+def replicated(run: Run, op: Operation) -> Value:
+    """The result where all workers have all that it is made of."""
+    result = infer(run, op.row, op.args, op.made, as_rows if op.whole else as_it_is)
+    if op.row is None or (isinstance(result.placement, Unknown) and not op.whole):
+        nested = op.row is None
+        return Value(Data(REPLICATED, whole=op.whole, nested=nested, symbolic=op.symbolic, needs=op.needs))
+    return of_all_rows(op, result, op.needs) if op.whole else as_value(result, op.needs, op.symbolic)
+
+
+def of_all_rows(op: Operation, result: Arg, needs: frozenset[Repair], why: str = "") -> Value:
+    """The result of an operation on all rows, from what the same would be on a worker's part of them; `why` it cannot
+    be done on that."""
+    if result.items is not None:
+        return v.of(Tuple(tuple(of_all_rows(op, item, needs, why) for item in result.items)))
+    placements = options(result.placement)
+    # What an op that reduces cannot do by parts reduces the rows.
+    kept: tuple[type, ...] = (Sharded, Unknown)
+    if op.row is not None and isinstance(op.row.kind, _REDUCING):
+        if any(isinstance(p, Unknown) and p.repair is None for p in placements):
+            return Value(Data(v.PARTLY_WHOLE, symbolic=op.symbolic, needs=needs))
+        kept = (Sharded,)
+    # A value for each pair of rows has them along two axes, a transposed one along another than the first: some are
+    # left where the first axis is summed over.
+    pairs = why in PAIRING or any(d.pairs for d in op.leaves)
+    pairs |= any(isinstance(p, Unknown) and p.why in PAIRING for p in placements)
+    pairs |= any(isinstance(p, Sharded) and p.axis != 0 for p in placements)
+    has_rows = (pairs and result.rank != 0) or any(isinstance(p, kept) for p in placements)
+    return Value(
+        Data(
+            REPLICATED,
+            rank=result.rank,
+            whole=has_rows,
+            symbolic=op.symbolic,
+            needs=needs,
+            pairs=pairs and has_rows,
+        )
+    )
