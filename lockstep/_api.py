@@ -81,13 +81,14 @@ def all_reduce(values: Any, reduction: str = "mean") -> Any:
     statistics of the BatchNormalization layers that were broadcast are averaged as well, in place.
     Works eagerly and in tf.function, not in functions compiled with jit_compile=True. Dense results of floating tensors
     can be differentiated, for losses and forward passes: with gradients averaged afterwards, they are those of the
-    whole batch. The product has no gradient.
+    whole batch. The product has no gradient. In the steps of Keras's `evaluate` and `predict`, which every worker runs
+    on the whole data, the values come back as they are.
 
     Raises ValueError for another reduction; TypeError for values that are no numbers, that have no such
     reduction, and for the mean of integer tensors; MismatchError on all workers when they reduce other shapes
     or dtypes; LostWorkerError, or in a tf.function tf.errors.OpError, when another worker is gone.
     """
-    if size() == 1:
+    if size() == 1 or _is_on_whole_data():
         return values
     from lockstep.training.gradients import reduce_in_step
 
@@ -128,12 +129,13 @@ def all_gather(values: Any) -> Any:
     nested lists, tuples and dicts of them. Tensors of shapes [k, ...], where k may differ from worker to worker, give
     one of shape [sum of all k, ...], in rank order and the same dtype. Scalars give a vector [size()]. Eagerly, numpy
     arrays and Python numbers give numpy arrays. Works eagerly and in tf.function, and can be differentiated as
-    all_reduce can: the gradient of the worker's own rows flows back to them.
+    all_reduce can: the gradient of the worker's own rows flows back to them. In the steps of Keras's `evaluate` and
+    `predict`, every worker has all rows already.
 
     Raises TypeError for other values; MismatchError on all workers when structures, dtypes or the shapes behind
     the first axis differ; LostWorkerError, or in a tf.function tf.errors.OpError, when another worker is gone.
     """
-    if size() == 1:
+    if size() == 1 or _is_on_whole_data():
         return _rows_of_one(values)
     from lockstep.collectives.gathering import all_gather as implementation
 
@@ -150,7 +152,7 @@ def shard_like(values: Any, shard: Any) -> Any:
 
     Raises tf.errors.InvalidArgumentError when values have another number of rows than all workers together.
     """
-    if size() == 1:
+    if size() == 1 or _is_on_whole_data():
         return values
     from lockstep.collectives.gathering import shard_like as implementation
 
@@ -202,6 +204,13 @@ def reduce_scatter(values: Any, reduction: str = "mean") -> Any:
     from lockstep.collectives.reduction import reduce_scatter as implementation
 
     return implementation(values, reduction)
+
+
+def _is_on_whole_data() -> bool:
+    """Whether Keras evaluates or predicts, which every worker does on the whole data."""
+    from lockstep.script.evaluation import is_on_whole_data
+
+    return is_on_whole_data()
 
 
 def _rows_of_one(values: Any) -> Any:

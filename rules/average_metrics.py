@@ -40,7 +40,7 @@ and epochs; `fit`, whose callbacks are synchronised.
 Refuses: what cannot be put together; where a batch is handed to `train_on_batch`, which may not get each row once, also
 a decision by the number of samples seen (`x.shape[0]`), by a sum, by the largest value; a metric of a class of the
 script's own, of which it cannot be seen what its state adds up to; also in `compile`, where callbacks may decide by it
-beside a `validation_split` or a `train_step` of the script's own.
+beside a `train_step` of the script's own.
 """
 
 from __future__ import annotations

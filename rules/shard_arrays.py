@@ -4,7 +4,7 @@
 size, which becomes explicit where the script leaves it to Keras's default of 32. With the global batch size the
 shares are made such that a last batch that does not split evenly still counts as on one device. The arrays
 themselves stay whole: evaluation, prediction and statistics see all samples. With `validation_split` the split point
-stays that of the whole arrays.
+stays that of the whole arrays, and every worker validates on the whole part behind it.
 
 before:
     model.fit(x, y, batch_size=128, epochs=5)

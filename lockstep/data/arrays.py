@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import copy
-import dataclasses
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from lockstep.collectives.world import backend
+from lockstep.data import validation_rows
 from lockstep.data.cuts import note_cut, refuse_cut
+from lockstep.data.leaves import leaves_of, length, mapped, rows_of
 from lockstep.data.random_state import note_arrays
 from lockstep.data.row_weights import note_shard
 from lockstep.data.same_batch import agree_on_rows
@@ -28,7 +26,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
         raise ValueError(f"validation_split must be at least 0 and less than 1, not {validation_split}")
     leaves = [leaf for array in arrays for leaf in leaves_of(array)]
     refuse_cut("shard_arrays", leaves)
-    lengths = sorted({_length(leaf) for leaf in leaves})
+    lengths = sorted({length(leaf) for leaf in leaves})
     if len(lengths) > 1:
         raise ValueError(
             f"lockstep.shard_arrays: the arrays of one call must have equally many samples, not {lengths}; "
@@ -39,14 +37,18 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
         rank, shards = backend().rank, backend().size
         training = _keras_split(lengths[0], validation_split)
         if loss != "mean":
-            _check_parts(training, batch_size, shards, validation_split)
+            _check_parts(training, batch_size, shards)
         elif batch_size is not None:
             shards = number_of_shards(batch_size, shards)
             rank = rank * shards // backend().size
         indices = shard_of(lengths[0], rank, shards, validation_split, batch_size)
-        arrays = tuple(take(array, lambda _: indices) for array in arrays)
+        whole = leaves
+        arrays = tuple(mapped(array, lambda leaf: rows_of(leaf, indices)) for array in arrays)
         leaves = [leaf for array in arrays for leaf in leaves_of(array)]
         note_cut("shard_arrays", leaves)
+        if training < lengths[0]:
+            own = _keras_split(len(indices), validation_split)
+            validation_rows.note(leaves, own, whole, np.arange(training, lengths[0]), validation_split, batch_size)
         counting = None
         if loss == "mean" and batch_size is not None and (training % shards or shards < backend().size):
             # Of those that have the same shard, the first rank counts.
@@ -60,15 +62,15 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
     return arrays[0] if len(arrays) == 1 else list(arrays)
 
 
-def _check_parts(samples: int, batch_size: int | None, size: int, validation_split: float) -> None:
+def _check_parts(samples: int, batch_size: int | None, size: int) -> None:
     """Whether every rank has rows of each batch, of which none may come twice: a step without one has no loss."""
     batches = {batch_size, samples % batch_size} if batch_size else {samples}
     for rows in sorted(batches - {0, None}):
-        if rows < size or (rows % size and (validation_split or not batch_size)):
+        if rows < size or (rows % size and not batch_size):
             raise ValueError(
                 f"lockstep.shard_arrays: a batch of {rows} rows does not split over {size} workers, each of which needs"
-                " a row of it, and equally many where a part is split off for validation, since this loss is no mean "
-                "over its rows; give `fit` a tf.data.Dataset of batches and cut it with lockstep.shard_batches, which "
+                " a row of it, and equally many without a batch_size, since this loss is no mean over its rows; give "
+                "`fit` a tf.data.Dataset of batches and cut it with lockstep.shard_batches, which "
                 "splits batches of any size"
             )
 
@@ -130,83 +132,12 @@ def _validation_length(wanted: float, local_training: int, validation_split: flo
     """
     nearest = math.ceil(wanted)
     for distance in range(nearest + local_training + 2):
-        for length in (nearest + distance, nearest - distance):
-            if length > 0 and _keras_split(local_training + length, validation_split) == local_training:
-                return length
+        for rows in (nearest + distance, nearest - distance):
+            if rows > 0 and _keras_split(local_training + rows, validation_split) == local_training:
+                return rows
     raise ValueError(f"validation_split={validation_split} leaves a worker without training or validation samples")
 
 
 def _cyclic(count: int, rank: int, size: int, length: int) -> np.ndarray[Any, Any]:
     """Every size-th of `count` samples from the rank-th on; past the last one, again from the first."""
     return np.arange(rank, rank + length * size, size, dtype=np.int64) % max(count, 1)
-
-
-def _is_container(value: Any) -> bool:
-    """Whether this list, tuple or dict holds arrays (several inputs), rather than being one array itself."""
-    if isinstance(value, dict):
-        return True
-    return isinstance(value, (list, tuple)) and any(
-        element is None or (hasattr(element, "shape") and np.ndim(element) > 0) or isinstance(element, dict)
-        for element in value
-    )
-
-
-def is_dataclass(value: Any) -> bool:
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
-
-
-def with_fields(value: Any, changed: Callable[[Any], Any]) -> Any:
-    """The dataclass with what `changed` makes of each field. What else it holds stays as it is: nothing is computed
-    anew, so that a number of rows that was taken when it was made still is that of the whole batch."""
-    copied = copy.copy(value)
-    for field in dataclasses.fields(value):
-        object.__setattr__(copied, field.name, changed(getattr(value, field.name)))  # also of a frozen one
-    return copied
-
-
-def leaves_of(value: Any) -> list[Any]:
-    if value is None:
-        return []
-    if isinstance(value, dict):
-        return [leaf for element in value.values() for leaf in leaves_of(element)]
-    if is_dataclass(value):
-        return [leaf for field in dataclasses.fields(value) for leaf in leaves_of(getattr(value, field.name))]
-    if _is_container(value):
-        return [leaf for element in value for leaf in leaves_of(element)]
-    if isinstance(value, tf.data.Dataset):
-        raise TypeError("a dataset is no array: for datasets there is lockstep.shard_batches")
-    if isinstance(value, tf.SparseTensor) or not (hasattr(value, "__getitem__") and _has_length(value)):
-        raise TypeError(f"lockstep cannot split a {type(value).__name__} by samples")
-    return [value]
-
-
-def _has_length(value: Any) -> bool:
-    shape = getattr(value, "shape", None)
-    return hasattr(value, "__len__") if shape is None else len(shape) > 0
-
-
-def _length(array: Any) -> int:
-    if isinstance(array, tf.RaggedTensor):
-        return int(array.nrows())
-    return len(array) if getattr(array, "shape", None) is None else int(array.shape[0])
-
-
-def take(value: Any, indices_of: Callable[[Any], Any]) -> Any:
-    """The rows of arrays in nested lists, tuples, dicts and dataclasses. indices_of: tells which, of each array."""
-    if value is None:
-        return None
-    if isinstance(value, dict):
-        return {name: take(element, indices_of) for name, element in value.items()}
-    if is_dataclass(value):
-        return with_fields(value, lambda held: take(held, indices_of))
-    if _is_container(value):
-        taken = (take(element, indices_of) for element in value)
-        return type(value)(*taken) if hasattr(value, "_fields") else type(value)(taken)
-    indices = indices_of(value)
-    if hasattr(value, "iloc"):
-        return value.iloc[indices]
-    if isinstance(value, (tf.Tensor, tf.Variable, tf.RaggedTensor)):
-        return tf.gather(value, indices)
-    if isinstance(value, (list, tuple)):
-        return type(value)(value[i] for i in indices)
-    return value[indices]

@@ -12,8 +12,8 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep.collectives.world import backend
-from lockstep.data.arrays import leaves_of, take
 from lockstep.data.cuts import note_cut, refuse_cut
+from lockstep.data.leaves import leaves_of, mapped, rows_of
 from lockstep.data.same_batch import agree_on_rows, is_to_be_checked
 from lockstep.shards.dealing import dealt
 from lockstep.shards.repeated import note_possible
@@ -36,7 +36,7 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     if loss == "mean":
         note_possible(None, backend().size)
     if leaves:
-        values = tuple(take(value, lambda leaf: _own_rows(_rows_of(leaf), loss)) for value in values)
+        values = tuple(mapped(value, lambda leaf: rows_of(leaf, _own_rows(_rows_of(leaf), loss))) for value in values)
         note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value)])
     return values[0] if len(values) == 1 else list(values)
 

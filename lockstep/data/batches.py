@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep.collectives.world import backend
-from lockstep.data.arrays import is_dataclass, with_fields
 from lockstep.data.cuts import note_cut, refuse_cut
+from lockstep.data.leaves import is_dataclass, with_fields
 from lockstep.data.random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep.data.same_batch import checked
 from lockstep.shards.dealing import dealt

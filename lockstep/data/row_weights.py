@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import inspect
 import weakref
 from typing import Any, cast
 
@@ -22,13 +23,19 @@ import tensorflow as tf
 from lockstep.collectives.reduction import all_reduce
 from lockstep.collectives.world import backend
 from lockstep.data.cuts import is_cut_to_be_gathered
-from lockstep.script import which_keras
+from lockstep.data.validation_rows import with_whole_validation
+from lockstep.script import evaluation, which_keras
 from lockstep.script.metrics import each, is_whole
 from lockstep.script.variables import assign, values_of
 from lockstep.shards import step_rows
 from lockstep.shards.dealing import rows_together
 
 _ALL = 1 << 62
+_PARTS_TO_VALIDATE = (
+    "`fit` on what was made of the arrays that lockstep.shard_arrays cut for a loss that is no mean: with "
+    "validation_split the workers would validate in unequally many batches; make the arrays first and cut them in the "
+    "call, or give validation_data"
+)
 _shard_in_fit: contextvars.ContextVar[_Shard | None] = contextvars.ContextVar("lockstep_shard_in_fit", default=None)
 
 
@@ -80,6 +87,7 @@ def watch_fit(*, gathered: bool) -> None:
     """
     global _weighs_gathered
     _weighs_gathered |= gathered
+    evaluation.watch()
     for keras in {id(keras): keras for keras in which_keras.all_loaded()}.values():
         _extend_fit(keras.Model)
 
@@ -98,9 +106,14 @@ def _extend_fit(cls: Any) -> None:
         if _rows_together.get(self, is_array) != is_array:
             self.train_function = None  # what it cuts was traced for data of another kind
         _rows_together[self] = is_array
+        split = with_whole_validation(fit, self, x, *args, **kwargs) if is_array else None
+        given = split or inspect.signature(fit).bind(self, x, *args, **kwargs)
+        validates_parts = is_array and bool(given.arguments.get("validation_split"))
+        if validates_parts and noted is not None and noted.is_gathered:
+            raise ValueError(_PARTS_TO_VALIDATE)
         try:
-            with rows_together(is_array):
-                return fit(self, x, *args, **kwargs)
+            with rows_together(is_array), evaluation.on_parts(validates_parts):
+                return fit(*given.args, **given.kwargs)
         finally:
             _shard_in_fit.reset(token)
 

@@ -20,7 +20,7 @@ from lockstep.collectives.reduction import all_reduce
 from lockstep.collectives.world import backend
 from lockstep.data import row_weights
 from lockstep.data.random_state import let_fit_shuffle_anew, seed_again
-from lockstep.script import which_keras
+from lockstep.script import evaluation, which_keras
 from lockstep.training import restoring
 from lockstep.training.metrics import Results, results_of
 from lockstep.weights.sending import check_all_sent
@@ -154,7 +154,8 @@ class _AverageLogs:
             self._told[""] = results_of(self.model)
 
     def on_test_end(self, logs: Any = None) -> None:
-        if self._told is not None:
+        # On the whole data each has told all of it already.
+        if self._told is not None and evaluation.is_on_parts():
             self._told["val_"] = results_of(self.model)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep.collectives.gathering import all_gather
-from lockstep.script import which_keras
+from lockstep.script import evaluation, which_keras
 from lockstep.script.disguise import become, disguised
 from lockstep.script.wrapping import wraps
 
@@ -25,6 +25,7 @@ def whole_batch(loss: Any) -> Any:
         return type(loss)([(name, whole_batch(one)) for name, one in loss.items()])
     if isinstance(loss, (list, tuple)):
         return type(loss)(whole_batch(one) for one in loss)
+    evaluation.watch()
     if isinstance(loss, (str, dict, type)):
         loss = which_keras.in_use().losses.get(loss)
         loss = loss() if isinstance(loss, type) else loss
@@ -60,7 +61,7 @@ def _whole_class(cls: Any) -> type:
 
 def _new_whole_class(cls: Any) -> type:
     def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-        args, kwargs = gathered((args, kwargs))
+        args, kwargs = _of_all(args, kwargs)
         function = getattr(self, "_lockstep_function", None)
         if function is not None and len(args) == 2 and "sample_weight" not in kwargs:
             return function(*args, **kwargs)  # a loop of the script calls it; Keras gives weights, or None
@@ -79,10 +80,14 @@ def _of_function(function: Any) -> Any:
 
     @wraps(function)
     def whole(*args: Any, **kwargs: Any) -> Any:
-        args, kwargs = gathered((args, kwargs))
+        args, kwargs = _of_all(args, kwargs)
         return function(*args, **kwargs)
 
     return whole
+
+
+def _of_all(args: Any, kwargs: Any) -> Any:
+    return (args, kwargs) if evaluation.is_on_whole_data() else gathered((args, kwargs))
 
 
 def _name_of(function: Any) -> str:

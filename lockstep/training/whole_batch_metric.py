@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import contextvars
 import functools
 import types
 from typing import Any
 
 import tensorflow as tf
 
-from lockstep.script import which_keras
+from lockstep.script import evaluation, which_keras
 from lockstep.script.disguise import become, disguised
 from lockstep.script.metrics import WHOLE_MARK, is_metric, is_whole
 from lockstep.shards import step_rows
 from lockstep.training.whole_batch import gathered, has_rows
 
 _OF_METRIC = "_lockstep_update_state"
-_EVALUATING = ("evaluate", "test_on_batch")
-_is_evaluating: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_is_evaluating", default=False)
 
 
 def whole_batch_metric(metric: Any) -> Any:
     if metric is None or is_whole(metric):
         return metric
     keras = which_keras.in_use(*([metric] if is_metric(metric) else []))
-    _watch_evaluation(keras.Model)
+    evaluation.watch()
     if isinstance(metric, (str, dict, type)):
         metric = keras.metrics.get(metric)
         metric = metric() if isinstance(metric, type) else metric
@@ -43,7 +40,7 @@ def _whole(metric: Any) -> Any:
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def update_state(*args: Any, **kwargs: Any) -> Any:
-        if not _is_evaluating.get():
+        if not evaluation.is_on_whole_data():
             args, kwargs = gathered(_that_count((args, kwargs)))
         return update(*args, **kwargs)
 
@@ -78,22 +75,3 @@ def _first_rows(value: Any, count: Any) -> Any:
     if mask is not None:
         first._keras_mask = mask[:count]
     return first
-
-
-@functools.cache
-def _watch_evaluation(cls: Any) -> None:
-    """Let evaluations of this Keras be known for such: every worker evaluates on the whole data."""
-    for name in _EVALUATING:
-        setattr(cls, name, _evaluating(getattr(cls, name)))
-
-
-def _evaluating(method: Any) -> Any:
-    @functools.wraps(method)
-    def evaluating(self: Any, *args: Any, **kwargs: Any) -> Any:
-        token = _is_evaluating.set(True)
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            _is_evaluating.reset(token)
-
-    return evaluating

@@ -309,10 +309,8 @@ class Losses:
         if len([r for r in self._run.repairs[repair.node] if r.form == repair.form]) > 1:
             return "it gets other parts of a batch on other ways"
         harmless = all(operand.how == "mean" for operand in repair.operands)
-        plain = self._run.plain_calls if repair.form == "call" else self._run.plain
-        if any(operand.node is repair.node for operand in repair.operands):
-            plain = self._run.plain_sources
-        if repair.node in plain and not harmless:
+        runs_whole = self._run.plain.has(repair) or (self._run.left_alone.has(repair) and not _is_left_alone(repair))
+        if runs_whole and not harmless:
             return "it also runs on whole batches, as in an evaluation"
         return ""
 
@@ -335,7 +333,7 @@ class Losses:
                     functions.add(function)
             elif obstacle:
                 expressions |= self._sources(repair)
-        losses = self._run.wanting - self._plan.losses
+        losses = (self._run.wanting | self._of_uneven_batches()) - self._plan.losses
         layers = self._whole_layers()
         at_once = (layers & self._plan.layers) - self._plan.at_once
         layers = layers - self._plan.layers
@@ -347,6 +345,18 @@ class Losses:
         self._plan.layers |= layers
         self._plan.at_once |= at_once
         return bool(functions or expressions or losses or layers or at_once)
+
+    def _of_uneven_batches(self) -> set[cst.CSTNode]:
+        """The calls of `compile` of which `train_on_batch` gets parts of a batch that may be unequal, for the sake of
+        what the model puts together: their mean is not that of the batch, and nothing weighs them as in `fit`."""
+        added = {r for value in self._run.added_losses.values() for r in self._repairs_of(value)}
+        found: set[cst.CSTNode] = set()
+        for call, compiles in self._run.trained_on_batches.items():
+            fits = self._run.fits.get(call, ())
+            repairs = {r for _, predicted, loss in fits for value in (predicted, loss) for r in self._repairs_of(value)}
+            if puts_together(repairs | added):
+                found |= compiles
+        return found
 
     def _whole_layers(self) -> set[cst.CSTNode]:
         """The functions of layers that give all rows of a batch to a model that Keras fits."""
@@ -425,6 +435,12 @@ class Losses:
 
 
 _SAME = "same"  # on all workers: as good as a mean
+
+
+def _is_left_alone(repair: Repair) -> bool:
+    """Whether all that is written down is calls of the runtime that do nothing where Keras evaluates."""
+    is_put_together = repair.form in ("whole", "call", "given back")
+    return is_put_together and all(operand.how in ("gather", "mean", "sum", "shard") for operand in repair.operands)
 
 
 def _kinds(data: Data) -> Iterable[object]:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import libcst as cst
 
@@ -68,6 +68,20 @@ class Plan:
     expressions: set[cst.CSTNode] = field(default_factory=set)
     losses: set[cst.CSTNode] = field(default_factory=set)
     reductions: set[str] = field(default_factory=set)
+
+
+class Plain(NamedTuple):
+    """What also runs on what all workers have, so that nothing is to be put together: operations, calls of which the
+    arguments are gathered, expressions that are."""
+
+    operations: set[cst.CSTNode]
+    calls: set[cst.CSTNode]
+    sources: set[cst.CSTNode]
+
+    def has(self, repair: v.Repair) -> bool:
+        if any(operand.node is repair.node for operand in repair.operands):
+            return repair.node in self.sources
+        return repair.node in (self.calls if repair.form == "call" else self.operations)
 
 
 class Run:
@@ -128,9 +142,10 @@ class Run:
         self.compiled: dict[cst.CSTNode, Value] = {}
         self.fits: dict[cst.CSTNode, list[tuple[v.Atom, Value, Value]]] = defaultdict(list)
         self.called: set[cst.CSTNode] = set()
-        self.plain: set[cst.CSTNode] = set()
-        self.plain_sources: set[cst.CSTNode] = set()
-        self.plain_calls: set[cst.CSTNode] = set()
+        self.plain = Plain(set(), set(), set())
+        # The same in evaluations of Keras's.
+        self.left_alone = Plain(set(), set(), set())
+        self._is_evaluating = False
         self.repairs: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
         # Where a worker's rows meet what is made of all of them, with the repairs that make it so.
         self.meetings: dict[cst.CSTNode, set[frozenset[v.Repair]]] = defaultdict(set)
@@ -150,6 +165,8 @@ class Run:
         self.built_in: set[v.Atom] = set()
         self.known_weights: set[v.Atom] = set()
         self.wanting: set[cst.CSTNode] = set()
+        # The calls of `train_on_batch`, with those that compile their models.
+        self.trained_on_batches: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
 
     def run(self, entries: Iterable[cst.FunctionDef] = ()) -> None:
         """Runs the modules in their order, then those of the `entries` that nobody has called.
@@ -229,15 +246,30 @@ class Run:
         if isinstance(size.constant, int):
             self.batch_sizes.add(size.constant)
 
+    @property
+    def plain_now(self) -> Plain:
+        """Where to note what is right as it stands, on some way to it."""
+        is_left_alone = self._is_evaluating and self.traced.isdisjoint(self.calls.stack)
+        return self.left_alone if is_left_alone else self.plain
+
+    @contextmanager
+    def evaluating(self) -> Iterator[None]:
+        """While Keras evaluates or predicts: the runtime puts nothing together there. A function of which TensorFlow
+        makes a graph by itself may have been traced in a training."""
+        before, self._is_evaluating = self._is_evaluating, True
+        try:
+            yield
+        finally:
+            self._is_evaluating = before
+
     def note_plain(self, node: cst.CSTNode) -> None:
         """Notes an operation that is right as it stands, on some way to it."""
-        self.plain.add(node)
+        self.plain_now.operations.add(node)
 
     def note_plain_repair(self, repair: v.Repair) -> None:
         """Notes that what is repaired there also runs on what all workers have."""
-        self.plain.add(repair.node)
-        self.plain_calls.add(repair.node)
-        self.plain_sources.add(repair.node)
+        for nodes in self.plain_now:
+            nodes.add(repair.node)
 
     def note_repair(self, repair: v.Repair) -> None:
         self.repairs[repair.node].add(repair)
@@ -261,7 +293,15 @@ class Run:
 
     def given_back(self, node: cst.BaseExpression, value: Value, frame: Frame) -> Value:
         """What a function returns, or a worker's rows of it where that is planned."""
+        if self._is_loss_of_fit(frame.scope.node) and value.data is not None and value.data.placement == Partial("sum"):
+            value = self.placing.repairing.agreed(node, value)  # Keras takes the mean of the workers'
         return giving_back.given_back(self, node, value, frame) if frame.scope.node in self.plan.layers else value
+
+    def _is_loss_of_fit(self, function: cst.CSTNode) -> bool:
+        """Whether Keras's own step takes the gradients of what the function returns."""
+        if not isinstance(function, cst.FunctionDef) or function.name.value != "compute_loss":
+            return False
+        return self.tree.class_of(function) is not None
 
     def renamed(self, node: cst.BaseExpression, value: Value, name: str, frame: Frame) -> Value:
         """What a name gets that has held a worker's rows, or those of it again where that is planned."""

@@ -16,7 +16,7 @@ from migrator.facts.syntax import argument
 from migrator.facts.training import Fit
 from migrator.facts.values import Function, Object, Result, Value
 
-CALLBACKS, _METRICS, _VALIDATION_SPLIT = 5, 2, 6  # positions in fit and compile
+CALLBACKS, _METRICS = 5, 2  # positions in fit and compile
 _TOLD = ("on_epoch_end", "on_train_batch_end", "on_batch_end", "on_train_end")
 _MONITORING = frozenset({"EarlyStopping", "ReduceLROnPlateau", "ModelCheckpoint"})
 _OF_VALIDATION = ("test_step", "compute_loss")
@@ -40,9 +40,7 @@ def told_metrics(facts: Facts) -> Iterator[ToldMetric]:
     seen: set[cst.CSTNode] = set()
     for fit in facts.training.fits:
         odd = facts.losses.odd_metrics(fit.call)
-        is_split = argument(fit.call, "validation_split", _VALIDATION_SPLIT) is not None
-        decides = _decides_by_metrics(facts, fit) or (is_split and _decides_by_validation(facts, fit))
-        if not decides:
+        if not _decides_by_metrics(facts, fit):
             continue
         for compile_ in facts.training.compiles_of(fit.values):
             metrics = facts.keywords.given(compile_.call, "metrics", _METRICS)
@@ -113,8 +111,6 @@ def _obstacle(facts: Facts, compile_: Fit) -> str:
     for fit in facts.training.fits:
         if compile_ not in facts.training.compiles_of(fit.values):
             continue
-        if argument(fit.call, "validation_split", _VALIDATION_SPLIT) is not None:
-            return "; with `validation_split` each worker validates on a part as well"
         if any(isinstance(v, Object) and any(facts.resolver.method(v.of, n) for n in _STEPS) for v in fit.values):
             return "; the model has steps of its own"
     return ""

@@ -24,7 +24,7 @@ class Gathering:
     def at(self, node: cst.CSTNode, value: Value) -> Value:
         """The value of an expression around which all rows are put together."""
         if not any(not d.is_replicated for d in self.run.objects.leaves(value)):
-            self.run.plain_sources.add(node)
+            self.run.plain_now.sources.add(node)
             return value
         args = Arguments([value], nodes={0: node})  # type: ignore[dict-item]
         repair = self.run.placing.repairing.make(args, node, by_gathering, "what follows works on the batch as a whole")
@@ -34,7 +34,7 @@ class Gathering:
     def arguments(self, args: Arguments, node: cst.CSTNode) -> Arguments:
         """The arguments of a function that is given all rows of the batch instead of a worker's."""
         if not any(not d.is_replicated for _, x in args.all() for d in self.run.objects.leaves(x)):
-            self.run.plain_calls.add(node)
+            self.run.plain_now.calls.add(node)
             return args
         repair = self.run.placing.repairing.make(args, node, by_gathering, "it works on the batch as a whole", "call")
         needs = frozenset((repair,))

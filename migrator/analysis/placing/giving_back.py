@@ -34,7 +34,7 @@ def renamed(run: Run, node: cst.BaseExpression, value: Value, name: str, frame: 
 def _shard_like(run: Run, node: cst.BaseExpression, value: Value, like: str) -> Value:
     data = value.data
     if data is None or value.objects or not data.whole or not data.needs:
-        run.plain_sources.add(node)
+        run.plain_now.sources.add(node)
         return value
     if not like:
         return value

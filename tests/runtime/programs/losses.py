@@ -286,6 +286,45 @@ def check_metrics_of_the_whole_batch() -> None:
     raised(TypeError, lockstep.whole_batch_metric, 3)
 
 
+DATA_OF_FIT = tuple(
+    np.random.RandomState(4).standard_normal([4 * SIZE + 3, width]).astype("float32") for width in (4, 1)
+)
+
+
+class OverTheBatch(layers.Layer):
+    """Each row over the sum of all of the batch."""
+
+    def call(self, h: Any) -> Any:
+        return h / (1.0 + lockstep.all_reduce(tf.reduce_sum(h**2, axis=0), "sum"))
+
+
+def summed(y: Any, p: Any) -> Any:
+    return tf.reduce_sum((y - p) ** 2) / 8
+
+
+def check_evaluation_puts_nothing_together() -> None:
+    """Keras evaluates and predicts on the whole data on every worker, in batches of any size."""
+    x, y = DATA_OF_FIT
+    seed_everything(3)
+    model = keras.Sequential([layers.Input((x.shape[1],)), layers.Dense(3), OverTheBatch(), layers.Dense(1)])
+    model.compile("sgd", lockstep.whole_batch(summed))
+    batch = 2 * SIZE + 1
+
+    def rows(first: int) -> Any:
+        kernel, bias, last, end = model.get_weights()
+        h = x[first : first + batch] @ kernel + bias
+        return (h / (1.0 + (h**2).sum(axis=0))) @ last + end
+
+    wanted = np.concatenate([rows(first) for first in range(0, len(x), batch)])
+    np.testing.assert_allclose(model.predict(x, batch_size=batch, verbose=0), wanted, atol=1e-5)
+    loss = ((wanted[:batch] - y[:batch]) ** 2).sum() / 8
+    np.testing.assert_allclose(model.evaluate(x[:batch], y[:batch], batch_size=batch, verbose=0), loss, rtol=1e-5)
+    np.testing.assert_allclose(model.test_on_batch(x[:batch], y[:batch]), loss, rtol=1e-5)
+    if RANK == 0:  # nor does anybody wait for the others
+        model.evaluate(x[:batch], y[:batch], batch_size=batch, verbose=0)
+        model.predict(x[:batch], verbose=0)
+
+
 def headed() -> Any:
     seed_everything(3 + RANK)
     model = keras.Sequential([layers.Input((4,)), layers.Dense(3)])

@@ -199,8 +199,33 @@ def check_fit_on_arrays_with_sparse_gradients_and_clipping() -> None:
 
 
 def check_fit_on_arrays_with_a_validation_split() -> None:
+    """Each validates on all that is split off, also where that does not come out even."""
+    options = {"y": (Y > 0).astype("float32"), "loss": "mse", "metrics": lambda: named(("AUC", "TruePositives"))}
     for count in (3 * BATCH + 1, 4 * BATCH - 1):
-        fit_on_arrays(count, validation_split=0.25)
+        for weights in (None, np.linspace(0.5, 2.0, count)):
+            given = {"validation_split": 0.25, "sample_weight": weights}
+            _, logs, wanted = fit_on_arrays(count, new_probability, **options, **given)
+            assert "val_TruePositives" in wanted
+            for name in [name for name in wanted if name.startswith("val_")]:
+                np.testing.assert_allclose(logs[name], wanted[name], rtol=1e-5, err_msg=name)
+    rest = slice(2 * BATCH, 2 * BATCH + 5)
+    _, logs, wanted = fit_on_arrays(2 * BATCH, new_probability, **options, validation_data=(X[rest], Y[rest] > 0))
+    np.testing.assert_allclose(logs["val_TruePositives"], wanted["val_TruePositives"])
+
+
+def check_validation_on_what_was_made_of_the_shard() -> None:
+    """Keras splits each rank's array, and what these tell is put together."""
+    alone, together = new_model(), new_model()
+    alone.compile(sgd(), "mse")
+    together.compile(lockstep.distributed_optimizer(sgd()), "mse")
+    options = {"epochs": 2, "shuffle": False, "verbose": 0, "validation_split": 0.5}
+    wanted = alone.fit(X + 1.0, Y, batch_size=BATCH, **options).history
+    x, y = lockstep.shard_arrays(X, Y, batch_size=BATCH, validation_split=0.5)
+    local = lockstep.local_batch_size(BATCH)
+    found = together.fit(x + 1.0, y, batch_size=local, callbacks=lockstep.callbacks(), **options).history
+    assert_same_weights(together, alone, "made of the shard")
+    np.testing.assert_allclose(found["val_loss"], wanted["val_loss"], rtol=1e-5)
+    assert_equal_on_all_ranks(found["val_loss"])
 
 
 def check_a_second_fit_of_a_model_that_was_traced_without_weights() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.values import NUMBER, Instance, Value
@@ -25,9 +26,10 @@ _CALLED = {
 }
 
 
-def call(run: Run, callbacks: Value | None, node: cst.CSTNode, frame: Frame) -> None:
-    """Calls those that `fit` is given."""
+def call(run: Run, model: v.Atom, callbacks: Value | None, node: cst.CSTNode, frame: Frame) -> None:
+    """Calls those that the `fit` of the model is given."""
     for callback in _instances(run, callbacks):
+        run.heap.store(callback, "model", v.of(model))
         for name, count in _CALLED.items():
             own = run.objects.method(callback, name)
             if own is not None:

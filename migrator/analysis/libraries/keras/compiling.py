@@ -45,6 +45,11 @@ def loss_of(run: Run, atom: v.Atom) -> Value:
     return run.heap.load(atom, ("compiled", "loss"))
 
 
+def compiles_of(run: Run, atom: v.Atom) -> set[cst.CSTNode]:
+    """The calls that compile the model."""
+    return {k[1] for k in run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "compiled by"}
+
+
 def optimizer_of(run: Run, atom: v.Atom) -> Value:
     return run.heap.load(atom, ("compiled", "optimizer"))
 
@@ -62,7 +67,7 @@ def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst
     with run.placing.repairing.ruled_out("Keras applies it"):
         result = losses.of_compiled(run, loss, args, node, frame)
     given = frozenset(r for x in args.positional for d in run.objects.leaves(x) for r in d.needs)
-    compiles = {k[1] for k in run.heap.fields(atom) if isinstance(k, tuple) and k[0] == "compiled by"}
+    compiles = compiles_of(run, atom)
     for data in run.objects.leaves(result):
         is_mean = data.is_replicated or data.placement == Partial("mean")
         if not is_mean or data.needs - given:

@@ -27,14 +27,16 @@ def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
     _train(run, atom, batch, node, frame)
     validation = args.get("validation_data")
     if validation is not None and not validation.is_none:
-        _infer(run, atom, run.whole(_pair(run, validation)), node, frame)
-    callbacks.call(run, args.get("callbacks"), node, frame)
+        with run.evaluating():
+            _infer(run, atom, run.whole(_pair(run, validation)), node, frame)
+    callbacks.call(run, atom, args.get("callbacks"), node, frame)
     return NUMBER
 
 
 def _train_on_batch(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     x, y = args.get("x", 0) or NUMBER, args.get("y", 1) or NUMBER
     _train(run, atom, v.of(Tuple((_rows(run, x), _rows(run, y)))), node, frame)
+    run.trained_on_batches[node] |= compiling.compiles_of(run, atom)
     told = Container("dict", Site(node, frame.context))
     mean, odd = Value(Data(Partial("mean"), nested=True)), run.odd_metrics.get(node)
     if not odd:
@@ -108,16 +110,24 @@ def _infer(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: 
 
 def _predict(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     x = args.get("x", 0) or NUMBER
-    leaves = list(run.objects.leaves(x))
-    if any(not d.is_replicated for d in leaves):
-        return _infer(run, atom, x, node, frame)
-    _infer(run, atom, run.whole(Value(Data(nested=True))), node, frame)
-    return Value(Data(REPLICATED, nested=True))
+    return _run_on(run, atom, x, node, frame) or Value(Data(REPLICATED, nested=True))
 
 
 def _evaluate(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    _infer(run, atom, run.whole(Value(Data(nested=True))), node, frame)
-    return Value(Data(REPLICATED, nested=True))
+    x = args.get("x", 0) or NUMBER
+    is_of_part = _run_on(run, atom, x, node, frame) is not None
+    return Value(Data(Partial("mean") if is_of_part else REPLICATED, nested=True))
+
+
+def _run_on(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: Frame) -> Value | None:
+    """What the model makes of a worker's part of a batch, in which the runtime puts nothing together; None where it
+    runs on what all workers have."""
+    if any(not d.is_replicated for d in run.objects.leaves(x)):
+        with run.placing.repairing.ruled_out("Keras runs the model on a worker's part of the batch here"):
+            return _infer(run, atom, x, node, frame)
+    with run.evaluating():
+        _infer(run, atom, run.whole(Value(Data(nested=True))), node, frame)
+    return None
 
 
 # -- data -------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,76 @@
+"""Whether Keras evaluates or predicts, and on what: every worker does so on the whole data, and nothing is put together
+there; but where `fit` itself splits off a part of a worker's arrays, each validates on that part."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from lockstep.script import which_keras
+
+_FUNCTIONS = ("test_function", "predict_function")  # a model's, with `make_…` for each
+_is_running: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_is_evaluating", default=False)
+_is_on_parts: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_evaluates_parts", default=False)
+
+
+def is_on_whole_data() -> bool:
+    """Whether a step of an evaluation or prediction runs, or is traced, on the same rows on all ranks."""
+    return _is_running.get() and not _is_on_parts.get()
+
+
+def is_on_parts() -> bool:
+    """Whether what runs now, a `fit`, evaluates each rank's rows."""
+    return _is_on_parts.get()
+
+
+@contextlib.contextmanager
+def on_parts(whether: bool) -> Iterator[None]:
+    token = _is_on_parts.set(whether)
+    try:
+        yield
+    finally:
+        _is_on_parts.reset(token)
+
+
+def watch() -> None:
+    """Have the steps known with which models of any Keras evaluate and predict."""
+    for keras in which_keras.all_loaded():
+        _watch(keras.Model)
+
+
+@functools.cache
+def _watch(model_class: Any) -> None:
+    for name in _FUNCTIONS:
+        setattr(model_class, f"make_{name}", _making(getattr(model_class, f"make_{name}"), name))
+
+
+def _making(make: Any, name: str) -> Any:
+    """Keras makes one function for all steps, apart from that of the training; it is what traces them."""
+
+    @functools.wraps(make)
+    def making(self: Any, *args: Any, **kwargs: Any) -> Any:
+        made = make(self, *args, **kwargs)
+        function = _watched(getattr(self, name))
+        setattr(self, name, function)
+        return function if made is not None else None  # Keras 2 gives it back
+
+    return making
+
+
+def _watched(function: Any) -> Any:
+    if hasattr(function, "_lockstep_evaluates"):
+        return function
+
+    @functools.wraps(function)
+    def evaluating(*args: Any, **kwargs: Any) -> Any:
+        token = _is_running.set(True)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _is_running.reset(token)
+
+    evaluating._lockstep_evaluates = True  # type: ignore[attr-defined]
+    return evaluating
