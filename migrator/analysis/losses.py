@@ -54,9 +54,9 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
 
 
 class Losses:
-    """`readers`, `rows`, `sizes`, `reduced`, `models`, `said`: see Run. `entries`: functions of interest, called or
-    not. `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so that means
-    are taken over all rows. `gathered`: expressions around which all rows are put together for that."""
+    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `models`, `said`: see Run. `entries`: functions of interest,
+    called or not. `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so
+    that means are taken over all rows. `gathered`: expressions around which all rows are put together for that."""
 
     def __init__(
         self,
@@ -71,6 +71,7 @@ class Losses:
         said: Mapping[cst.CSTNode, str] | None = None,
         numbers: Collection[cst.CSTNode] = (),
         gathered: Collection[cst.CSTNode] = (),
+        datasets: Collection[cst.CSTNode] = (),
     ) -> None:
         self.tree = tree
         self._entries = list(dict.fromkeys(entries))
@@ -80,7 +81,7 @@ class Losses:
         self.too_much = False
         for _ in range(_MOST_ROUNDS):
             known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
-            self._run = Run(tree, scripts, **known, plan=self._plan, said=said)
+            self._run = Run(tree, scripts, **known, datasets=datasets, plan=self._plan, said=said)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
             try:

@@ -85,7 +85,8 @@ class Plain(NamedTuple):
 
 
 class Run:
-    """`readers`: loops and calls whose data each worker has its part of; `rows`: expressions that are such parts;
+    """`readers`: loops and calls whose data each worker has its part of; `datasets`: the expressions that these data
+    are; `rows`: expressions that are such parts;
     `sizes`: numbers that become those of a worker's rows; `reduced`: calls that give gradients of which an update makes
     those of all workers; `models`: calls of packages that make models; `said`: what the user says of expressions, see
     Stated."""
@@ -96,6 +97,7 @@ class Run:
         scripts: Sequence[Script],
         *,
         readers: Collection[cst.CSTNode] = (),
+        datasets: Collection[cst.CSTNode] = (),
         rows: Collection[cst.CSTNode] = (),
         sizes: Collection[cst.CSTNode] = (),
         reduced: Collection[cst.CSTNode] = (),
@@ -105,6 +107,7 @@ class Run:
     ) -> None:
         self.tree = tree
         self.readers = readers
+        self.datasets = datasets
         self.rows = rows
         self.sizes = sizes
         self.reduced = reduced
@@ -387,6 +390,8 @@ class Run:
         """The value, or a worker's part of it where the text is going to take that; what the user says that it is."""
         if node in self.said:
             value = self._as_said(node, value)
+        if node in self.datasets:
+            value = self.libraries.datasets.read_in_parts(value)
         if node in self.sizes:
             self.note_batch_size(value)
             return Value(Data(ROWS, rank=0, integral=True))

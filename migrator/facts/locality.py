@@ -16,6 +16,7 @@ import libcst as cst
 from migrator.facts import vocabulary
 from migrator.facts.consequences import Consequences
 from migrator.facts.dependence import Dependence, Key, Way
+from migrator.facts.iteration import Iteration
 from migrator.facts.kinds import calls, origin
 from migrator.facts.resolve import Resolver
 from migrator.facts.sharding import Sharding
@@ -96,6 +97,7 @@ class Locality:
         self.sharding = sharding
         self.consequences = consequences
         self.regions = consequences.regions
+        self._iteration = Iteration(tree, resolver)
         # Gradients are reduced before anything reads them.
         gradients = [g for update in training.updates for g in update.gradients]
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}
@@ -239,11 +241,14 @@ class Locality:
         split = [c for c in self.sharding.consumptions if not self.sharding.is_whole(c)]
         readers = {c.reader for c in split if c.reader not in fits}
         numbers = self.training.kinds.numbers_turns
+        beside = self.sharding.read_beside
         for scope in self.tree.scopes.values():
             for bindings in scope.bindings.values():
                 for binding in bindings:
-                    numbered = binding.value is not None and numbers(binding.value, binding.path)
-                    if binding.kind == "for" and binding.node in readers and not numbered:
+                    if binding.kind != "for" or binding.node not in readers or binding.value is None:
+                        continue
+                    iterated, _ = self._iteration.narrowed(binding.value, binding.path)
+                    if iterated not in beside and not numbers(binding.value, binding.path):
                         found[binding] = Mark.VALUE
         found.update({reader: Mark.VALUE for reader in readers if isinstance(reader, cst.Call)})
         for node in self.sharding.minibatches.nodes:

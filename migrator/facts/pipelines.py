@@ -35,6 +35,8 @@ _ITERATION_WRAPPERS = frozenset(
         "builtins.enumerate",
         "builtins.iter",
         "builtins.list",
+        "itertools.cycle",
+        "itertools.islice",
         "tqdm.tqdm",
         "tqdm.auto.tqdm",
         "tqdm.notebook.tqdm",

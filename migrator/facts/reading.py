@@ -108,15 +108,24 @@ class Reading:
 
     def _reads(self, loop: cst.For | cst.CompFor) -> Iterator[Consumption]:
         iterated = self.pipelines.core(loop.iter)
+        zipped = self.zips(loop)
         if self.pipelines.sources.gives_batches(iterated):
             yield Consumption(iterated, loop)
-        elif isinstance(iterated, cst.Call) and self._is_zip(iterated):
-            for arg in iterated.args:
+        elif zipped:
+            for arg in (arg for call in zipped for arg in call.args if arg.value not in zipped):
                 core = self.pipelines.core(arg.value)
                 if self.pipelines.is_dataset(core):
                     yield Consumption(core, loop)
         elif self.pipelines.is_dataset(iterated):
             yield Consumption(iterated, loop)
+
+    def zips(self, loop: cst.For | cst.CompFor) -> list[cst.Call]:
+        """The calls of `zip` that the loop goes through, one inside of another."""
+        iterated = self.pipelines.core(loop.iter)
+        found = [iterated] if isinstance(iterated, cst.Call) and self._is_zip(iterated) else []
+        for call in found:
+            found += [a.value for a in call.args if isinstance(a.value, cst.Call) and self._is_zip(a.value)]
+        return found
 
     def _is_zip(self, call: cst.Call) -> bool:
         return any(isinstance(v, External) and v.path == "builtins.zip" for v in self.resolver.values(call.func))

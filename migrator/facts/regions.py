@@ -80,9 +80,14 @@ class Regions:
         return () if isinstance(parent, cst.Assert) and node is parent.test else None
 
     def _branches(self, arg: cst.Arg) -> tuple[cst.CSTNode, ...] | None:
-        """What `tf.cond(arg, …)` runs by the choice of this argument."""
+        """What `tf.cond(arg, …)` runs by the choice of this argument, or a loop over `zip(…, arg)` as long as it
+        lasts."""
         call = self.tree.parent[arg]
-        if not isinstance(call, cst.Call) or arg is not call.args[0]:
+        if not isinstance(call, cst.Call):
+            return None
+        if {External("builtins.zip"), External("builtins.enumerate")} & set(self.resolver.values(call.func)):
+            return self._bodies(call)  # the shortest one ends the loop
+        if arg is not call.args[0]:
             return None
         if not any(isinstance(v, External) and v.path in _CHOOSING for v in self.resolver.values(call.func)):
             return None

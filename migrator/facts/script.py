@@ -153,6 +153,7 @@ class Facts:
             self.stated.values,
             numbers,
             gathered,
+            self.sharding.cut_datasets,
         )
 
     @cached_property

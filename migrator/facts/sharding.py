@@ -137,6 +137,24 @@ class Sharding:
         return {c.reader for c in self.consumptions if not isinstance(self._plan(c), Refusal)}
 
     @cached_property
+    def cut_datasets(self) -> set[cst.CSTNode]:
+        """The expressions that are datasets of each worker's parts of the batches, as they are read."""
+        return {c.dataset for c in self.consumptions if not isinstance(self._plan(c), Refusal)}
+
+    @cached_property
+    def read_beside(self) -> set[cst.BaseExpression]:
+        """What loops read turn by turn beside the batches, and each worker has as it is: `zip(dataset, rates)`."""
+        loops = {c.reader for c in self.consumptions if isinstance(c.reader, (cst.For, cst.CompFor))}
+        read = {c.dataset for c in self.consumptions}
+        zipped = [call for loop in loops for call in self.reading.zips(loop) if call not in read]
+        return {
+            arg.value
+            for call in zipped
+            for arg in call.args
+            if not arg.star and self.pipelines.core(arg.value) not in read and arg.value not in zipped
+        }
+
+    @cached_property
     def cut_rows(self) -> set[cst.CSTNode]:
         """The expressions that are a worker's rows of batches which loops make by themselves."""
         refused = {cut for cut in self.minibatches.all if self._obstacle(cut) is not None}

@@ -77,6 +77,8 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
     kind = atom.path[len(_LAZY) :]
     given = [run.heap.load(atom, i) for i in run.heap.fields(atom) if isinstance(i, int)]
     rest = run.heap.load(atom, "rest")
+    if kind == "zip" and atom.site.node not in run.datasets:
+        reader = atom.site.node  # of what it goes through, each is cut by itself, or not at all
     if kind == "zip":
         elements = [run.objects.elements(x, reader, node) for x in given]
         if rest is not NOTHING:
@@ -105,7 +107,8 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
 
 
 def _next(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    return run.objects.elements(args.positional[0], node, node) if args.positional else NUMBER
+    default = args.positional[1] if len(args.positional) > 1 else NOTHING
+    return v.join(run.objects.elements(args.positional[0], node, node), default) if args.positional else NUMBER
 
 
 def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

@@ -141,6 +141,11 @@ class Datasets:
             found.add(made)
         return Value(None, frozenset(found))
 
+    def read_in_parts(self, value: Value) -> Value:
+        """The value, each dataset in it as that of a worker's parts."""
+        made = frozenset(a for a in value if isinstance(a, Made) and a.path.startswith(PREFIX))
+        return Value(value.data, (value.objects - made) | self.cut(Value(None, made)).objects) if made else value
+
     def method(self, atom: Made, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         element = self.run.heap.load(atom, _ELEMENT)
         if self.run.heap.load(atom, _NUMBERED) is not NOTHING:
@@ -189,8 +194,7 @@ class Datasets:
 
     def elements(self, atom: Made, reader: cst.CSTNode) -> Value:
         element = v.mapped(self.run.heap.load(atom, _ELEMENT), _batched)
-        is_cut = reader in self.run.readers or atom.path == _CUT
-        given = self.run.share(element) if is_cut else self.run.whole(element)
+        given = self.run.share(element) if atom.path == _CUT else self.run.whole(element)
         is_numbered = self.run.heap.load(atom, _NUMBERED) is not NOTHING
         return v.of(Tuple((_INDEX, given))) if is_numbered else given
 
