@@ -18,15 +18,18 @@ def wrap_data(
     tail: str = "",
     weight_position: int | None = None,
     done: Collection[cst.BaseExpression] = (),
+    unpacked: cst.Arg | None = None,
 ) -> Iterator[Wrap]:
     """One call around x and y where they stand side by side, else one around each; `tail` ends its arguments.
 
-    What is `done` is left as it is.
+    What is `done` is left as it is. `unpacked`: `*batch` in the place of x, y and what may follow on them.
     """
     x, y = argument(call, "x", 0), argument(call, "y", 1)
     weight = argument(call, "sample_weight", weight_position)
     opening, closing = f"{facts.runtime}.{function}(", f"{tail})"
     given = [arg for arg in (x, y, weight) if arg is not None and arg.value not in done]
+    if unpacked is not None and unpacked.value not in done:
+        yield Wrap(unpacked.value, f"{opening}*", closing)
     if x is not None and y is not None and given[:2] == [x, y] and _stand_alone(facts, call, x, y):
         yield Wrap(x.value, f"*{opening}", closing, last=y.value)
         given = given[2:]

@@ -58,7 +58,7 @@ def _shard(facts: Facts, fit: Fit) -> Findings:
     tail += batch_size
     # Means over uneven parts are weighed by their rows; sums and gathered losses of a step of the script's own are not.
     loss = "".join(f", {option}" for option in cut_option(cuts_for_arrays(facts, fit)))
-    yield from wrap_data(facts, call, "shard_arrays", tail + loss)
+    yield from wrap_data(facts, call, "shard_arrays", tail + loss, unpacked=facts.keywords.pair(call))
     yield from _localise_batch_size(facts, call, loss)
     if validates_in_batches(facts, fit):
         yield from _keep_validation_batch_size(facts, fit, batch_size)

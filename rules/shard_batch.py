@@ -10,7 +10,8 @@ after:
     loss = model.train_on_batch(*lockstep.shard_batch(x_batch, y_batch))
 
 Leaves alone: `test_on_batch` and `predict_on_batch`; batches of a dataset that is sharded where it is read.
-Refuses: unpacked arguments; random numbers that differ from worker to worker; a batch size built into the model.
+Refuses: unpacked arguments of which it cannot be seen how many there are; random numbers that differ from worker to
+worker; a batch size built into the model.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from migrator.facts.compiled_losses import cuts_for_fit
 from migrator.facts.obstacles import built_in_size
 from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument
+from migrator.facts.syntax import argument, only_unpacked
 from migrator.rule import Findings, rule
 
 _WEIGHT_POSITION = 2  # of sample_weight in train_on_batch
@@ -39,7 +40,8 @@ def shard_batch(facts: Facts) -> Findings:
             else:
                 tail = "".join(f", {option}" for option in cut_option(cuts_for_fit(facts, fit)))
                 cut = facts.sharding.minibatches.cut_for_fits
-                yield from wrap_data(facts, fit.call, "shard_batch", tail, _WEIGHT_POSITION, cut)
+                unpacked = _unpacked(facts, fit.call)
+                yield from wrap_data(facts, fit.call, "shard_batch", tail, _WEIGHT_POSITION, cut, unpacked)
 
 
 def _is_sharded(facts: Facts, call: cst.Call) -> bool:
@@ -52,8 +54,18 @@ def _is_sharded(facts: Facts, call: cst.Call) -> bool:
     return any(id(c.reader) in cut or facts.pipelines.history(c.dataset).is_sharded for c in read)
 
 
+def _unpacked(facts: Facts, call: cst.Call) -> cst.Arg | None:
+    """`*batch`, where it surely is x, y and perhaps the weights: one array alone is cut to no list that could be
+    unpacked, and what Keras takes behind the weights has no rows."""
+    only = only_unpacked(call)
+    is_batch = only is not None and facts.losses.number_of_items(only.value) in (2, _WEIGHT_POSITION + 1)
+    return only if is_batch else None
+
+
 def _obstacle(facts: Facts, call: cst.Call) -> Refusal | None:
-    if argument(call, "x", 0) is None or any(arg.star for arg in call.args):
+    unpacked = _unpacked(facts, call)
+    is_given = argument(call, "x", 0) is not None or unpacked is not None
+    if not is_given or any(arg.star and arg is not unpacked for arg in call.args):
         return Refusal(
             call,
             "what this `train_on_batch` trains on cannot be seen",

@@ -178,6 +178,12 @@ class Losses:
         value = self._run.seen.get(node) if not self.too_much else None
         return value is not None and value.data is not None and not value.objects
 
+    def number_of_items(self, node: cst.CSTNode) -> int | None:
+        """How many items the tuple or list has on every way there; None where that is not seen."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        items = self._run.objects.sequence_items(value) if value is not None else None
+        return len(items) if items is not None else None
+
     def is_rows(self, node: cst.CSTNode) -> bool:
         """Whether the value is rows that can be gathered, a worker's part of a batch whenever the node runs."""
         value = self._run.seen.get(node) if not self.too_much else None

@@ -114,6 +114,7 @@ class Entropy:
         for fit in self.training.fits:
             given = (argument(fit.call, name, {"x": 0, "y": 1}.get(name)) for name in _FIT)
             yield from (arg.value for arg in given if arg is not None)
+            yield from (arg.value for arg in fit.call.args if arg.star)
         for fit in self.training.batch_fits:
             yield from (arg.value for arg in fit.call.args)
         for update in self.training.updates:

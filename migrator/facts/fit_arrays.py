@@ -31,7 +31,8 @@ class FitArrays:
 
     def are_cut(self, call: cst.Call) -> bool:
         """Whether each worker's `fit` is given, or going to be given, its part of them."""
-        return self.are_cut_already(call) or (argument(call, "x", 0) is not None and self.obstacle(call) is None)
+        is_given = argument(call, "x", 0) is not None or self._keywords.pair(call) is not None
+        return self.are_cut_already(call) or (is_given and self.obstacle(call) is None)
 
     def are_cut_already(self, call: cst.Call) -> bool:
         given = (argument(call, "x", 0), argument(call, "y", 1), *call.args[:1])
@@ -39,13 +40,14 @@ class FitArrays:
 
     def obstacle(self, call: cst.Call) -> Refusal | None:
         """Why the arrays that the call names are not cut."""
-        x, y = argument(call, "x", 0), argument(call, "y", 1)
+        pair = self._keywords.pair(call)
+        x, y = (argument(call, "x", 0), argument(call, "y", 1)) if pair is None else (pair, pair)
         if x is None:
             return Refusal(
                 call, "what this `fit` trains on cannot be seen", "pass the data as x=... and y=... in the call"
             )
         values = self.resolver.values(x.value)
-        if self._keywords.hides_arguments(call) or self._is_unpacked(call, "sample_weight"):
+        if self._keywords.hides_arguments(call, pair) or self._is_unpacked(call, "sample_weight"):
             return Refusal(
                 call,
                 "the batch size may be among the unpacked arguments, where it cannot be seen",

@@ -1,13 +1,19 @@
-"""Arguments of a call, also those that it unpacks from a dictionary which the program writes out."""
+"""Arguments of a call, also those that it unpacks from a dictionary or a tuple which the program writes out."""
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
+from migrator.facts.kinds import origin
 from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import argument
+from migrator.facts.syntax import argument, only_unpacked
 from migrator.facts.tree import Tree
-from migrator.facts.values import External, Literal, Result, Value
+from migrator.facts.values import Element, External, Literal, Result, Value
+
+_NONE = External("builtins.None")
+_LOADED = re.compile(r"keras\.datasets\.\w+\.load_data$")
 
 
 class Keywords:
@@ -26,9 +32,27 @@ class Keywords:
                 return items[name]
         return None
 
-    def hides_arguments(self, call: cst.Call) -> bool:
-        """Whether the call unpacks arguments that cannot be seen."""
-        return any(arg.star == "*" or (arg.star == "**" and self._items(arg.value) is None) for arg in call.args)
+    def pair(self, call: cst.Call) -> cst.Arg | None:
+        """`*train`, where it alone gives `fit` x and y, and nothing behind them; None for all else."""
+        only = only_unpacked(call)
+        values = self.resolver.values(only.value) if only is not None else ()
+        return only if values and all(map(self._is_pair, values)) else None
+
+    def _is_pair(self, value: Value) -> bool:
+        if isinstance(value, Literal) and isinstance(value.node, (cst.Tuple, cst.List)):
+            elements = value.node.elements
+            if len(elements) != 2 or any(isinstance(e, cst.StarredElement) for e in elements):
+                return False
+            return _NONE not in self.resolver.values(elements[1].value)
+        # `train, test = keras.datasets.mnist.load_data()`
+        return isinstance(value, Element) and len(value.path) == 1 and _LOADED.match(origin(value)) is not None
+
+    def hides_arguments(self, call: cst.Call, seen: cst.Arg | None = None) -> bool:
+        """Whether the call unpacks arguments that cannot be seen; `seen` are those of a pair."""
+        return any(
+            (arg.star == "*" and arg is not seen) or (arg.star == "**" and self._items(arg.value) is None)
+            for arg in call.args
+        )
 
     def _items(self, mapping: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
         """The items of a dictionary that is written out once and read nowhere else; None of any other."""

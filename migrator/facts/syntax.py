@@ -24,6 +24,12 @@ def has_unpacked_keywords(call: cst.Call) -> bool:
     return any(arg.star == "**" for arg in call.args)
 
 
+def only_unpacked(call: cst.Call) -> cst.Arg | None:
+    """`*values`, where the call has no other positional arguments."""
+    positional = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
+    return positional[0] if len(positional) == 1 and positional[0].star else None
+
+
 def dotted(node: cst.CSTNode) -> str:
     """`a.b.c` of a name or an attribute chain; empty for anything else."""
     parts: list[str] = []

@@ -12,7 +12,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Sharded
-from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Repair, Site, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Repair, Site, Value
 from migrator.facts import vocabulary
 from migrator.facts.vocabulary import Role
 
@@ -46,7 +46,7 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
     if role is Role.REDUCE:
         return _put_together(_held(run, first), node, whole=False)
     if role is Role.SHARD:
-        return _shares(run, path, args)
+        return _shares(run, path, args, node)
     if role is Role.RANK:
         return Value(Data(LOCAL))
     if role is Role.SIZE:
@@ -87,11 +87,15 @@ def _put_together(value: Value, node: cst.CSTNode, *, whole: bool) -> Value:
     return v.mapped(value, put)
 
 
-def _shares(run: Run, path: str, args: Arguments) -> Value:
+def _shares(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value:
     first = args.positional[0] if args.positional else NUMBER
     if path.endswith("shard_and_rebatch_dataset"):
         return v.of(v.Tuple((run.libraries.datasets.cut(first), NUMBER)))
     if path.endswith("shard_batches"):
         return run.libraries.datasets.cut(first)
     parts = [run.share(x) for x in args.positional]
+    if args.rest is not NOTHING:  # `shard_arrays(*train)` gives a list, of as many
+        found = Container("list", Site(node, ()))
+        run.heap.store(found, None, v.join_all([*parts, run.share(args.rest)]))
+        return v.of(found)
     return parts[0] if len(parts) == 1 else v.of(v.Tuple(tuple(parts)))

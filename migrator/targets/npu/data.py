@@ -191,6 +191,10 @@ class Data:
 
     def _arrays_in_one_order(self, edit: Wrap) -> list[cst.CSTNode] | Refusal:
         """The arrays that the edit wraps; a refusal where chance would give each worker others."""
+        if edit.before.endswith("*"):
+            return refuse(
+                edit.node, "the arrays that this unpacks cannot be cut here", "pass each by itself, as x and y"
+            )
         arrays: list[cst.CSTNode] = []
         for node in [edit.node] if edit.last is None else [edit.node, edit.last]:
             found = self._arrays(node)

@@ -70,7 +70,7 @@ def with_texts(edit: Edit, old: str, new: str) -> Edit:
 def site(edit: Edit, runtime: str) -> Site | None:
     """The call of the runtime that the edit writes; None where it is not one call at the end of the text."""
     if isinstance(edit, Wrap):
-        opening = re.fullmatch(rf"(\*?){runtime}\.(\w+)\(", edit.before)
+        opening = re.fullmatch(rf"(\*?){runtime}\.(\w+)\(\*?", edit.before)
         if opening is None or not edit.after.endswith(")"):
             return None
         # In the place of the wrapped expressions stands one of ours.
