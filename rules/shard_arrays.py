@@ -4,7 +4,8 @@
 size, which becomes explicit where the script leaves it to Keras's default of 32. With the global batch size the
 shares are made such that a last batch that does not split evenly still counts as on one device. The arrays
 themselves stay whole: evaluation, prediction and statistics see all samples. With `validation_split` the split point
-stays that of the whole arrays, and every worker validates on the whole part behind it.
+stays that of the whole arrays, and every worker validates on the whole part behind it. A batch size that may be asked
+for only once (`next(sizes)`, a random number) gets a name in a line of its own before the call.
 
 before:
     model.fit(x, y, batch_size=128, epochs=5)
@@ -13,8 +14,8 @@ after:
 
 Leaves alone: datasets, Sequences and generators (see shard-dataset); validation data; arrays that are sharded already.
 Refuses: data of which it cannot be seen whether they are arrays; `fit(**config)`, unless the dictionary is written out
-in this file; a batch size built into the model. Every worker then trains on the whole batches, which is right but no
-faster.
+in this file; a batch size built into the model; one that may be asked for only once where no line before the call can.
+Every worker then trains on the whole batches, which is right but no faster.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.data_arguments import wrap_data
-from migrator.edits import AddArgument, Refusal, Replace, Wrap
+from migrator.edits import AddArgument, InsertBefore, Replace, Wrap
 from migrator.facts.compiled_losses import cuts_for_arrays
 from migrator.facts.reductions import cut_option
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument, is_none
+from migrator.facts.syntax import argument, is_none, stands_alone
 from migrator.facts.told_metrics import validates_in_batches
 from migrator.facts.training import Fit
 from migrator.rule import Findings, rule
@@ -52,46 +53,43 @@ def _shard(facts: Facts, fit: Fit) -> Findings:
     if obstacle is not None:
         yield obstacle
         return
+    named = {keyword: facts.fresh_variable(keyword, given) for keyword, given in arrays.to_name(call).items()}
+    for keyword, given in arrays.to_name(call).items():
+        yield from _give_name(facts, call, given, named[keyword])
+        if keyword != "batch_size":
+            yield Replace(given, (named[keyword],))
     split = facts.keywords.given(call, "validation_split")
-    tail = f", validation_split={facts.source(split)}" if split is not None else ""
-    batch_size = _global_batch_size(facts, call)
-    tail += batch_size
+    tail = f", validation_split={named.get('validation_split') or facts.source(split)}" if split is not None else ""
+    batch_size = _global_batch_size(facts, call, named.get("batch_size"))
+    tail += f", batch_size={batch_size}"
     # Means over uneven parts are weighed by their rows; sums and gathered losses of a step of the script's own are not.
     loss = "".join(f", {option}" for option in cut_option(cuts_for_arrays(facts, fit)))
     yield from wrap_data(facts, call, "shard_arrays", tail + loss, unpacked=facts.keywords.pair(call))
-    yield from _localise_batch_size(facts, call, loss)
+    yield from _localise_batch_size(facts, call, loss, named.get("batch_size"))
     if validates_in_batches(facts, fit):
-        yield from _keep_validation_batch_size(facts, fit, batch_size)
+        # Keras validates in batches of the size that it trains with, if it is not told another one.
+        yield AddArgument(fit.call, (f"validation_batch_size={batch_size}",))
 
 
-def _global_batch_size(facts: Facts, call: cst.Call) -> str:
-    """The batch size as one more argument, unless asking for it twice could give two answers."""
+def _give_name(facts: Facts, call: cst.Call, given: cst.BaseExpression, name: str) -> Findings:
+    """What may be asked for only once is so before the line."""
+    # In the call an expression may go on in the next line.
+    opening, closing = ("", "") if stands_alone(facts.source(given)) else ("(", ")")
+    yield InsertBefore(call, (f"{name} = {opening}", given, closing))
+
+
+def _global_batch_size(facts: Facts, call: cst.Call, name: str | None) -> str:
     batch_size = facts.sharding.fit_arrays.batch_size(call)
     if batch_size is None or is_none(batch_size):
-        return f", batch_size={_DEFAULT_BATCH_SIZE}"
-    if any(facts.tree.contains(batch_size, made) for made in facts.tree.calls):
-        return ""
-    return f", batch_size={facts.source(batch_size)}"
+        return _DEFAULT_BATCH_SIZE
+    return name or facts.source(batch_size)
 
 
-def _keep_validation_batch_size(facts: Facts, fit: Fit, batch_size: str) -> Findings:
-    """Keras validates in batches of the size that it trains with, if it is not told another one."""
-    if batch_size:
-        yield AddArgument(fit.call, (f"validation_{batch_size.lstrip(', ')}",))
-    else:
-        yield Refusal(
-            fit.call,
-            "training is steered by validation metrics that depend on the size of the batches",
-            "give it a name (`batch_size=...`), or pass validation_batch_size=... in the call",
-            breaks_training=True,
-        )
-
-
-def _localise_batch_size(facts: Facts, call: cst.Call, loss: str) -> Findings:
+def _localise_batch_size(facts: Facts, call: cst.Call, loss: str, name: str | None) -> Findings:
     batch_size = facts.sharding.fit_arrays.batch_size(call)
     if batch_size is None:
         yield AddArgument(call, (f"batch_size={facts.call('local_batch_size', _DEFAULT_BATCH_SIZE + loss)}",))
-    elif is_none(batch_size):
-        yield Replace(batch_size, (facts.call("local_batch_size", _DEFAULT_BATCH_SIZE + loss),))
+    elif is_none(batch_size) or name is not None:
+        yield Replace(batch_size, (facts.call("local_batch_size", (name or _DEFAULT_BATCH_SIZE) + loss),))
     else:
         yield Wrap(batch_size, f"{facts.runtime}.local_batch_size(", f"{loss})")

@@ -32,7 +32,6 @@ before the model takes it.
 
 from __future__ import annotations
 
-import ast
 import itertools
 from collections.abc import Iterator
 
@@ -46,6 +45,7 @@ from migrator.facts.pipeline_cuts import CutPipeline
 from migrator.facts.reductions import GATHER, cut_option
 from migrator.facts.script import Facts
 from migrator.facts.sharding import CutBatches, unseen_batches
+from migrator.facts.syntax import stands_alone
 from migrator.rule import Findings, rule
 
 
@@ -85,7 +85,7 @@ def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     place = plan.prefix if in_suite else plan.statement
     if not isinstance(plan.prefix, (cst.Name, cst.Attribute)):
         inner = facts.indent(plan.prefix)
-        opening, closing = ("", "") if _stands_alone(facts.source(plan.prefix)) else (f"(\n{inner}", "\n)")
+        opening, closing = ("", "") if stands_alone(facts.source(plan.prefix)) else (f"(\n{inner}", "\n)")
         yield InsertBefore(place, (f"{name} = {opening}", plan.prefix, closing))
         yield Replace(plan.prefix, (name,))
     elif facts.source(plan.prefix) != name:
@@ -117,14 +117,6 @@ def _name(facts: Facts, plan: CutPipeline) -> str:
         if scope.lookup(start.value) is scope:
             return start.value
     return facts.fresh_name("dataset", plan.prefix)
-
-
-def _stands_alone(expression: str) -> bool:
-    """Whether the expression needs no parentheses as the right side of an assignment, however its lines break."""
-    try:
-        return len(ast.parse(f"_ = {expression}").body) == 1
-    except SyntaxError:
-        return False
 
 
 def _cut_batches(facts: Facts, plan: CutBatches) -> InsertBefore | Wrap:

@@ -10,6 +10,7 @@ from migrator.facts.keywords import Keywords
 from migrator.facts.kinds import Kinds, is_call_of
 from migrator.facts.obstacles import Obstacles, built_in_size
 from migrator.facts.ranks import Ranks
+from migrator.facts.repeatable import Repeatable
 from migrator.facts.resolve import Resolver
 from migrator.facts.syntax import argument
 from migrator.facts.tree import Tree
@@ -28,6 +29,7 @@ class FitArrays:
         self._ranks = ranks
         self._keywords = keywords
         self._obstacles = obstacles
+        self._repeatable = Repeatable(tree, resolver)
 
     def are_cut(self, call: cst.Call) -> bool:
         """Whether each worker's `fit` is given, or going to be given, its part of them."""
@@ -64,10 +66,39 @@ class FitArrays:
             )
         batch_size = self.batch_size(call)
         kept = self._obstacles.kept_by_model(batch_size) if batch_size is not None else None
-        return self._obstacles.own_randomness or built_in_size(self.tree) or kept
+        return self._obstacles.own_randomness or built_in_size(self.tree) or kept or self._asked_once(call)
 
     def batch_size(self, call: cst.Call) -> cst.BaseExpression | None:
         return self._keywords.given(call, "batch_size", 2)
+
+    def to_name(self, call: cst.Call) -> dict[str, cst.BaseExpression]:
+        """What the call and the cut both need and may be asked for only once, by the keywords, as the call asks."""
+        return {
+            name: given
+            for name, given in self._needed_twice(call)
+            if self.tree.contains(call, given) and not self._repeatable.is_so(given)
+        }
+
+    def _needed_twice(self, call: cst.Call) -> list[tuple[str, cst.BaseExpression]]:
+        split, size = self._keywords.given(call, "validation_split"), self.batch_size(call)
+        both = (("validation_split", split), ("batch_size", size))
+        return sorted(((name, x) for name, x in both if x is not None), key=lambda one: self.tree.order[one[1]])
+
+    def _asked_once(self, call: cst.Call) -> Refusal | None:
+        """A number that the cut of the arrays would have to ask for once more, or under a name that it cannot get."""
+        named = self.to_name(call)
+        for name, given in self._needed_twice(call):
+            if name in named:
+                is_known = self._repeatable.can_be_named(given)
+            else:  # or in a dictionary that is written out
+                is_known = self.tree.contains(call, given) or self._repeatable.is_elsewhere(given, call)
+            if not is_known:
+                return Refusal(
+                    given,
+                    f"the arrays are to be cut with `{name}`, too, and asking for it twice may give two answers",
+                    f"give it a name in a line of its own (`{name} = ...`), and pass that",
+                )
+        return None
 
     def _is_unpacked(self, call: cst.Call, name: str) -> bool:
         return argument(call, name) is None and self._keywords.given(call, name) is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
 import libcst as cst
@@ -90,3 +91,11 @@ def declared_fields(node: cst.ClassDef) -> list[str]:
 def is_format(node: cst.CSTNode) -> bool:
     """`"saved to %s" % path`"""
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
+
+
+def stands_alone(expression: str) -> bool:
+    """Whether the expression needs no parentheses as the right side of an assignment, however its lines break."""
+    try:
+        return len(ast.parse(f"_ = {expression}").body) == 1
+    except SyntaxError:
+        return False
