@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -13,6 +12,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Partial
+from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Value
 
 if TYPE_CHECKING:

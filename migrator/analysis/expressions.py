@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
@@ -16,6 +15,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
+from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Function, Instance, Site, Tuple, Value
 
 if TYPE_CHECKING:

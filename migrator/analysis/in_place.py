@@ -8,7 +8,6 @@ another name, or a view, of it holds the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -21,6 +20,7 @@ from migrator.analysis.ops.making import Draws, Like, Makes, Same, Stacked
 from migrator.analysis.ops.moving import Joins, OneHot, Repeat, Tile
 from migrator.analysis.ops.reducing import Reduces
 from migrator.analysis.placement import ROWS, Local, Shape, Sharded, Unknown, options
+from migrator.analysis.records import replace
 from migrator.analysis.values import Data, External, Made, Method, Operand, Repair, Tuple, Value
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -14,6 +14,7 @@ from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ALL_GATHER, ROWS, Partial, Replicated, Scaled, Sharded, Unknown, options
 from migrator.analysis.placing import MEETS
+from migrator.analysis.records import replace
 from migrator.analysis.run import Plan, Run, TooMuch
 from migrator.analysis.values import NOTHING, Data, Instance, Repair, Value
 from migrator.facts.modules import Script

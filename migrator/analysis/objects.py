@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -15,6 +15,7 @@ from migrator.analysis.frames import Frame, Names
 from migrator.analysis.libraries import runtime, tensorflow
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, Unknown
+from migrator.analysis.records import replace
 from migrator.analysis.values import (
     NOTHING,
     NUMBER,

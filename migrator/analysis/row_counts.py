@@ -7,11 +7,11 @@ worker's part of the former, whatever the batches' sizes. Batches are told apart
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from migrator.analysis.ops.call import Op
 from migrator.analysis.ops.moving import Joins
 from migrator.analysis.placement import ROWS, Shape, Sharded, options
+from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Site, Slice, Value
 
 Counts = tuple[Site, ...]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from migrator.analysis.objects import Objects
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing import Placing, giving_back
+from migrator.analysis.records import replace
 from migrator.analysis.statements import Statements
 from migrator.analysis.values import (
     NOTHING,

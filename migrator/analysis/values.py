@@ -7,13 +7,14 @@ All values are immutable; what objects hold lies in the heap.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Union
 
 import libcst as cst
 
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Scaled, Sharded, Unknown, either, options
+from migrator.analysis.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.frames import Frame

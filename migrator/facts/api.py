@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 RUNTIME = "lockstep"
 
@@ -29,6 +30,8 @@ MEAN_METRICS = re.compile(
 )
 
 
+# Scripts use the same few hundred names again and again.
+@lru_cache(maxsize=4096)
 def canonical(path: str) -> str:
     """One name for each thing, whichever of its public spellings a script uses.
 

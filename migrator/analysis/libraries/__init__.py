@@ -5,7 +5,6 @@ What no handler knows goes to the op tables, and what they do not know is a func
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -16,6 +15,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import builtin, datasets, generators, keras, runtime, stores, tensorflow
 from migrator.analysis.placement import Shape
+from migrator.analysis.records import replace
 from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
 from migrator.facts import api

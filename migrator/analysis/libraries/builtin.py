@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
@@ -14,6 +13,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Scaled, Shape, Sharded
+from migrator.analysis.records import replace
 from migrator.analysis.shortened import is_of_numbers, scatter, without_item, without_number
 from migrator.analysis.values import (
     NONE,

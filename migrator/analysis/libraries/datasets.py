@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
@@ -12,6 +11,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED
+from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Tuple, Value
 from migrator.facts import api
 

@@ -6,7 +6,6 @@ whole batch, of which the worker takes its rows: then it gets the very numbers t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,6 +16,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import Op
 from migrator.analysis.ops.making import Draws
 from migrator.analysis.placement import Shape
+from migrator.analysis.records import replace
 from migrator.analysis.values import Made, Site, Value
 from migrator.facts import api
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -10,6 +9,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, Data, Made, Value
 
 if TYPE_CHECKING:

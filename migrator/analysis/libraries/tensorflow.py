@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
@@ -22,6 +21,7 @@ from migrator.analysis.placement import (
     Unknown,
     options,
 )
+from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Method, Site, Tuple, Value
 from migrator.facts import api
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.ops.rows import read
@@ -60,9 +61,12 @@ def rows() -> Iterator[Op]:
         yield from read(table, prefix)
 
 
+# Scripts ask for the same few hundred names again and again.
+_MOST_PATHS = 4096
 _ROWS = {op.path: op for op in rows()}
 
 
+@lru_cache(maxsize=_MOST_PATHS)
 def lookup(path: str) -> Op | None:
     """The row of a public function, method, operator or class by its full path; None where no row is proven.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from migrator.analysis.placement import (
@@ -18,6 +18,7 @@ from migrator.analysis.placement import (
     either,
     options,
 )
+from migrator.analysis.records import replace
 
 
 class NotConstant:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
@@ -23,6 +23,7 @@ from migrator.analysis.ops.terms import (
     whole,
 )
 from migrator.analysis.placement import ALL_GATHER, Sharded
+from migrator.analysis.records import replace
 
 
 def contracted(operands: list[Arg], labels: list[str], output: str) -> Arg:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Callable
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
@@ -24,6 +24,7 @@ from migrator.analysis.ops.terms import (
     whole,
 )
 from migrator.analysis.placement import ALL_GATHER, ALL_REDUCE, REPLICATED
+from migrator.analysis.records import replace
 
 
 def _any(terms: list[Term]) -> Term:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import libcst as cst
@@ -15,6 +14,7 @@ from migrator.analysis.placing.inference import infer
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.repairing import by_gathering, by_reducing
 from migrator.analysis.placing.views import as_it_is
+from migrator.analysis.records import replace
 from migrator.analysis.values import Data, External, Operand, Repair, Value
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,6 +10,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.placement import REPLICATED, Local, Sharded, Unknown, options
 from migrator.analysis.placing.repairing import by_gathering
+from migrator.analysis.records import replace
 from migrator.analysis.values import Container, Data, Repair, Value
 
 if TYPE_CHECKING:

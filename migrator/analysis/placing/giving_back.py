@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.placement import Sharded
+from migrator.analysis.records import replace
 from migrator.analysis.values import Operand, Repair, Tuple, Value
 
 if TYPE_CHECKING:

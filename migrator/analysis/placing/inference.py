@@ -30,7 +30,7 @@ def infer(run: Run, row: Op | None, args: Arguments, made: Arguments | None, vie
         view = partial(ragged.unevenly, view)
     call = _call(run, args, view)
     call.made = _call(run, made, as_it_is) if made is not None else None
-    return ranks.infer(row, call)
+    return run.placing.results.of(row, call)
 
 
 def as_value(arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import libcst as cst
@@ -14,6 +13,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, ROWS, Local, Partial, Shape, Sharded, Unknown
 from migrator.analysis.placing import ragged
+from migrator.analysis.records import replace
 from migrator.analysis.values import NUMBER, Container, Data, Method, Tuple, Value
 
 if TYPE_CHECKING:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from migrator.analysis import values as v
 from migrator.analysis.ops.call import Op
 from migrator.analysis.ops.making import Sizes
@@ -13,6 +11,7 @@ from migrator.analysis.placement import Placement, Sharded
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.ranks import TAKES_FEATURES
 from migrator.analysis.placing.views import View
+from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Value
 
 # Attributes: as many rows as a worker's samples have values, and where these stand among all.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from migrator.analysis import values as v
@@ -17,6 +16,7 @@ from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.repairing import by_gathering, by_reducing
 from migrator.analysis.placing.views import as_it_is, as_rows, once_gathered, once_reduced, once_summed
+from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Value
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Callable, Optional
 
 import libcst as cst
@@ -17,6 +16,7 @@ from migrator.analysis import values as v
 from migrator.analysis.callables import is_called
 from migrator.analysis.calls import Arguments
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Scaled, Sharded, options
+from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Operand, Repair, Value
 
 if TYPE_CHECKING:

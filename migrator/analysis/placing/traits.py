@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from migrator.analysis import row_counts
@@ -12,6 +11,7 @@ from migrator.analysis.ops.moving import GetItem, Splits
 from migrator.analysis.placement import ROWS
 from migrator.analysis.placing import ragged
 from migrator.analysis.placing.operation import Operation
+from migrator.analysis.records import replace
 from migrator.analysis.values import Value
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -15,6 +14,7 @@ from migrator.analysis.libraries.keras.convention import trusted
 from migrator.analysis.libraries.keras.names import BASES
 from migrator.analysis.libraries.keras.objects import is_of
 from migrator.analysis.placement import Sharded
+from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Value
 from migrator.facts import api
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Callable
 
@@ -14,6 +13,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.names import SYMBOLIC
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
+from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, Data, External, Made, Site, Tuple, Value
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -19,6 +18,7 @@ from migrator.analysis.libraries.keras.convention import sample_by_sample, trust
 from migrator.analysis.libraries.keras.names import LAYER
 from migrator.analysis.libraries.keras.objects import arguments_of
 from migrator.analysis.placement import Unknown
+from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, NUMBER, Data, Instance, Made, Value
 
 if TYPE_CHECKING:

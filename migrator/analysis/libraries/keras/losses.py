@@ -4,7 +4,6 @@ values."""
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -16,6 +15,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.names import LOSS, full_name
 from migrator.analysis.libraries.keras.objects import arguments_of, classes_of, is_of
 from migrator.analysis.placement import LOCAL, REPLICATED, Unknown
+from migrator.analysis.records import replace
 from migrator.analysis.values import (
     NUMBER,
     Bound,

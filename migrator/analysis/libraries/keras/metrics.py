@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -15,6 +14,7 @@ from migrator.analysis.libraries.keras.names import METRIC, is_mean_metric
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Sharded, Unknown
+from migrator.analysis.records import replace
 from migrator.analysis.values import NUMBER, Container, Data, External, Instance, Made, Tuple, Value
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -15,6 +14,7 @@ from migrator.analysis.libraries.keras.convention import as_the_input, sample_by
 from migrator.analysis.libraries.keras.names import SYMBOLIC
 from migrator.analysis.libraries.keras.objects import arguments_of
 from migrator.analysis.placement import REPLICATED, Sharded, Unknown
+from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Data, Instance, Made, Tuple, Value
 from migrator.facts import api
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -12,6 +11,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.placement import Partial, Unknown
+from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Bound, Data, External, Function, Instance, Made, Site, Value
 
 if TYPE_CHECKING:
