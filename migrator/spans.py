@@ -22,7 +22,8 @@ class _Recorder:
         self.default_newline = module.default_newline
         self.indent_tokens: list[str] = []
         self.tokens: list[str] = []
-        self.ranges: dict[cst.CSTNode, tuple[int, int]] = {}
+        # By the ids of nodes, which are slow keys, with the node.
+        self.ranges: dict[int, tuple[int, int, cst.CSTNode]] = {}
 
     def increase_indent(self, value: str) -> None:
         self.indent_tokens.append(value)
@@ -72,11 +73,11 @@ class _Place:
         ranges = self.recorder.ranges
         start, end = self.start, len(self.recorder.tokens)
         # Some nodes (the star of an import) are named as ends without having a place of their own recorded.
-        if self.start_node in ranges:
-            start = ranges[self.start_node][0]
-        if self.end_node in ranges:
-            end = ranges[self.end_node][1]
-        ranges[self.node] = (start, end)
+        if self.start_node is not None and id(self.start_node) in ranges:
+            start = ranges[id(self.start_node)][0]
+        if self.end_node is not None and id(self.end_node) in ranges:
+            end = ranges[id(self.end_node)][1]
+        ranges[id(self.node)] = (start, end, self.node)
 
 
 class UnprintableSource(Exception):
@@ -130,7 +131,7 @@ class Spans:
 
     def span(self, node: cst.CSTNode) -> tuple[int, int]:
         """Offsets of the node's first character and of the one past its last, without surrounding parentheses."""
-        first, last = self._ranges[node]
+        first, last, _ = self._ranges[id(node)]
         start, end = self._offsets[first], self._offsets[last]
         if self._lost:
             start += bisect_right(self._lost, start)
@@ -139,7 +140,7 @@ class Spans:
 
     def nodes(self, kinds: tuple[type[cst.CSTNode], ...]) -> list[cst.CSTNode]:
         """The nodes of these kinds that have a place."""
-        return [node for node in self._ranges if isinstance(node, kinds)]
+        return [node for _, _, node in self._ranges.values() if isinstance(node, kinds)]
 
     def outer_span(self, node: cst.CSTNode) -> tuple[int, int]:
         """The span with the node's own parentheses."""

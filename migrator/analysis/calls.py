@@ -167,7 +167,8 @@ class Calls:
         repaired = set()
         for atom in function:
             result = self._call(atom, args, node, frame)
-            repaired.add(any(r.node is node for d in self.run.objects.leaves(result) for r in d.needs))
+            if len(function.objects) > 1:
+                repaired.add(any(r.node is node for d in self.run.objects.leaves(result) for r in d.needs))
             found = v.join(found, result)
         if len(repaired) > 1:  # what is given to one would be given to the others, too
             self.run.torn.add(node)

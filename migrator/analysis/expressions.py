@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
@@ -28,7 +29,16 @@ _OPERATORS: dict[str, str] = {
     "LessThan": "lt", "LessThanEqual": "le", "GreaterThan": "gt", "GreaterThanEqual": "ge", "Equal": "eq",
     "NotEqual": "ne",
 }  # fmt: skip
+_MOST_LITERALS = 1024
 _LITERAL_NAMES = {"True": True, "False": False, "None": None}
+
+
+# A literal is met in each turn of a loop, and Python's parser is slow to start.
+@lru_cache(maxsize=_MOST_LITERALS)
+def _literal(text: str) -> Any:
+    with warnings.catch_warnings():  # of the script's own escapes
+        warnings.simplefilter("ignore")
+        return ast.literal_eval(text)
 
 
 class Expressions:
@@ -53,10 +63,12 @@ class Expressions:
         return self.run.load(node.value, frame)
 
     def _number(self, node: cst.Integer | cst.Float | cst.Imaginary, frame: Frame) -> Value:
-        return v.constant(ast.literal_eval(node.value))
+        return v.constant(_literal(node.value))
 
     def _text(self, node: cst.SimpleString | cst.ConcatenatedString, frame: Frame) -> Value:
-        with warnings.catch_warnings():  # of the script's own escapes
+        if isinstance(node, cst.SimpleString):
+            return v.constant(_literal(node.value))
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             text = node.evaluated_value
         return v.constant(text) if text is not None else NUMBER

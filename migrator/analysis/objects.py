@@ -534,6 +534,10 @@ class Objects:
 
     def leaves(self, value: Value, depth: int = 0) -> Iterator[v.Data]:
         """All data in the value, also in its lists and dictionaries."""
+        # Most values are data alone, for which a generator is slow.
+        return self._leaves(value, depth) if value.objects else iter(() if value.data is None else (value.data,))
+
+    def _leaves(self, value: Value, depth: int) -> Iterator[v.Data]:
         if value.data is not None:
             yield value.data
         if depth >= _DEEPEST_PARTS:

@@ -234,7 +234,9 @@ class Run:
     def record(self, node: cst.CSTNode, value: Value) -> None:
         before = self.seen.get(node)
         if before is not value:
-            self.seen[node] = value if before is None else v.join(before, value)
+            joined = value if before is None else v.join(before, value)
+            if joined is not before:
+                self.seen[node] = joined
             if value.data is not None:
                 self.placements[node].add((value.data.placement, value.data.whole))
                 if isinstance(value.data.placement, Unknown):
@@ -389,6 +391,8 @@ class Run:
 
     def cut(self, node: cst.CSTNode, value: Value) -> Value:
         """The value, or a worker's part of it where the text is going to take that; what the user says that it is."""
+        if id(node) not in self._cut_nodes:
+            return value
         if node in self.said:
             value = self._as_said(node, value)
         if node in self.datasets:
@@ -401,6 +405,12 @@ class Run:
         if node in self._rows_beside:
             return self.whole(value)
         return self.share(value) if node in self.rows else value
+
+    @cached_property
+    def _cut_nodes(self) -> set[int]:
+        """The ids of the nodes that `cut` is about: of all others, it is told by one look-up."""
+        several = (self.said, self.sizes, self.plan.expressions, self._rows_beside, self.rows)
+        return {id(node) for nodes in several for node in nodes}
 
     @cached_property
     def _rows_beside(self) -> set[cst.CSTNode]:

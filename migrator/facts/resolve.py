@@ -71,7 +71,8 @@ class Resolver:
         self.tree = tree
         self._modules = modules
         self._busy_imports: set[tuple[cst.Module, str]] = set()
-        self._memo: dict[cst.CSTNode, Values] = {}
+        # By the ids of nodes, which are slow keys, with the node so that its id stays its own.
+        self._memo: dict[int, tuple[cst.CSTNode, Values]] = {}
         self._busy: set[cst.CSTNode] = set()
         self._depth = 0
         self._cycles = 0
@@ -114,9 +115,9 @@ class Resolver:
         """All that the expression may be; empty where it has no value or depends on itself alone."""
         if node is None:
             return ()
-        known = self._memo.get(node)
+        known = self._memo.get(id(node))
         if known is not None:
-            return known
+            return known[1]
         if node in self._busy:
             self._cycles += 1
             return ()
@@ -132,7 +133,10 @@ class Resolver:
             self._busy.discard(node)
         self._evaluations += 1
         if not self._busy or cycles == self._cycles or self._evaluations > self._enough:
-            self._memo[node] = found  # what met a node still being worked out is complete only seen from there
+            self._memo[id(node)] = (
+                node,
+                found,
+            )  # what met a node still being worked out is complete only seen from there
         return found
 
     def _evaluate(self, node: cst.CSTNode) -> Iterable[Value]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from migrator.analysis import shortened
 from migrator.analysis import values as v
@@ -66,6 +66,8 @@ def _call(run: Run, args: Arguments, view: View) -> OpCall:
 
 
 def _arg(run: Run, value: Value, view: View) -> Arg:
+    if value.data is not None and not value.objects:
+        return _arg_of_data(run, value.data, view)
     items = run.objects.sequence_items(value)
     if items is not None:
         is_batch = len(items) in run.batch_sizes
@@ -81,11 +83,7 @@ def _arg(run: Run, value: Value, view: View) -> Arg:
     many = any(isinstance(o, Container) for o in value)
     placements = list(dict.fromkeys(view(d) for d in data))
     placement = placements[0] if len(placements) == 1 else _joined(data, view)
-    constant = data[0].constant if len(data) == 1 and not many else NOT_CONSTANT
-    if constant == runtime.SIZE:
-        constant = NOT_CONSTANT
-    if isinstance(constant, v.Slice):
-        constant = slice(constant.lower, constant.upper, constant.step)
+    constant = _constant(data[0]) if len(data) == 1 and not many else NOT_CONSTANT
     rows = next((d.rows for d in data if d.is_replicated and not d.whole), None) if len(data) == 1 else None
     least, masked = min(d.axes for d in data), any(d.masked for d in data)
     return Arg(
@@ -103,6 +101,30 @@ def _arg(run: Run, value: Value, view: View) -> Arg:
         positive=all(d.is_positive for d in data),
         from_zero=isinstance(only, Container) and shortened.begins_at_zero(run, only),
     )
+
+
+def _arg_of_data(run: Run, data: Data, view: View) -> Arg:
+    rows = data.rows if data.is_replicated and not data.whole else None
+    return Arg(
+        view(data),
+        _constant(data),
+        data.rank,
+        least=data.axes,
+        width=data.width,
+        dtype="bool" if data.mask else None,
+        masked=data.masked,
+        rows=rows,
+        as_batch=rows in run.batch_sizes,
+        integral=data.integral,
+        positive=data.is_positive,
+    )
+
+
+def _constant(data: Data) -> Any:
+    constant = data.constant
+    if constant == runtime.SIZE:
+        return NOT_CONSTANT
+    return slice(constant.lower, constant.upper, constant.step) if isinstance(constant, v.Slice) else constant
 
 
 def _only(sizes: Iterable[int | None]) -> int | None:

@@ -46,5 +46,7 @@ class Operation:
 def operation(
     run: Run, row: Op | None, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None
 ) -> Operation:
-    leaves = tuple(d for _, value in args.all() for d in run.objects.leaves(value))
-    return Operation(row, path, args, node, made, leaves)
+    leaves: list[Data] = []
+    for _, value in args.all():
+        leaves += run.objects.leaves(value)
+    return Operation(row, path, args, node, made, tuple(leaves))
