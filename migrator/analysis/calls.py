@@ -93,15 +93,17 @@ class _Summary:
 class Calls:
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._summaries: dict[object, _Summary] = {}
-        self._running: dict[object, Value] = {}  # calls that run, and what they have given so far
-        self._met: set[object] = set()  # of these, the ones that were called again inside
+        self._keys: dict[object, int] = {}
+        self._summaries: dict[int, _Summary] = {}
+        self._running: dict[int, Value] = {}  # calls that run, and what they have given so far
+        self._met: set[int] = set()  # of these, the ones that were called again inside
         self._reads: list[dict[tuple[Frame, str], Value | None]] = []
         self.stack: list[cst.CSTNode] = []
 
     def forget(self) -> None:
         """Forgets what calls gave."""
         self._summaries.clear()
+        self._keys.clear()
 
     @property
     def is_in_layer(self) -> bool:
@@ -227,7 +229,7 @@ class Calls:
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING
     ) -> Value:
         args = self.run.lifted(function, args, node)
-        key = (
+        known_by = (
             function,
             self.run.in_loss,
             frozenset(r for c in self.run.conditions for d in v.contents(c) for r in d.needs),
@@ -235,6 +237,8 @@ class Calls:
             receiver,
             self._context(node, frame),
         )
+        # What a call is told apart by is deep, and slow to hash: once is enough.
+        key = self._keys.setdefault(known_by, len(self._keys))
         if key in self._running:
             self._met.add(key)
             return self._running[key]

@@ -49,6 +49,7 @@ from migrator.facts.tree import Tree
 
 _CALLABLES = (Function, Bound, External, v.Curried)
 _BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+_COMPREHENSIONS = frozenset({cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp})
 _MOST_STEPS = 400_000
 _MOST_RUNS = 4
 
@@ -516,7 +517,7 @@ class Run:
 
     def assign(self, name: str, value: Value, frame: Frame) -> None:
         owner = frame
-        while isinstance(owner.scope.node, (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)):
+        while type(owner.scope.node) in _COMPREHENSIONS:
             if name in owner.scope.bindings or owner.parent is None:
                 break
             owner = owner.parent  # a walrus in a comprehension binds outside of it

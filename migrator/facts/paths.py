@@ -22,6 +22,7 @@ class Paths:
         self.tree = tree
         self.resolver = resolver
         self._spelled: dict[cst.BaseExpression, str] = {}
+        self._texts: dict[cst.BaseExpression, set[str]] = {}
 
     def spelled(self, path: cst.BaseExpression) -> str:
         """The path as Python spells it, whichever quotes the script has."""
@@ -33,10 +34,19 @@ class Paths:
 
     def may_be_same(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
         """Whether the paths are the same text, or are given the same one, as far as seen."""
-        return self.spelled(one) == self.spelled(other) or bool(self._given(one) & self._given(other))
+        # What is of another kind is spelled otherwise, and seldom has to be printed.
+        if type(one) is type(other) and self.spelled(one) == self.spelled(other):
+            return True
+        return not self._given(one).isdisjoint(self._given(other))
 
     def _given(self, path: cst.BaseExpression) -> set[str]:
         """The texts that the path may be."""
+        known = self._texts.get(path)
+        if known is None:
+            known = self._texts[path] = self._found_given(path)
+        return known
+
+    def _found_given(self, path: cst.BaseExpression) -> set[str]:
         found = (value.node for value in self.resolver.values(path) if isinstance(value, Literal))
         return {str(node.evaluated_value) for node in found if isinstance(node, cst.SimpleString)}
 

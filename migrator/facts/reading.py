@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import libcst as cst
@@ -131,9 +132,8 @@ class Reading:
         return any(isinstance(v, External) and v.path == "builtins.zip" for v in self.resolver.values(call.func))
 
     def _next_calls(self, loop: cst.CSTNode) -> Iterator[Consumption]:
-        for call in self.tree.calls:
-            iterator = self._advanced(call)
-            if iterator is not None and self.tree.contains(loop, call):
+        for call, iterator in self._advances:
+            if self.tree.contains(loop, call):
                 for value in self.resolver.values(iterator):
                     if is_call_of(value, "builtins.iter"):
                         source = self.pipelines.core(cast(Result, value).call)
@@ -166,6 +166,12 @@ class Reading:
             if isinstance(owner, cst.BaseStatement):
                 return False
         return False
+
+    @cached_property
+    def _advances(self) -> list[tuple[cst.Call, cst.BaseExpression]]:
+        """The calls that take the next of an iterator, with the iterator."""
+        found = ((call, self._advanced(call)) for call in self.tree.calls)
+        return [(call, iterator) for call, iterator in found if iterator is not None]
 
     def _advanced(self, call: cst.Call) -> cst.BaseExpression | None:
         """The iterator of `next(iterator)` or `iterator.get_next()`."""

@@ -158,6 +158,7 @@ class Tree:
         self.modules = tuple(modules)
         self.parent: dict[cst.CSTNode, cst.CSTNode] = {}
         self.order: dict[cst.CSTNode, int] = {}
+        self._parent_orders: list[int] = []  # for each node, by its order: nodes are slow keys
         self.scopes: dict[cst.CSTNode, Scope] = {}
         self._name_scopes: dict[cst.CSTNode, Scope] = {}
         self._by_kind: dict[type, list[cst.CSTNode]] = defaultdict(list)
@@ -178,13 +179,13 @@ class Tree:
     def _walk(self, module: cst.Module, scope: Scope) -> None:
         self.scopes[module] = scope
         # An explicit stack: deeply nested expressions must not exhaust Python's.
-        stack: list[tuple[cst.CSTNode, Scope]] = [(module, scope)]
-        order = len(self.order)
+        stack: list[tuple[cst.CSTNode, Scope, int]] = [(module, scope, -1)]
+        order = len(self._parent_orders)
         parent, orders, by_kind = self.parent, self.order, self._by_kind
         while stack:
-            node, scope = stack.pop()
+            node, scope, outer = stack.pop()
             orders[node] = order
-            order += 1
+            self._parent_orders.append(outer)
             by_kind[type(node)].append(node)
             inner = self._enter(node, scope)
             children = list(semantic_children(node))
@@ -192,7 +193,8 @@ class Tree:
                 parent[child] = node
             for child in reversed(children):
                 outside = inner is not scope and self._belongs_outside(node, child)
-                stack.append((child, scope if outside else inner))
+                stack.append((child, scope if outside else inner, order))
+            order += 1
 
     @staticmethod
     def _belongs_outside(owner: cst.CSTNode, child: cst.CSTNode) -> bool:
@@ -353,7 +355,7 @@ class Tree:
 
     def module_of(self, node: cst.CSTNode) -> cst.Module:
         """The file that holds the node."""
-        if isinstance(node, cst.Module):
+        if type(node) is cst.Module:
             return node
         if len(self.modules) == 1:
             return self.modules[0]
@@ -472,16 +474,15 @@ class Tree:
 
     def last_order_in(self, node: cst.CSTNode) -> int:
         """The order of the last node inside `node`: what comes after has a greater one."""
-        return self._last_orders[node]
+        return self._last_orders[self.order[node]]
 
     @cached_property
-    def _last_orders(self) -> dict[cst.CSTNode, int]:
-        found: dict[cst.CSTNode, int] = {}
-        for node, order in reversed(self.order.items()):
-            last = found.setdefault(node, order)
-            owner = self.parent.get(node)
-            if owner is not None:
-                found.setdefault(owner, last)  # of its children, the last one comes first here
+    def _last_orders(self) -> list[int]:
+        found = list(range(len(self._parent_orders)))
+        for order in range(len(found) - 1, -1, -1):
+            outer = self._parent_orders[order]
+            if outer >= 0:
+                found[outer] = max(found[outer], found[order])
         return found
 
 
