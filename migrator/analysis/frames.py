@@ -76,8 +76,10 @@ class Heap:
         self.is_stale = False  # something was read before all of it was stored
 
     def load(self, owner: Atom, key: object) -> Value:
-        self._read.add((owner, key))
-        return self._cells.get((owner, key), NOTHING)
+        cell = (owner, key)
+        if not self.is_stale:
+            self._read.add(cell)
+        return self._cells.get(cell, NOTHING)
 
     def store(self, owner: Atom, key: object, value: Value) -> None:
         cell = (owner, key)

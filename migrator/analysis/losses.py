@@ -236,14 +236,16 @@ class Losses:
     @property
     def put_together(self) -> Iterator[tuple[cst.BaseExpression, frozenset[Repair]]]:
         """What is the same on all workers once it is repaired, with the repairs."""
-        for node in self._run.seen if not self.too_much else ():
-            if self._is_repaired(node) and isinstance(node, cst.BaseExpression):
+        for node, value in self._run.seen.items() if not self.too_much else ():
+            if self._is_repaired(value) and isinstance(node, cst.BaseExpression):
                 verdict = self.of_number(node)
                 if verdict.is_agreed and verdict.repairs:
                     yield node, verdict.repairs
 
-    def _is_repaired(self, node: cst.CSTNode) -> bool:
-        return any(d.needs for d in self._run.objects.leaves(self._run.seen[node]))
+    def _is_repaired(self, value: Value) -> bool:
+        if not value.objects:
+            return value.data is not None and bool(value.data.needs)
+        return any(d.needs for d in self._run.objects.leaves(value))
 
     def with_meetings(self, repairs: Collection[Repair]) -> set[Repair]:
         """The repairs, and those that they make needful: where what is made of all rows then meets a worker's part of

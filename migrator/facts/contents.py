@@ -69,8 +69,10 @@ class Contents:
     def of(self, part: Part) -> Parts:
         """What the part is, one step closer to where it is made; of what is computed, its operands."""
         node, path = part.node, part.path
-        if isinstance(node, (cst.Name, cst.Attribute)):
+        if type(node) is cst.Name or type(node) is cst.Attribute:
             return self._named(node, part)
+        if type(node) is cst.Call:  # these three, the most, are told without libcst's slow classes
+            return self._of_call(node, part)
         if isinstance(node, _DISPLAYS):
             return Parts(
                 _of_display(node, part.at(node, _anywhere(path)) if self.resolver.is_reordered(node) else part)
@@ -92,8 +94,6 @@ class Contents:
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
             inside = _anywhere(path)
             return Parts([part.at(node.left, inside), part.at(node.right, inside)])
-        if isinstance(node, cst.Call):
-            return self._of_call(node, part)
         if isinstance(node, (cst.Lambda, cst.BaseString)):
             return Parts((), is_whole=False)
         return Parts([part.at(child, ()) for child in semantic_children(node) if isinstance(child, _EVALUATED)], False)

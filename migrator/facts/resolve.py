@@ -55,6 +55,8 @@ _LITERALS = (
     cst.DictComp,
     cst.SetComp,
 )
+# Of these, the most: told without asking for base classes, which libcst's make slow.
+_PLAIN_LITERALS = frozenset({cst.SimpleString, cst.Integer, cst.Float, cst.Tuple, cst.List, cst.Dict})
 # Nested calls deeper than this are generated code, not a training script; Python's own stack must not decide.
 # Methods that give the elements of a list other places.
 _REORDERING = frozenset({"sort", "reverse", "insert", "pop", "remove", "rotate"})
@@ -148,6 +150,8 @@ class Resolver:
             return [v for base in others or bases for v in self.member(base, node.attr.value)]
         if type(node) is cst.Call:
             return [v for function in self.values(node.func) for v in self._call_values(function, node)]
+        if type(node) in _PLAIN_LITERALS:
+            return (Literal(cast(cst.BaseExpression, node)),)
         if isinstance(node, cst.IfExp):
             return (*self.values(node.body), *self.values(node.orelse))
         if isinstance(node, cst.BooleanOperation):
@@ -480,6 +484,8 @@ def _element(base: Value, path: tuple[int, ...] = ()) -> Element:
 
 def _unique(node: cst.CSTNode, values: Iterable[Value]) -> Values:
     """The values, each once; of an expression that may be too many things, nothing is known."""
+    if isinstance(values, (list, tuple)) and len(values) < 2:
+        return tuple(values)
     found: dict[Value, None] = {}
     for value in values:
         found.setdefault(value)
