@@ -410,7 +410,7 @@ class Run:
     @cached_property
     def _cut_nodes(self) -> set[int]:
         """The ids of the nodes that `cut` is about: of all others, it is told by one look-up."""
-        several = (self.said, self.sizes, self.plan.expressions, self._rows_beside, self.rows)
+        several = (self.said, self.datasets, self.sizes, self.plan.expressions, self._rows_beside, self.rows)
         return {id(node) for nodes in several for node in nodes}
 
     @cached_property
