@@ -102,10 +102,75 @@ def _after_building(facts: Facts, holders: list[Holder], restored: Sequence[Inse
                 yield InsertAfter(statement, (facts.call("broadcast", name),))
         else:
             whole.setdefault(InsertAfter(complete(facts, holder), (_call(facts, [holder]),)))
+            whole.update(dict.fromkeys(_read_by_constructors(facts, holder)))
     yield from whole
-    for group in variables.values():
-        last = max((complete(facts, holder) for holder in group), key=facts.tree.order.__getitem__)
-        yield InsertAfter(last, (_call(facts, group),))
+    for block, group in variables.items():
+        for last, held in _before_they_are_read(facts, block, group):
+            yield InsertAfter(last, (_call(facts, held),))
+
+
+def _before_they_are_read(
+    facts: Facts, block: cst.CSTNode, holders: Sequence[Holder]
+) -> Iterator[tuple[Statement, list[Holder]]]:
+    """The variables of a block that one broadcast sends, with the statement behind which it stands: the last of them,
+    or of those that come before somebody takes a value which is not the chief's yet."""
+    order = facts.tree.order
+    group: list[Holder] = []
+    last: Statement | None = None
+    for holder in sorted(holders, key=lambda holder: order[complete(facts, holder)]):
+        at = complete(facts, holder)
+        if last is not None and any(_is_read_between(facts, block, one.target, last, at) for one in group):
+            yield last, group
+            group = []
+        group, last = [*group, holder], at
+    if last is not None:
+        yield last, group
+
+
+def _read_by_constructors(facts: Facts, holder: Holder) -> Iterator[InsertAfter]:
+    """Broadcasts of the variables whose values the constructor of the object takes as soon as it has made them."""
+    objects = [v for v in facts.resolver.values(holder.value) if isinstance(v, Object)]
+    for cls in classes_of(facts, objects):
+        constructor = facts.resolver.method(cls, "__init__")
+        if not isinstance(constructor, cst.FunctionDef):
+            continue
+        bound = [b for bindings in facts.tree.attributes.values() for b in bindings]
+        for binding in sorted(bound, key=lambda b: facts.tree.order[b.node]):
+            values = facts.resolver.values(binding.value) if isinstance(binding.value, cst.Call) else ()
+            is_made = bool(values) and all(map(facts.kinds.is_variable, values)) and binding.target is not None
+            if not is_made or binding.target is None or not facts.tree.contains(constructor.body, binding.target):
+                continue
+            at, name = facts.tree.statement_of(binding.target), facts.source(binding.target)
+            block = facts.tree.block_of(at)
+            if not facts.tree.contains(constructor.body, block):
+                continue  # all of it stands on one line
+            is_read = _is_read_between(facts, block, binding.target, at, getattr(block, "body", (at,))[-1])
+            if is_read and not gives(facts, name, block, Role.BROADCAST):
+                yield InsertAfter(at, (facts.call("broadcast", name),))
+
+
+def _is_read_between(facts: Facts, block: cst.CSTNode, target: cst.CSTNode, first: Statement, last: Statement) -> bool:
+    """Whether a statement of the block, from behind the first on up to the last, may take the value of the variable:
+    it reads the name, or runs a function that does, for more than to put it into a list."""
+    order = facts.tree.order
+    name = target.attr if isinstance(target, cst.Attribute) else target
+    if not isinstance(name, cst.Name):
+        return True
+    within = [s for s in getattr(block, "body", ()) if order[first] < order[s] <= order[last]]
+    bodies = [body for statement in within for body in facts.training.reached_from(statement)]
+    return any(
+        facts.tree.contains(body, read) and not _is_listed(facts, read)
+        for read in facts.tree.names[name.value]
+        if read is not name and (isinstance(facts.tree.parent[read], cst.Attribute) or facts.tree.is_read(read))
+        for body in bodies
+    )
+
+
+def _is_listed(facts: Facts, read: cst.Name) -> bool:
+    owner = facts.tree.parent[read]
+    while isinstance(owner, cst.Attribute):
+        owner = facts.tree.parent[owner]
+    return isinstance(owner, (cst.Element, cst.DictElement))
 
 
 def _made_late(facts: Facts, holder: Holder) -> Refusal | None:

@@ -267,7 +267,9 @@ class Trained:
             if method is not None and self.resolver.is_property(method):
                 found += self.resolver.returned(method)
             for binding in self.resolver.attribute_bindings(value.of, node.attr.value):
-                found += [binding.value] if isinstance(binding.value, cst.BaseExpression) and not binding.path else []
+                made = [binding.value] if binding.value is not None else []
+                parts = [p for m in made for p in self._parts_at(m, binding.path)] if binding.path else made
+                found += [part for part in parts if isinstance(part, cst.BaseExpression)]
         return found
 
     def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression:

@@ -159,6 +159,8 @@ class Counts:
             for value in values:
                 if term(value.placement) != (REPLICATED, 0):
                     raise NeedsWhole("it counts values that are not reduced yet", "all_reduce")
+            if fixed is not None and fixed.placement != REPLICATED:
+                raise NeedsWhole("the size of its table depends on the rows of the batch", "all_reduce")
             return Arg(REPLICATED)
         if None in cuts or any(v.placement != cuts[0] for v in values):
             raise NeedsWhole("its arguments stand in different places", "all_gather")
