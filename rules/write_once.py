@@ -19,6 +19,9 @@ A file that is open while more is done than to write it (a log of the training, 
 random numbers or makes names for later) is written by all workers, on all but the chief to nowhere: `open(path if
 lockstep.is_chief() else os.devnull, "w")`.
 
+A file that a dataset is cached in (`dataset.cache("cache/train")`) is written while the dataset is read: each worker
+has one of its own, named by its rank and their number, with all elements in it, so that it serves any batch size.
+
 Leaves alone: files that are only read; what is guarded by the rank already; output to the terminal; the files of
 `fit`'s callbacks (see synchronise-callbacks); what each worker writes into a temporary folder of its own and reads
 again there.
@@ -36,7 +39,7 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.edits import AddArgument, Guard, InsertAfter, InsertBefore, Refusal, Wrap
+from migrator.edits import AddArgument, Guard, InsertAfter, InsertBefore, Refusal, Replace, Wrap
 from migrator.facts.files import Write
 from migrator.facts.kinds import origin
 from migrator.facts.script import Facts
@@ -98,6 +101,7 @@ def write_once(facts: Facts) -> Findings:
         else:
             guards.append(found)
     yield from _cached_downloads(facts)
+    yield from _cache_files(facts)
     guards = _joined(facts, guards)
     guards = _joined(facts, [_widened(facts, guard, guards) for guard in guards])
     for sink in sinks:
@@ -265,6 +269,16 @@ def _is_for_writing(facts: Facts, small: cst.CSTNode) -> bool:
     call = small.value
     writes = call in facts.files.folders or any(write.node is call for write in facts.files.writes)
     return writes or any(origin(v).startswith(_TELLING) for v in facts.resolver.values(call.func))
+
+
+def _cache_files(facts: Facts) -> Iterator[Replace | Wrap]:
+    """A file for each worker that datasets are cached in, which all write at a time."""
+    mark = f"-{{{facts.runtime}.rank()}}-of-{{{facts.runtime}.size()}}"
+    for name in facts.sharding.cache_files.to_be_named:
+        if isinstance(name, cst.SimpleString) and len(name.quote) == 1 and not set(name.value) & set("{}\\"):
+            yield Replace(name, (f"f{name.value[:-1]}{mark}{name.quote}",))
+        else:
+            yield Wrap(name, "", f' + f"{mark}"')
 
 
 def _cached_downloads(facts: Facts) -> Iterator[InsertBefore]:

@@ -13,6 +13,7 @@ from migrator.edits import Refusal
 from migrator.facts import api
 from migrator.facts.batch_shapes import BatchShapes, DoubtfulSize, Made, Shown, Size
 from migrator.facts.batch_sources import BatchSources
+from migrator.facts.cache_files import CacheFiles
 from migrator.facts.entropy import Entropy
 from migrator.facts.first_axis import FirstAxis
 from migrator.facts.pipelines import Pipeline, Step, batch_argument
@@ -78,11 +79,14 @@ def _is_fixed(shape: cst.BaseExpression) -> bool:
 
 
 class Obstacles:
-    def __init__(self, tree: Tree, resolver: Resolver, training: Training, sources: BatchSources) -> None:
+    def __init__(
+        self, tree: Tree, resolver: Resolver, training: Training, sources: BatchSources, cache_files: CacheFiles
+    ) -> None:
         self.tree = tree
         self.resolver = resolver
         self.training = training
         self.sources = sources
+        self.cache_files = cache_files
         self.kinds = training.kinds
         self._batch_shapes = BatchShapes(tree, resolver)
         self._rowwise = Rowwise(tree, resolver)
@@ -131,11 +135,11 @@ class Obstacles:
             or self._step(pipeline, consumption)
         )
 
-    @staticmethod
-    def file(pipeline: Pipeline) -> Refusal | None:
+    def file(self, pipeline: Pipeline) -> Refusal | None:
         """A refusal where the pipeline writes a file, which all workers would do at a time."""
+        caches_alone = self.cache_files.are_own(pipeline.steps)
         for step in pipeline.steps:
-            if step.method in ("cache", "snapshot") and step.call.args:
+            if step.call.args and (step.method == "snapshot" or (step.method == "cache" and not caches_alone)):
                 return Refusal(
                     step.call,
                     "all workers would write this dataset's cache to one file",

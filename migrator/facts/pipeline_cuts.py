@@ -19,6 +19,7 @@ from typing import Callable
 import libcst as cst
 
 from migrator.facts import api
+from migrator.facts.cache_files import file_of
 from migrator.facts.passing import Passing
 from migrator.facts.pipelines import Pipeline, Pipelines, Step, batch_argument
 from migrator.facts.reading import Consumption
@@ -90,6 +91,8 @@ class PipelineCuts:
         if batch_step.method != "batch":
             return None  # what is padded to the longest, or grouped by length, is so within the global batch
         batch = batch_argument(batch_step)
+        if any(file_of(step) is not None for step in pipeline.steps[pipeline.steps.index(batch_step) :]):
+            return None  # the file would hold a share of batches of this size
         before = pipeline.steps[: pipeline.steps.index(batch_step) + 1]
         cut = self._cut(before[:-1])
         if any(_is_finite_repeat(step) for step in before[cut:]):
@@ -132,7 +135,8 @@ class PipelineCuts:
             order = order[: repeats[-1] + 1 if repeats else first]
         else:
             order = ["map" if m in ("cache", "snapshot") else m for m in order]
-        return max((i + 1 for i, m in enumerate(order) if m not in api.ELEMENTWISE), default=0)
+        files = [i + 1 for i, step in enumerate(steps) if file_of(step) is not None]
+        return max((*files, *(i + 1 for i, m in enumerate(order) if m not in api.ELEMENTWISE)), default=0)
 
     def _is_reproducible(self, steps: list[Step]) -> bool:
         return self._seeds_everything or self.pipelines.is_seeded(steps)

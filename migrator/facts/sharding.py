@@ -18,6 +18,7 @@ import libcst as cst
 from migrator.edits import Refusal
 from migrator.facts.batch_cuts import Cut, CutExpressions
 from migrator.facts.batch_shapes import Made, Shown, Size
+from migrator.facts.cache_files import CacheFiles
 from migrator.facts.fit_arrays import FitArrays
 from migrator.facts.keywords import Keywords
 from migrator.facts.minibatches import MinibatchFinder
@@ -73,8 +74,9 @@ class Sharding:
         self.pipelines = reading.pipelines
         self._order = Order(tree, resolver)
         self._loose_ends: dict[AnyOrder | UnseededFiles, None] = {}
-        self.obstacles = Obstacles(tree, resolver, training, reading.pipelines.sources)
         kinds, ranks = training.kinds, reading.pipelines.ranks
+        self.cache_files = CacheFiles(tree, resolver, training, ranks)
+        self.obstacles = Obstacles(tree, resolver, training, reading.pipelines.sources, self.cache_files)
         self.fit_arrays = FitArrays(tree, resolver, kinds, ranks, keywords, self.obstacles)
         self._cuts = PipelineCuts(tree, resolver, reading.pipelines, lambda: self.consumptions)
 
