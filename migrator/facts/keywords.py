@@ -57,21 +57,50 @@ class Keywords:
     def _items(self, mapping: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
         """The items of a dictionary that is written out once and read nowhere else; None of any other."""
         values = self.resolver.values(mapping)
-        if len(values) != 1 or (isinstance(mapping, cst.Name) and self._is_read_elsewhere(mapping)):
-            return None
-        return _written_out(values[0])
+        items = _written_out(values[0]) if len(values) == 1 else None
+        return items if items is not None and self._is_for_call_alone(mapping, values[0]) else None
 
-    def _is_read_elsewhere(self, mapping: cst.Name) -> bool:
-        """Whether anything but `f(**mapping)` and its definition names the dictionary."""
-        home = self.tree.scope_of(mapping).lookup(mapping.value)
-        for name in self.tree.names[mapping.value]:
-            if self.tree.scope_of(name).lookup(name.value) is not home:
-                continue
-            parent = self.tree.parent.get(name)
-            is_unpacked = isinstance(parent, cst.Arg) and parent.star == "**"
-            if not is_unpacked and not isinstance(parent, (cst.AssignTarget, cst.AnnAssign)):
-                return True
-        return False
+    def _is_for_call_alone(self, mapping: cst.BaseExpression, value: Value) -> bool:
+        """Whether nothing but `f(**mapping)` reads the dictionary, by whatever name: its items mean that call."""
+        made = value.node if isinstance(value, Literal) else value.call if isinstance(value, Result) else None
+        owner = self.tree.parent.get(made) if made is not None else None
+        if isinstance(owner, cst.Assign):
+            return all(self._is_only_unpacked(target.target) for target in owner.targets)
+        if isinstance(owner, cst.AnnAssign):
+            return self._is_only_unpacked(owner.target)
+        if not isinstance(owner, cst.Arg) or made is mapping:
+            return made is mapping
+        given = [
+            node
+            for binding in (self.resolver.reaching(mapping) if isinstance(mapping, cst.Name) else [])
+            if isinstance(binding.node, cst.Param)
+            for node in self.resolver.given(binding.node)
+        ]
+        return any(node is made for node in given) and self._is_only_unpacked(mapping)
+
+    def _is_only_unpacked(self, holder: cst.BaseExpression) -> bool:
+        if isinstance(holder, cst.Name):
+            home, name = self.tree.scope_of(holder).lookup(holder.value), holder.value
+        elif isinstance(holder, cst.Attribute):
+            home, name = None, holder.attr.value
+        else:
+            return False
+        return all(self._is_harmless(node, home) for node in self.tree.names[name])
+
+    def _is_harmless(self, name: cst.Name, home: object) -> bool:
+        """Whether it is no place that reads the dictionary but to unpack it. An attribute of that name may be it."""
+        node: cst.CSTNode = name
+        parent = self.tree.parent.get(name)
+        if isinstance(parent, cst.Attribute) and parent.attr is name:
+            node, parent = parent, self.tree.parent.get(parent)
+        elif isinstance(parent, cst.ImportAlias):
+            return False
+        elif home is None or self.tree.scope_of(name).lookup(name.value) is not home:
+            return True
+        if isinstance(parent, cst.Arg) and parent.keyword is node:
+            return True
+        is_unpacked = isinstance(parent, cst.Arg) and parent.star == "**"
+        return is_unpacked or isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.Param))
 
 
 def _written_out(value: Value) -> dict[str, cst.BaseExpression] | None:
