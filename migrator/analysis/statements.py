@@ -12,6 +12,7 @@ from migrator.analysis import arrays, in_place, row_counts, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Loop, Names, join_names
+from migrator.analysis.libraries.keras import masks
 from migrator.analysis.libraries.tensorflow import TAPE
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Class, Container, External, Function, Made, Site, Value
 
@@ -316,7 +317,11 @@ class Statements:
         elif isinstance(target, (cst.Tuple, cst.List)):
             self._unpack(target.elements, value, target, frame)
         elif isinstance(target, cst.Attribute):
-            self.run.objects.store_attribute(self.eval(target.value, frame), target.attr.value, value, target)
+            owner = self.eval(target.value, frame)
+            masked = masks.set_by(target, value, owner)
+            if masked is not None:
+                self.bind(target.value, masked, frame)
+            self.run.objects.store_attribute(owner, target.attr.value, value, target)
         elif isinstance(target, cst.Subscript):
             owner = self.eval(target.value, frame)
             index = self.run.expressions.index(target.slice, frame)

@@ -18,6 +18,7 @@ from migrator.analysis.libraries.keras import (
     compiling,
     layers,
     losses,
+    masks,
     metrics,
     models,
     objects,
@@ -61,6 +62,7 @@ __all__ = [
 _METHODS: Methods = {
     **objects.METHODS,
     **compiling.METHODS,
+    **masks.METHODS,
     **metrics.METHODS,
     **optimizers.METHODS,
     **penalties.METHODS,
@@ -105,9 +107,14 @@ class Keras:
         build = self.run.objects.method(atom, "build")
         if build is not None and args.positional:
             self.run.calls.call(build, Arguments([NUMBER]), node, frame)
+        result = self._applied_instance(atom, args, node, frame)
+        return masks.left_by(self.run, atom, args, result, node, frame)
+
+    def _applied_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """What the object's own `call` gives, or that of the class of Keras's that its class comes from."""
         call = self.run.objects.method(atom, "call")
         if call is not None:
-            return applied(self.run, call, accepted(call, args), node, frame)
+            return applied(self.run, call, accepted(self.run, call, args), node, frame)
         if is_of(self.run, atom, lambda p: p in api.SEQUENTIAL):
             return models.sequential(self.run, atom, args, node, frame)
         outputs = self.run.heap.load(atom, "outputs")

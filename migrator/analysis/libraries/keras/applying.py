@@ -9,8 +9,9 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras import masks
 from migrator.analysis.records import replace
-from migrator.analysis.values import NUMBER, Bound, Value
+from migrator.analysis.values import NOTHING, NUMBER, Bound, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -35,18 +36,22 @@ def _traced(run: Run, args: Arguments, function: Callable[[Arguments], Value]) -
     return v.mapped(result, lambda d: replace(d, symbolic=True))
 
 
-def accepted(call: Value, args: Arguments) -> Arguments:
-    """The arguments without `training` and `mask` where `call` does not take them: Keras keeps those to itself."""
-    taken: set[str] = set()
+def accepted(run: Run, call: Value, args: Arguments) -> Arguments:
+    """The arguments without `training` and `mask` where `call` does not take them: Keras keeps those to itself. What
+    its caller does not tell, Keras hands on: what its own caller was told, and the mask of what the layer is given."""
+    taken: dict[str, int] = {}
+    takes_all = False
     for atom in call:
         function = atom.function.node if isinstance(atom, Bound) else None
         if function is not None:
             params = function.params
-            if params.star_kwarg is not None:
-                return args
-            taken.update(p.name.value for p in (*params.params, *params.kwonly_params))
-    keywords = {k: x for k, x in args.keywords.items() if k in taken or k not in ("training", "mask")}
-    told = keywords.get("training")
-    if "training" in taken and (told is None or told.is_none) and args.get("training", 1) is None:
-        keywords["training"] = NUMBER  # Keras hands on what its caller was told
+            names = [p.name.value for p in (*params.params, *params.kwonly_params)]
+            taken.update((name, i - 1) for i, name in enumerate(names))
+            takes_all = takes_all or params.star_kwarg is not None
+    keywords = {k: x for k, x in args.keywords.items() if takes_all or k in taken or k not in ("training", "mask")}
+    for name, value in (("training", NUMBER), ("mask", masks.handed(run, args))):
+        told = keywords.get(name)
+        is_open = name in taken and (told is None or told.is_none) and taken[name] >= len(args.positional)
+        if is_open and args.rest is NOTHING and not value.is_none and not (takes_all and name == "training"):
+            keywords[name] = value
     return Arguments(args.positional, keywords, args.rest, args.nodes)

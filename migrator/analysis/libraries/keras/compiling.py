@@ -10,7 +10,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
-from migrator.analysis.libraries.keras import losses, penalties
+from migrator.analysis.libraries.keras import losses, masks, penalties
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.placement import Partial, Sharded
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Data, Instance, Made, Site, Value
@@ -66,6 +66,9 @@ def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst
             run.note_hidden(run.objects.method(function, "call") or NOTHING)
     with run.placing.repairing.ruled_out("Keras applies it"):
         result = losses.of_compiled(run, loss, args, node, frame)
+    if len(args.positional) > 1 and masks.is_masked(run, args.positional[1]):
+        done = any(r.form == "done" for d in run.objects.leaves(result) for r in d.needs)
+        result = result if done else v.unseen(masks.REASON)
     given = frozenset(r for x in args.positional for d in run.objects.leaves(x) for r in d.needs)
     compiles = compiles_of(run, atom)
     for data in run.objects.leaves(result):

@@ -12,7 +12,7 @@ from migrator.analysis import ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries.keras import penalties
+from migrator.analysis.libraries.keras import masks, penalties
 from migrator.analysis.libraries.keras.applying import applied
 from migrator.analysis.libraries.keras.convention import sample_by_sample, trusted
 from migrator.analysis.libraries.keras.names import LAYER
@@ -37,8 +37,6 @@ _OF_EQUAL_RANK = frozenset(
 # What makes a layer give several tensors.
 _SEVERAL = ("return_state", "return_attention_scores")
 _WRAPPERS = frozenset({"Bidirectional", "TimeDistributed", "RNN", "Wrapper"})
-_RECURRENT = re.compile(r"keras\.layers\.(?:LSTM|GRU|SimpleRNN|RNN|ConvLSTM\dD|Bidirectional)$")
-_POOLING = re.compile(r"keras\.layers\.(?:Flatten$|Global\w+Pooling)")
 
 
 def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -48,7 +46,8 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
         function = arguments_of(run, atom).get("function", 0)
         if function is None:
             return NUMBER
-        return applied(run, function, args, node, frame)
+        result = applied(run, function, args, node, frame)
+        return masks.with_masks(result) if arguments_of(run, atom).get("mask", 2) is not None else result
     if path.rpartition(".")[2] in _WRAPPERS:
         return _wrapped(run, atom, args, node, frame)
     if path == "tensorflow_hub.KerasLayer" or path.startswith("tensorflow_addons.layers."):
@@ -66,12 +65,16 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
     if several or path.endswith("Cell"):  # of Keras 2, a cell gives the states as they were given
         result = v.mapped(result, lambda d: replace(d, nested=True))
     width = _width(path, made)
-    ends = _ends_masks(path, made)
+    ends, told = masks.ended_by(path, made), masks.given(run, args)
     rank = _rank(path, args)
     return v.mapped(
         result,
         lambda d: replace(
-            d, rank=rank or d.rank, least=max(d.least, 2), width=width or d.width, masked=d.masked and not ends
+            d,
+            rank=rank or d.rank,
+            least=max(d.least, 2),
+            width=width or d.width,
+            masked=(d.masked or told) and not ends,
         ),
     )
 
@@ -79,14 +82,18 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
 def _wrapped(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """A layer around another one: that one runs, on what has one axis less or more."""
     inner = arguments_of(run, atom).get("layer", 0) or arguments_of(run, atom).get("cell", 0)
+    masked = masks.given(run, args)
     if inner is not None and any(isinstance(a, Instance) for a in inner):
         result = run.calls.call(inner, Arguments(args.positional[:1], rest=NUMBER), node, frame)
         lost = next((d for d in v.contents(result) if isinstance(d.placement, Unknown) or d.needs), None)
         if lost is not None:
             return Value(Data(Unknown("the layer inside works on the batch as a whole"), needs=lost.needs))
+        masked = masked or masks.is_masked(run, result)
     result = sample_by_sample(run, args)
+    if masked:
+        result = masks.with_masks(result)
     made = inner.only if inner is not None else None
-    if isinstance(made, Made) and _ends_masks(made.path, arguments_of(run, made)):
+    if isinstance(made, Made) and masks.ended_by(made.path, arguments_of(run, made)):
         return v.mapped(result, lambda d: replace(d, masked=False))
     return result
 
@@ -112,14 +119,6 @@ def _rank(path: str, args: Arguments) -> int | None:
     if given is None or given.nested:
         return None
     return 2 if path == "keras.layers.Flatten" else given.rank if path in _OF_EQUAL_RANK else None
-
-
-def _ends_masks(path: str, made: Arguments) -> bool:
-    """Whether a mask ends at the layer: one that makes one row of a sequence."""
-    if _RECURRENT.match(path):
-        sequences = made.get("return_sequences")
-        return sequences is None or sequences.constant is False
-    return bool(_POOLING.match(path))
 
 
 def _width(path: str, made: Arguments) -> int | None:

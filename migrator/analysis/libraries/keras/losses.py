@@ -12,6 +12,7 @@ from migrator.analysis import ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.keras import masks
 from migrator.analysis.libraries.keras.names import LOSS, full_name
 from migrator.analysis.libraries.keras.objects import arguments_of, classes_of, is_of
 from migrator.analysis.placement import LOCAL, REPLICATED, Unknown
@@ -57,6 +58,8 @@ def call_own(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode, frame
     call = run.objects.method(atom, "call")
     if call is None:
         return run.placing.unknown(args, node)
+    if len(args.positional) > 1 and masks.is_masked(run, args.positional[1]) and _reduction(run, atom) != "none":
+        return v.unseen(masks.REASON)
     given = Arguments(
         args.positional[:2], {k: x for k, x in args.keywords.items() if k != "sample_weight"}, args.rest, args.nodes
     )

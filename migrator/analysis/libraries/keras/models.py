@@ -55,8 +55,16 @@ def functional(run: Run, outputs: Value, args: Arguments) -> Value:
         place = given.placement if data.placement == Sharded(0) else data.placement
         needs, least = data.needs | given.needs, max(data.least, 2)
         counts = given.counts if place is given.placement else ()
+        masked = data.masked or given.masked  # from layer to layer inside, as far as that goes
         return replace(
-            data, placement=place, least=least, symbolic=given.symbolic, nested=False, needs=needs, counts=counts
+            data,
+            placement=place,
+            least=least,
+            symbolic=given.symbolic,
+            nested=False,
+            masked=masked,
+            needs=needs,
+            counts=counts,
         )
 
     if outputs.data is None and not any(isinstance(a, Tuple) for a in outputs):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # What methods of Keras's objects do, by their names.
 Methods = dict[str, Callable[["Run", "Made | Instance", Arguments, cst.CSTNode, Frame], Value]]
+# What a layer is told of masks, and behind how many arguments that may stand.
+_TOLD_OF_MASKS, _BEFORE_THESE = ("mask_zero", "return_sequences"), 4
 
 
 def make(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -66,6 +68,13 @@ def _add_layers(run: Run, atom: v.Atom, layers: Value) -> None:
         run.heap.store(atom, ("layer", i), item)
 
 
+def note_told(run: Run, atom: v.Atom, args: Arguments) -> None:
+    """Notes what `super().__init__(…)` tells of masks, see masks.py."""
+    for name in _TOLD_OF_MASKS:
+        unseen = NUMBER if len(args.positional) > _BEFORE_THESE else v.constant(False)
+        run.heap.store(atom, ("argument", f"super {name}"), args.get(name) or unseen)
+
+
 # -- their classes ----------------------------------------------------------------------------------------------------
 
 
@@ -98,6 +107,7 @@ def _init(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, f
     reduction = args.get("reduction")
     if reduction is not None:
         run.heap.store(atom, ("argument", "super reduction"), reduction)
+    note_told(run, atom, args)
     outputs = args.get("outputs", 1)
     if outputs is not None and is_of(run, atom, lambda p: p in api.MODEL_CLASSES):
         run.heap.store(atom, "outputs", outputs)
