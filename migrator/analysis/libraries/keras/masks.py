@@ -8,7 +8,6 @@ first argument, or of `mask=`; what has one already when it leaves `call` keeps 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,6 +17,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.names import LAYER
 from migrator.analysis.libraries.keras.objects import Methods, arguments_of, classes_of, is_of, unknown_method
+from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, NOTHING, Data, Instance, Made, Value
 
 if TYPE_CHECKING:
