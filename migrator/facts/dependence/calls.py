@@ -13,7 +13,7 @@ from migrator.facts.dependence.reads import Reads
 from migrator.facts.dependence.sizes import Sizes, is_shape
 from migrator.facts.kinds import Kinds
 from migrator.facts.resolve import Resolver
-from migrator.facts.values import Class, External, Function, Object
+from migrator.facts.values import Class, External, Object
 
 
 class Calls:
@@ -50,7 +50,7 @@ class Calls:
         self.reads.link_object(call)
         self.namespaces.link_call(call)
         constructed = [v for v in values if isinstance(v, Class)]
-        if values and all(isinstance(v, (Function, Object)) for v in values):
+        if values and all(map(self.functions.is_own, values)):
             return
         if constructed and self.reads.are_seen([Object(c) for c in constructed]):
             return

@@ -29,17 +29,24 @@ class Functions:
             if isinstance(value, Function):
                 found[value.node] = None
             elif isinstance(value, Object):
-                for name in ("__call__", "call"):
-                    method = self.resolver.method(value.of, name)
-                    if method is not None:
-                        found[method] = None
-                        break
+                method = self._method_called(value)
+                if method is not None:
+                    found[method] = None
             elif isinstance(value, (Parameter, Unknown, Element)) or is_member_of_unknown(value):
                 found.update(dict.fromkeys(self._methods_named(call)))
         for function in self._called.get(call, ()):
             if function.name.value != "__init__":
                 found.setdefault(function)
         return list(found)
+
+    def is_own(self, value: Value) -> bool:
+        """Whether a call of the value runs code of the script; where the object's class does not say what that is, a
+        library's method runs, as that of a metric."""
+        return isinstance(value, Function) or (isinstance(value, Object) and self._method_called(value) is not None)
+
+    def _method_called(self, value: Object) -> cst.FunctionDef | None:
+        methods = (self.resolver.method(value.of, name) for name in ("__call__", "call"))
+        return next((method for method in methods if method is not None), None)
 
     @cached_property
     def _called(self) -> dict[cst.Call, list[cst.FunctionDef]]:

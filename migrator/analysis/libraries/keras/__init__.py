@@ -89,7 +89,7 @@ class Keras:
         if LOSS.match(path):
             return losses.call(self.run, atom, args, node)
         if METRIC.match(path):
-            return metrics.call(self.run, atom, args, node)
+            return metrics.call(self.run, atom, args, node, frame)
         self.run.note_forward()
         self.run.note_applied(atom, args)
         if api.makes_model(path):
@@ -101,7 +101,7 @@ class Keras:
         if is_of(self.run, atom, LOSS.match):
             return losses.call_own(self.run, atom, args, node, frame)
         if is_of(self.run, atom, METRIC.match):
-            return metrics.call(self.run, atom, args, node)
+            return metrics.call(self.run, atom, args, node, frame)
         self.run.note_forward()
         self.run.note_applied(atom, args)
         build = self.run.objects.method(atom, "build")

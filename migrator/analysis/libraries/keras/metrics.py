@@ -21,10 +21,19 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 
-def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> Value:
+def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`metric(y_true, y_pred)`: what it tells, with these counted."""
-    _feed(run, atom, args, node)
-    return _told(run, atom, node)
+    own = (
+        {name: run.objects.method(atom, name) for name in ("update_state", "result")}
+        if isinstance(atom, Instance)
+        else {}
+    )
+    update, result = own.get("update_state"), own.get("result")
+    if update is not None:
+        run.calls.call(update, args, node, frame)
+    else:
+        _feed(run, atom, args, node)
+    return run.calls.call(result, Arguments([]), node, frame) if result is not None else _told(run, atom, node)
 
 
 def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> None:
