@@ -384,7 +384,8 @@ class Losses:
         planned = self._plan.reductions
         # Batches are then cut as for sums, into parts that may be unequal, or empty.
         gathers |= SUM in kinds and any(o.how == "mean" for r in self._needed() for o in r.operands)
-        gathers |= bool(self._of_uneven_batches())
+        batches = self._run.trained_on_batches.values()
+        gathers |= bool(self._of_uneven_batches()) or any(compiles & self._plan.losses for compiles in batches)
         if "mean" not in planned and (len(kinds - {NONE}) > 1 or (gathers and "mean" in self._run.reductions)):
             planned.add("mean")
             return True

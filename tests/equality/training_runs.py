@@ -20,6 +20,8 @@ PROGRAMS = REPOSITORY / "fixtures" / "programs"
 
 SEED = 20
 TIME_LIMIT_SECONDS = 600  # many times what a run needs: a run that gets here hangs
+# Runs are started in threads, while pytest sets a variable for each test in the main one.
+_AT_START = dict(os.environ)
 
 
 class RunFailedError(Exception):
@@ -143,7 +145,7 @@ def environment() -> dict[str, str]:
     """The environment of every run: nothing of a cluster that the tests themselves may be running in."""
     inherited = {
         name: value
-        for name, value in os.environ.items()
+        for name, value in _AT_START.items()
         if name not in ("TF_CONFIG", "TF_USE_LEGACY_KERAS") and not name.startswith("LOCKSTEP_")
     }
     return {
