@@ -23,12 +23,8 @@ if TYPE_CHECKING:
 
 def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`metric(y_true, y_pred)`: what it tells, with these counted."""
-    own = (
-        {name: run.objects.method(atom, name) for name in ("update_state", "result")}
-        if isinstance(atom, Instance)
-        else {}
-    )
-    update, result = own.get("update_state"), own.get("result")
+    names = ("update_state", "result")
+    update, result = (run.objects.method(atom, n) if isinstance(atom, Instance) else None for n in names)
     if update is not None:
         run.calls.call(update, args, node, frame)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 
+_MAKING = ("make_test_function", "make_predict_function")
+
+
 # -- training ---------------------------------------------------------------------------------------------------------
 
 
@@ -27,8 +31,7 @@ def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
     _train(run, atom, batch, node, frame)
     validation = args.get("validation_data")
     if validation is not None and not validation.is_none:
-        with run.evaluating():
-            _infer(run, atom, run.whole(_pair(run, validation)), node, frame)
+        _infer_whole(run, atom, _pair(run, validation), node, frame)
     callbacks.call(run, atom, args.get("callbacks"), node, frame)
     return NUMBER
 
@@ -125,9 +128,23 @@ def _run_on(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame:
     if any(not d.is_replicated for d in run.objects.leaves(x)):
         with run.placing.repairing.ruled_out("Keras runs the model on a worker's part of the batch here"):
             return _infer(run, atom, x, node, frame)
-    with run.evaluating():
-        _infer(run, atom, run.whole(Value(Data(nested=True))), node, frame)
+    _infer_whole(run, atom, Value(Data(nested=True)), node, frame)
     return None
+
+
+def _infer_whole(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: Frame) -> None:
+    """The model on what all workers have, by functions that Keras makes; the runtime does not know a model's own."""
+    own = [run.objects.method(atom, name) for name in _MAKING] if isinstance(atom, Instance) else []
+    with nullcontext() if any(own) else run.evaluating():
+        _infer(run, atom, run.whole(x), node, frame)
+
+
+def _evaluation_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`model.test_step(data)` by the script itself, which runs the model as any call does."""
+    data = args.positional[0] if args.positional else args.get("data") or NUMBER
+    is_of_part = any(not d.is_replicated for d in run.objects.leaves(data))
+    _infer(run, atom, data if is_of_part else run.whole(data), node, frame)
+    return Value(Data(Partial("mean") if is_of_part else REPLICATED, nested=True))
 
 
 # -- data -------------------------------------------------------------------------------------------------------------
@@ -174,4 +191,5 @@ METHODS: Methods = {
     "predict_on_batch": _predict,
     "evaluate": _evaluate,
     "test_on_batch": _evaluate,
+    "test_step": _evaluation_step,
 }
