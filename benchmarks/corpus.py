@@ -37,7 +37,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
 from migrator.engine import migrate_program  # noqa: E402
-from migrator.facts.api import RUNTIME  # noqa: E402
+from migrator.facts.names.api import RUNTIME  # noqa: E402
 from migrator.programs import Program, programs  # noqa: E402
 from migrator.project import is_unit_test  # noqa: E402
 from migrator.registry import all_rules  # noqa: E402

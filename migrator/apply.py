@@ -26,7 +26,7 @@ from migrator.edits import (
     Replace,
     Wrap,
 )
-from migrator.facts.tree import Statement, Tree, semantic_children
+from migrator.facts.program.tree import Statement, Tree, semantic_children
 from migrator.layout import LONGEST_LINE, Style, TextChange, laid_out, spliced
 from migrator.spans import Spans
 

@@ -10,8 +10,8 @@ import libcst as cst
 import libcst.matchers as m
 
 from migrator.edits import Edit, Guard, InsertAfter, InsertBefore, InsertFirst
-from migrator.facts.modules import Script
-from migrator.facts.tree import Tree
+from migrator.facts.program.modules import Script
+from migrator.facts.program.tree import Tree
 from migrator.spans import Spans
 
 Shared = Union[cst.SimpleStatementLine, cst.SimpleStatementSuite]

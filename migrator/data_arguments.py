@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from migrator.edits import Wrap
+from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument
 
 
 def wrap_data(

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from migrator.facts.objects.values import Class, Object, Result, Value, Values
+from migrator.facts.program.tree import Scope, Statement
 from migrator.facts.script import Facts
-from migrator.facts.tree import Scope, Statement
-from migrator.facts.values import Class, Object, Result, Value, Values
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import libcst as cst
 from migrator.apply import Edited
 from migrator.crowded import crowded, parted
 from migrator.edits import Edit, Guard, InsertBefore, Refusal, Trust, Wrap
-from migrator.facts.modules import Script
+from migrator.facts.program.modules import Script
 from migrator.facts.script import Facts
 from migrator.found import Found, changes_of, extent, finding_of, moved, site, with_causes
 from migrator.heeded import Heeded, Heeding, heed, needless, told

@@ -9,7 +9,7 @@ from typing import TypeVar
 import libcst as cst
 
 from migrator.edits import AddArgument, Edit, InsertAfter, InsertBefore, InsertFirst, Refusal, Replace, Trust, Wrap
-from migrator.facts.modules import Script
+from migrator.facts.program.modules import Script
 from migrator.facts.script import Facts
 from migrator.layout import TextChange
 from migrator.lines import line_and_column, line_starts

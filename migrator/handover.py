@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrator.facts import vocabulary
-from migrator.facts.holders import Holder, Nameless
+from migrator.facts.names import vocabulary
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.holders import Holder, Nameless
+from migrator.facts.objects.values import Class, External, Member, Object, Result, is_strategy
+from migrator.facts.program.tree import Binding, Statement
 from migrator.facts.script import Facts
-from migrator.facts.tree import Binding, Statement
-from migrator.facts.values import Class, External, Member, Object, Result, is_strategy
-from migrator.facts.vocabulary import Role
 
 # Sequential models, and collections of variables, are often built up in steps; what is inserted follows the last.
 _BUILDING = frozenset({"add", "build", "pop", "append", "extend", "insert", "update", "setdefault"})

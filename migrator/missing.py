@@ -9,10 +9,10 @@ from pathlib import Path
 import libcst as cst
 
 from migrator.edits import Refusal
-from migrator.facts import packages
+from migrator.facts.names import packages
+from migrator.facts.program.syntax import imported_modules
+from migrator.facts.program.tree import Binding
 from migrator.facts.script import Facts
-from migrator.facts.syntax import imported_modules
-from migrator.facts.tree import Binding
 
 _SAYS_SO = ("seen", "followed", "known")
 _DEEPEST = 4

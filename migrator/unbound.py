@@ -14,8 +14,8 @@ from dataclasses import replace
 import libcst as cst
 
 from migrator.edits import Code, Edit, Guard, InsertFirst, Refusal, Wrap
+from migrator.facts.program.tree import Scope
 from migrator.facts.script import Facts
-from migrator.facts.tree import Scope
 from migrator.found import Found, site
 
 _BUILTINS = frozenset(dir(builtins)) | {"__file__", "__name__"}

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from migrator.facts.tree import Statement, Tree
+from migrator.facts.program.tree import Statement, Tree
 from migrator.spans import Spans
 
 LOSS, ROWS, REPLICATED, IGNORE, FILE_IGNORE = "loss", "rows", "replicated", "ignore", "file-ignore"

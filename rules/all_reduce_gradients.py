@@ -28,9 +28,9 @@ import libcst as cst
 
 from migrator.analysis.losses import MEAN
 from migrator.edits import InsertAfter, Refusal, Wrap
-from migrator.facts.gradients import Gradients, Place
 from migrator.facts.script import Facts
-from migrator.facts.training import Minimization
+from migrator.facts.training.gradients import Gradients, Place
+from migrator.facts.training.sites import Minimization
 from migrator.rule import Findings, rule
 
 

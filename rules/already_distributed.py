@@ -24,10 +24,10 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.edits import Refusal
-from migrator.facts import api
+from migrator.facts.names import api
+from migrator.facts.names.vocabulary import NPU
+from migrator.facts.objects.values import External
 from migrator.facts.script import Facts
-from migrator.facts.values import External
-from migrator.facts.vocabulary import NPU
 from migrator.rule import Findings, audit
 
 _PORT = "port it to TensorFlow 2 first (tf_upgrade_v2, then eager execution)"

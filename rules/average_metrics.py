@@ -50,12 +50,12 @@ import libcst as cst
 from migrator.analysis.losses import MEAN, NOT_RUN, SUM, puts_together
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
-from migrator.facts.listed import listed_values
+from migrator.facts.objects.listed import listed_values
+from migrator.facts.objects.values import Literal, Object, Result
+from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument
-from migrator.facts.told_metrics import CALLBACKS, monitored_by, told_metrics
-from migrator.facts.training import Fit
-from migrator.facts.values import Literal, Object, Result
+from migrator.facts.training.sites import Fit
+from migrator.facts.training.told_metrics import CALLBACKS, monitored_by, told_metrics
 from migrator.repairs import put_together
 from migrator.rule import Findings, rule
 

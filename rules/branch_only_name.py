@@ -25,9 +25,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.program.tree import Binding
 from migrator.facts.script import Facts
-from migrator.facts.tree import Binding
-from migrator.facts.vocabulary import Role
 from migrator.rule import Findings, audit
 
 _SPREADING = (Role.OPTIMIZER, Role.TAPE, Role.SHARD, Role.REDUCE, Role.LOCAL_BATCH)

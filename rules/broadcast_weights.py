@@ -30,13 +30,13 @@ import libcst.matchers as m
 
 from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Replace
 from migrator.elsewhere import Written, callers_of, is_known_outside, written_at
-from migrator.facts import api
-from migrator.facts.holders import Holder, Nameless, Unheld
-from migrator.facts.kinds import calls
+from migrator.facts.names import api
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.holders import Holder, Nameless, Unheld
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.values import Class, Object, Result
+from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
-from migrator.facts.tree import Statement
-from migrator.facts.values import Class, Object, Result
-from migrator.facts.vocabulary import Role
 from migrator.handover import (
     added_in_training,
     calls_in,

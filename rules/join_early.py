@@ -30,8 +30,8 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrator.edits import Guard, Refusal
+from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
-from migrator.facts.tree import Statement
 from migrator.rule import Findings, rule
 
 

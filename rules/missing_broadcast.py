@@ -24,8 +24,8 @@ given the callback which broadcasts; an optimizer that one worker restores and k
 from __future__ import annotations
 
 from migrator.edits import Refusal
+from migrator.facts.names.vocabulary import Role
 from migrator.facts.script import Facts
-from migrator.facts.vocabulary import Role
 from migrator.rule import Findings, audit
 
 

@@ -19,8 +19,8 @@ library.
 from __future__ import annotations
 
 from migrator.edits import Refusal
+from migrator.facts.names.vocabulary import Role
 from migrator.facts.script import Facts
-from migrator.facts.vocabulary import Role
 from migrator.rule import Findings, audit
 
 

@@ -26,10 +26,10 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from migrator.edits import Refusal
-from migrator.facts.holders import Holder
-from migrator.facts.kinds import calls
+from migrator.facts.objects.holders import Holder
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.values import is_strategy
 from migrator.facts.script import Facts
-from migrator.facts.values import is_strategy
 from migrator.rule import Findings, audit
 
 _RUNNING = frozenset({"run", "experimental_run_v2", "call_for_each_replica", "experimental_run"})

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from migrator.edits import Refusal
+from migrator.facts.data.sharding import CutBatches
+from migrator.facts.names.vocabulary import LOCKSTEP
+from migrator.facts.ports.shares import Share
 from migrator.facts.script import Facts
-from migrator.facts.sharding import CutBatches
-from migrator.facts.shares import Share
-from migrator.facts.vocabulary import LOCKSTEP
 from migrator.rule import Findings, audit
 
 

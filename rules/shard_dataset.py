@@ -38,14 +38,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import AddArgument, InsertBefore, Refusal, Replace, Trust, Wrap
-from migrator.facts.batch_shapes import DoubtfulSize
-from migrator.facts.compiled_losses import cut_for_fit
-from migrator.facts.order import AnyOrder, UnseededFiles
-from migrator.facts.pipeline_cuts import CutPipeline
-from migrator.facts.reductions import GATHER, cut_option
+from migrator.facts.data.batch_shapes import DoubtfulSize
+from migrator.facts.data.order import AnyOrder, UnseededFiles
+from migrator.facts.data.pipeline_cuts import CutPipeline
+from migrator.facts.data.sharding import CutBatches, unseen_batches
+from migrator.facts.program.syntax import stands_alone
 from migrator.facts.script import Facts
-from migrator.facts.sharding import CutBatches, unseen_batches
-from migrator.facts.syntax import stands_alone
+from migrator.facts.training.compiled_losses import cut_for_fit
+from migrator.facts.training.reductions import GATHER, cut_option
 from migrator.rule import Findings, rule
 
 

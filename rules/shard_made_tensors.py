@@ -24,9 +24,9 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.edits import Wrap
-from migrator.facts.batch_shapes import DoubtfulSize, Made, Shown, Size
-from migrator.facts.reductions import GATHER, cut_option
+from migrator.facts.data.batch_shapes import DoubtfulSize, Made, Shown, Size
 from migrator.facts.script import Facts
+from migrator.facts.training.reductions import GATHER, cut_option
 from migrator.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
 

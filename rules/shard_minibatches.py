@@ -26,10 +26,10 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrator.edits import InsertBefore, Refusal, Wrap
-from migrator.facts.batch_cuts import Cut, CutArguments, CutNames
-from migrator.facts.compiled_losses import cuts_for_fit
-from migrator.facts.reductions import cut_option
+from migrator.facts.data.batch_cuts import Cut, CutArguments, CutNames
 from migrator.facts.script import Facts
+from migrator.facts.training.compiled_losses import cuts_for_fit
+from migrator.facts.training.reductions import cut_option
 from migrator.rule import Findings, rule
 
 

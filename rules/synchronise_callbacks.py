@@ -21,10 +21,10 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.edits import AddArgument, Refusal, Wrap
-from migrator.facts import api
-from migrator.facts.kinds import is_call_of
+from migrator.facts.names import api
+from migrator.facts.objects.kinds import is_call_of
+from migrator.facts.program.syntax import has_unpacked_keywords
 from migrator.facts.script import Facts
-from migrator.facts.syntax import has_unpacked_keywords
 from migrator.rule import Findings, rule
 
 _POSITION = 5  # fit(x, y, batch_size, epochs, verbose, callbacks)

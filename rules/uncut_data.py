@@ -23,10 +23,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Refusal
-from migrator.facts.kinds import origin
+from migrator.facts.names.vocabulary import Library, Role
+from migrator.facts.objects.kinds import origin
+from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument
-from migrator.facts.vocabulary import Library, Role
 from migrator.rule import Findings, audit
 
 _RANDOM = ("tensorflow.random.", "numpy.random.", "random.", "keras.random.")

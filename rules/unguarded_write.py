@@ -26,10 +26,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Refusal
-from migrator.facts import api
-from migrator.facts.kinds import calls
+from migrator.facts.names import api
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.kinds import calls
 from migrator.facts.script import Facts
-from migrator.facts.vocabulary import Role
 from migrator.rule import Findings, audit
 
 

@@ -24,9 +24,9 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts.names.vocabulary import Library, Role
+from migrator.facts.program.syntax import argument, has_unpacked_keywords
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument, has_unpacked_keywords
-from migrator.facts.vocabulary import Library, Role
 from migrator.rule import Findings, audit
 
 

@@ -22,14 +22,14 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.edits import AddArgument, InsertAfter, Refusal, Wrap
-from migrator.facts import api
-from migrator.facts.compiled_losses import compiled_loss
-from migrator.facts.holders import Holder
-from migrator.facts.kinds import calls
-from migrator.facts.optimizers import Compiled, Made
+from migrator.facts.names import api
+from migrator.facts.objects.holders import Holder
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.values import Function, Value
 from migrator.facts.script import Facts
-from migrator.facts.training import Fit, Minimization
-from migrator.facts.values import Function, Value
+from migrator.facts.training.compiled_losses import compiled_loss
+from migrator.facts.training.optimizers import Compiled, Made
+from migrator.facts.training.sites import Fit, Minimization
 from migrator.rule import Findings, rule
 
 

@@ -40,12 +40,12 @@ from typing import cast
 import libcst as cst
 
 from migrator.edits import AddArgument, Guard, InsertAfter, InsertBefore, Refusal, Replace, Wrap
-from migrator.facts.files import Write
-from migrator.facts.kinds import origin
+from migrator.facts.files.writes import Write
+from migrator.facts.objects.kinds import origin
+from migrator.facts.objects.values import External
+from migrator.facts.program.syntax import argument, is_format
+from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument, is_format
-from migrator.facts.tree import Statement
-from migrator.facts.values import External
 from migrator.layout import LONGEST_LINE
 from migrator.rule import Findings, rule
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis.values import Bound, Function
-from migrator.facts.trained import WEIGHT_LISTS
-from migrator.facts.tree import Scope
+from migrator.facts.program.tree import Scope
+from migrator.facts.training.trained import WEIGHT_LISTS
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from migrator.analysis.values import NOTHING, Atom, Value, join
-from migrator.facts.tree import Scope
+from migrator.facts.program.tree import Scope
 
 Names = dict[str, Value]
 

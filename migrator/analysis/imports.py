@@ -9,10 +9,10 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.values import External, File, Value
-from migrator.facts import api
-from migrator.facts.modules import Modules, module_name
-from migrator.facts.syntax import dotted
-from migrator.facts.tree import Tree
+from migrator.facts.names import api
+from migrator.facts.program.modules import Modules, module_name
+from migrator.facts.program.syntax import dotted
+from migrator.facts.program.tree import Tree
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -17,9 +17,9 @@ from migrator.analysis.placing import MEETS
 from migrator.analysis.records import replace
 from migrator.analysis.run import Plan, Run, TooMuch
 from migrator.analysis.values import NOTHING, Data, Instance, Repair, Value
-from migrator.facts.modules import Script
-from migrator.facts.syntax import part_at
-from migrator.facts.tree import Tree, semantic_children
+from migrator.facts.program.modules import Script
+from migrator.facts.program.syntax import part_at
+from migrator.facts.program.tree import Tree, semantic_children
 
 MEAN, SUM, NONE = "mean", "sum", ""
 # Functions whose arguments are put together, from the inside outwards: so many rounds at most.

@@ -12,7 +12,7 @@ from migrator.analysis import values as v
 from migrator.analysis.run import Run
 from migrator.analysis.shown import Shown
 from migrator.analysis.values import Atom, Instance, Made, Value
-from migrator.facts import api
+from migrator.facts.names import api
 
 # Layers that start from random weights. Others of Keras have none, or such as are the same wherever they are made.
 _RANDOM_LAYERS = re.compile(

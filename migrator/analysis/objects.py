@@ -34,8 +34,8 @@ from migrator.analysis.values import (
     Tuple,
     Value,
 )
-from migrator.facts import api
-from migrator.facts.syntax import declared_fields
+from migrator.facts.names import api
+from migrator.facts.program.syntax import declared_fields
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -311,7 +311,7 @@ class Objects:
 
     def _store_anywhere(self, name: str, value: Value) -> None:
         """Which object gets it is not seen (one of a model's layers): any may have it. Numbers are made to agree where
-        they are set, see facts/consequences.py."""
+        they are set, see facts/decisions/consequences.py."""
         if name == "call" and value.objects:
             self.run.heap.store(
                 _ANY_OBJECT, name, v.unseen("which layers run another function as their `call` is not seen")

@@ -44,8 +44,8 @@ from migrator.analysis.values import (
     Tuple,
     Value,
 )
-from migrator.facts.modules import Modules, Script
-from migrator.facts.tree import Tree
+from migrator.facts.program.modules import Modules, Script
+from migrator.facts.program.tree import Tree
 
 _CALLABLES = (Function, Bound, External, v.Curried)
 _BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)

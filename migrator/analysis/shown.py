@@ -8,8 +8,8 @@ import libcst as cst
 
 from migrator.analysis.run import Run
 from migrator.analysis.values import Atom, Class, External, Function, Instance, Made
-from migrator.facts import api
-from migrator.facts.tree import Scope
+from migrator.facts.names import api
+from migrator.facts.program.tree import Scope
 
 _SHOWING = ("builtins.print", "matplotlib.pyplot.", "IPython.display.", "builtins.repr", "builtins.str")
 _WRITING = ("matplotlib.pyplot.savefig", "matplotlib.pyplot.imsave")

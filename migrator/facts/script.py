@@ -9,51 +9,51 @@ import libcst as cst
 
 from migrator.analysis.losses import SUM, Losses
 from migrator.analysis.values import Repair
-from migrator.facts import api
-from migrator.facts.batch_shapes import Made, Size
-from migrator.facts.batch_sources import BatchSources
-from migrator.facts.broadcasts import Broadcasts
-from migrator.facts.built import Built
-from migrator.facts.by_hand import ByHand
-from migrator.facts.chance import Chance
-from migrator.facts.contents import Contents
+from migrator.facts.data.batch_shapes import Made, Size
+from migrator.facts.data.batch_sources import BatchSources
+from migrator.facts.data.minibatches import MinibatchFinder
+from migrator.facts.data.pipelines import Pipelines
+from migrator.facts.data.reading import Reading
+from migrator.facts.data.rows import RowFinder
+from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions import Decisions
-from migrator.facts.drawing import Drawing
-from migrator.facts.files import Files
-from migrator.facts.holders import Origin
-from migrator.facts.joining import Joining
-from migrator.facts.keywords import Keywords
-from migrator.facts.kinds import Kinds
-from migrator.facts.means import Rows
-from migrator.facts.minibatches import MinibatchFinder
-from migrator.facts.modules import Modules, Script
-from migrator.facts.optimizers import Optimizers
-from migrator.facts.origins import Origins
-from migrator.facts.paths import Paths
-from migrator.facts.pipelines import Pipelines
-from migrator.facts.plain_tensors import PlainTensors
-from migrator.facts.ports import Ports
-from migrator.facts.ranks import Ranks
-from migrator.facts.read_again import ReadAgain
-from migrator.facts.reading import Reading
-from migrator.facts.reduced import Reduced
-from migrator.facts.reductions import GATHER, Reductions
-from migrator.facts.resolve import Resolver
-from migrator.facts.rows import RowFinder
-from migrator.facts.scale import Scale
-from migrator.facts.sharding import Sharding
-from migrator.facts.shares import Shares
-from migrator.facts.shuffles import Shuffles
-from migrator.facts.standard_imports import StandardImports
-from migrator.facts.stated import Stated
-from migrator.facts.step_counts import StepCounts
-from migrator.facts.trained import Trained
-from migrator.facts.training import Training
-from migrator.facts.tree import Tree
-from migrator.facts.unbuilt import Unbuilt
-from migrator.facts.unsupported import Unsupported
-from migrator.facts.values import Object
-from migrator.facts.worker_paths import WorkerPaths
+from migrator.facts.decisions.means import Rows
+from migrator.facts.files.paths import Paths
+from migrator.facts.files.read_again import ReadAgain
+from migrator.facts.files.worker_paths import WorkerPaths
+from migrator.facts.files.writes import Files
+from migrator.facts.names import api
+from migrator.facts.objects.contents import Contents
+from migrator.facts.objects.holders import Origin
+from migrator.facts.objects.keywords import Keywords
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.origins import Origins
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Object
+from migrator.facts.ports.broadcasts import Broadcasts
+from migrator.facts.ports.ported import Ports
+from migrator.facts.ports.ranks import Ranks
+from migrator.facts.ports.reduced import Reduced
+from migrator.facts.ports.scale import Scale
+from migrator.facts.ports.shares import Shares
+from migrator.facts.ports.shuffles import Shuffles
+from migrator.facts.ports.step_counts import StepCounts
+from migrator.facts.program.modules import Modules, Script
+from migrator.facts.program.stated import Stated
+from migrator.facts.program.tree import Tree
+from migrator.facts.randomness.chance import Chance
+from migrator.facts.randomness.drawing import Drawing
+from migrator.facts.startup.joining import Joining
+from migrator.facts.startup.standard_imports import StandardImports
+from migrator.facts.training.built import Built
+from migrator.facts.training.by_hand import ByHand
+from migrator.facts.training.optimizers import Optimizers
+from migrator.facts.training.plain_tensors import PlainTensors
+from migrator.facts.training.reductions import GATHER, Reductions
+from migrator.facts.training.sites import Training
+from migrator.facts.training.trained import Trained
+from migrator.facts.training.unbuilt import Unbuilt
+from migrator.facts.training.unsupported import Unsupported
 from migrator.lines import line_and_column, line_starts
 from migrator.spans import Spans
 from migrator.words import Word, words_of

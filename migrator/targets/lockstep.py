@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from migrator.edits import Edit, InsertBefore, Refusal
-from migrator.facts import api
+from migrator.facts.names import api
 from migrator.facts.script import Facts
 from migrator.targets.placing import on_import
 

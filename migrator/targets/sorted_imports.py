@@ -11,8 +11,8 @@ from typing import Any, Callable, Union, cast
 
 import libcst as cst
 
-from migrator.facts.modules import module_name
-from migrator.facts.syntax import dotted
+from migrator.facts.program.modules import module_name
+from migrator.facts.program.syntax import dotted
 
 _FEWEST = 3  # two stand in order by chance
 _Import = Union[cst.Import, cst.ImportFrom]

@@ -9,9 +9,9 @@ import libcst as cst
 
 from migrator.apply import apply
 from migrator.edits import Edit
-from migrator.facts import modules
+from migrator.facts.program import modules
+from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
-from migrator.facts.tree import Statement
 from migrator.parsing import parse
 
 

@@ -11,7 +11,7 @@ from command import ERROR, NOTHING_LEFT, TRAINING, migrate
 from test_source import FIT
 
 from migrator.engine import migrate as migrate_bytes
-from migrator.facts.modules import Script
+from migrator.facts.program.modules import Script
 from migrator.facts.script import Facts
 from migrator.parsing import DEEPEST, OLDEST_PYTHON, ScriptSyntaxError, is_python, parse, version_needed
 from migrator.registry import choose

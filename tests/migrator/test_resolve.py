@@ -8,10 +8,10 @@ import libcst as cst
 import pytest
 from script_nodes import Script
 
-from migrator.facts import modules
-from migrator.facts.kinds import calls
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.values import Class, Element, External, Function, Literal, Object, Parameter, Unknown, Value
+from migrator.facts.program import modules
 from migrator.facts.script import Facts
-from migrator.facts.values import Class, Element, External, Function, Literal, Object, Parameter, Unknown, Value
 from migrator.parsing import parse
 
 DENSE, ADAM, SGD = "keras.layers.Dense", "keras.optimizers.Adam", "keras.optimizers.SGD"

@@ -6,8 +6,8 @@ import pytest
 from script_nodes import Script
 
 from migrator.edits import Refusal
-from migrator.facts.pipeline_cuts import CutPipeline
-from migrator.facts.sharding import CutBatches
+from migrator.facts.data.pipeline_cuts import CutPipeline
+from migrator.facts.data.sharding import CutBatches
 
 MODEL = """
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from migrator.facts.rowwise import ALONG_AXIS, DRAWN_PER_ROW, ELEMENTWISE, LAYERS, PER_ROW
+from migrator.facts.data.rowwise import ALONG_AXIS, DRAWN_PER_ROW, ELEMENTWISE, LAYERS, PER_ROW
 
 ROWS = 6
 _ARGUMENTS: dict[str, tuple[Any, ...]] = {

@@ -18,7 +18,7 @@ from migrator.analysis.placement import Shape
 from migrator.analysis.records import replace
 from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
-from migrator.facts import api
+from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -13,7 +13,7 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED
 from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Tuple, Value
-from migrator.facts import api
+from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -18,7 +18,7 @@ from migrator.analysis.ops.making import Draws
 from migrator.analysis.placement import Shape
 from migrator.analysis.records import replace
 from migrator.analysis.values import Made, Site, Value
-from migrator.facts import api
+from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.frames import Frame

@@ -13,8 +13,8 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Sharded
 from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Repair, Site, Value
-from migrator.facts import vocabulary
-from migrator.facts.vocabulary import Role
+from migrator.facts.names import vocabulary
+from migrator.facts.names.vocabulary import Role
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -23,7 +23,7 @@ from migrator.analysis.placement import (
 )
 from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Method, Site, Tuple, Value
-from migrator.facts import api
+from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

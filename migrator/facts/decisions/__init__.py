@@ -16,25 +16,25 @@ import libcst as cst
 
 from migrator.analysis.losses import MEAN, SUM, Losses
 from migrator.analysis.values import Repair
-from migrator.facts.consequences import Consequences
+from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
+from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.decisions.fed_back import FedBack
+from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.means import Means, Rows
+from migrator.facts.decisions.metrics import MetricResult, Metrics
 from migrator.facts.decisions.numbers_behind import NumbersBehind
 from migrator.facts.decisions.settling import settle_by_repair, settle_by_word, settle_draws, settle_symbols
 from migrator.facts.decisions.steering import SteeringPlaces
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.decisions.whole_calls import WholeCalls
-from migrator.facts.files import Files
-from migrator.facts.gathering import Gathering
-from migrator.facts.locality import Locality
-from migrator.facts.means import Means, Rows
-from migrator.facts.metrics import MetricResult, Metrics
-from migrator.facts.regions import Regions
-from migrator.facts.resolve import Resolver
-from migrator.facts.sharding import Sharding
-from migrator.facts.training import Training
-from migrator.facts.tree import Tree
+from migrator.facts.dependence.regions import Regions
+from migrator.facts.files.writes import Files
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.tree import Tree
+from migrator.facts.training.sites import Training
 
 __all__ = ["Decisions", "LocalNumber"]
 

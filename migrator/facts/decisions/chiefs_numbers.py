@@ -5,14 +5,14 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.facts.decisions.local_number import LocalNumber, bound_nearby
+from migrator.facts.decisions.locality import Locality, Mark
 from migrator.facts.decisions.steering import SteeringPlaces
 from migrator.facts.decisions.taped_losses import TapedLosses
-from migrator.facts.kinds import origin
-from migrator.facts.locality import Locality, Mark
-from migrator.facts.resolve import Resolver
-from migrator.facts.spreading import Marks
-from migrator.facts.tree import Tree
-from migrator.facts.values import External, Literal, Value
+from migrator.facts.dependence.spreading import Marks
+from migrator.facts.objects.kinds import origin
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Literal, Value
+from migrator.facts.program.tree import Tree
 
 _TOLD_BY_THREADS = frozenset({"threading.Event", "multiprocessing.Event"})
 

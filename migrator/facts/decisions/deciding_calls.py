@@ -8,13 +8,13 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts import api
-from migrator.facts.kinds import calls
-from migrator.facts.locality import Locality
-from migrator.facts.resolve import Resolver
-from migrator.facts.training import Training
-from migrator.facts.tree import Tree
-from migrator.facts.values import External, Function, Object
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.names import api
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Function, Object
+from migrator.facts.program.tree import Tree
+from migrator.facts.training.sites import Training
 
 _SEEDS = api.NUMPY_GENERATORS | {
     "random.seed",

@@ -9,12 +9,12 @@ from typing import cast
 import libcst as cst
 
 from migrator.analysis.losses import Losses
+from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.metrics import Metrics
 from migrator.facts.decisions.numbers_behind import NumbersBehind, order_of
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.dependence import Key, Way
-from migrator.facts.locality import Locality, Mark
-from migrator.facts.metrics import Metrics
-from migrator.facts.tree import Binding, Tree
+from migrator.facts.program.tree import Binding, Tree
 
 
 class FedBack:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.metrics import MetricResult
 from migrator.facts.decisions.taped_losses import TapedLosses
-from migrator.facts.locality import Locality
-from migrator.facts.metrics import MetricResult
-from migrator.facts.tree import Binding, Tree
+from migrator.facts.program.tree import Binding, Tree
 
 
 @dataclass(frozen=True, eq=False)

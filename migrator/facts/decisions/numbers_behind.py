@@ -9,19 +9,19 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
+from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber, bound_nearby
+from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.means import Means
+from migrator.facts.decisions.metrics import Metrics
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.dependence import Key
-from migrator.facts.gathering import Gathering
-from migrator.facts.locality import Locality, Mark
-from migrator.facts.means import Means
-from migrator.facts.metrics import Metrics
-from migrator.facts.reductions import GATHER
-from migrator.facts.resolve import Resolver
-from migrator.facts.spreading import Marks
-from migrator.facts.training import Training
-from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Class, External, Function, Object
+from migrator.facts.dependence.spreading import Marks
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Function, Object
+from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.reductions import GATHER
+from migrator.facts.training.sites import Training
 
 # They give a number as it is; methods that put one into a variable.
 _NUMBERS = frozenset({"builtins.float", "builtins.int", "tensorflow.cast", "numpy.float32", "numpy.float64"})

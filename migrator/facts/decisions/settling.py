@@ -11,13 +11,13 @@ import libcst as cst
 from migrator.analysis.losses import Losses
 from migrator.analysis.placing import MEETS
 from migrator.analysis.values import Repair
+from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.means import Rows
 from migrator.facts.decisions.steering import SteeringPlaces
 from migrator.facts.decisions.taped_losses import TapedLosses
-from migrator.facts.draws import draws
-from migrator.facts.locality import Locality, Mark
-from migrator.facts.means import Rows
-from migrator.facts.resolve import Resolver
-from migrator.facts.tree import Tree
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.tree import Tree
+from migrator.facts.randomness.draws import draws
 
 
 def settle_by_word(agreed: Iterable[cst.BaseExpression], locality: Locality) -> set[cst.BaseExpression]:

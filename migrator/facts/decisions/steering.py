@@ -8,14 +8,14 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts.consequences import Consequences
+from migrator.facts.data.sharding import Sharding
+from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.decisions.deciding_calls import DecidingCalls
-from migrator.facts.files import Files
-from migrator.facts.locality import Locality, Mark
-from migrator.facts.resolve import Resolver
-from migrator.facts.sharding import Sharding
-from migrator.facts.training import Minimization, Training
-from migrator.facts.tree import Binding, Tree
+from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.files.writes import Files
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.sites import Minimization, Training
 
 
 class SteeringPlaces:

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.decisions.locality import Locality
 from migrator.facts.dependence import Key, Way
-from migrator.facts.locality import Locality
-from migrator.facts.resolve import Resolver
-from migrator.facts.training import Training
-from migrator.facts.tree import Binding, Tree
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.sites import Training
 
 _DECIDING = (Way.CHOICE, Way.SIZE, Way.LENGTH, Way.PRESENCE)
 

@@ -9,11 +9,11 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.analysis.losses import Losses
-from migrator.facts.files import Files
-from migrator.facts.locality import Locality, Mark
-from migrator.facts.resolve import Resolver
-from migrator.facts.training import Training
-from migrator.facts.tree import Binding, Tree
+from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.files.writes import Files
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.sites import Training
 
 
 class WholeCalls:

@@ -25,10 +25,10 @@ from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.namespaces import Namespaces
 from migrator.facts.dependence.reads import Reads
 from migrator.facts.dependence.sizes import Sizes
-from migrator.facts.indirect import Indirect
-from migrator.facts.kinds import Kinds
-from migrator.facts.resolve import Resolver
-from migrator.facts.tree import Binding, Tree
+from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.tree import Binding, Tree
 
 __all__ = ["COLLECTING", "Dependence", "Key", "Way"]
 

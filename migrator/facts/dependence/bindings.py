@@ -10,13 +10,13 @@ from migrator.facts.dependence.functions import Functions
 from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.sizes import is_shape
-from migrator.facts.indirect import Indirect
-from migrator.facts.iteration import Iteration
-from migrator.facts.kinds import Kinds
-from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import part_at
-from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Object
+from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.iteration import Iteration
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Object
+from migrator.facts.program.syntax import part_at
+from migrator.facts.program.tree import Binding, Tree
 
 
 class Bindings:

@@ -11,9 +11,9 @@ from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.namespaces import Namespaces
 from migrator.facts.dependence.reads import Reads
 from migrator.facts.dependence.sizes import Sizes, is_shape
-from migrator.facts.kinds import Kinds
-from migrator.facts.resolve import Resolver
-from migrator.facts.values import Class, External, Object
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Object
 
 
 class Calls:

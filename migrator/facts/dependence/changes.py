@@ -11,11 +11,11 @@ from migrator.facts.dependence.containers import COLLECTING, JOINING, Containers
 from migrator.facts.dependence.functions import is_member_of_unknown
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.names import Names
-from migrator.facts.draws import is_drawn_from_common
-from migrator.facts.indirect import Indirect
-from migrator.facts.kinds import Kinds, calls
-from migrator.facts.resolve import Resolver
-from migrator.facts.values import Class, External, File, Member, Result, Value
+from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, File, Member, Result, Value
+from migrator.facts.randomness.draws import is_drawn_from_common
 
 _WRITING_INTO = ("out", "file", "output_stream")  # the keywords that name what is filled
 

@@ -14,12 +14,12 @@ from migrator.facts.dependence.handed_back import HandedBack
 from migrator.facts.dependence.item_paths import Path, anywhere, behind, constant_key, is_slice, parts_with
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.namespaces import Namespaces, holds_attributes
-from migrator.facts.indirect import Indirect
-from migrator.facts.kinds import Kinds
-from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import part_at
-from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Object
+from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Object
+from migrator.facts.program.syntax import part_at
+from migrator.facts.program.tree import Binding, Tree
 
 COLLECTING = frozenset({"append", "extend", "appendleft", "extendleft", "insert", "update", "setdefault", "put"})
 # They put in what they are given as it is: as many elements as that has.

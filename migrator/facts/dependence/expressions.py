@@ -8,8 +8,8 @@ from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.item_paths import COMPREHENSIONS, is_slice
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.sizes import Sizes, is_size_of_another_axis
-from migrator.facts.syntax import part_at
-from migrator.facts.tree import Tree
+from migrator.facts.program.syntax import part_at
+from migrator.facts.program.tree import Tree
 
 # These have walks of their own.
 _LINKED_APART = frozenset({cst.Call, cst.Attribute, cst.Name})

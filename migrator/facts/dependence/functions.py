@@ -8,11 +8,11 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.dependence.graph import Graph, Key, Way
-from migrator.facts.indirect import Indirect
-from migrator.facts.kinds import calls
-from migrator.facts.resolve import Resolver
-from migrator.facts.tree import Tree
-from migrator.facts.values import Element, Function, Member, Object, Parameter, Unknown, Value
+from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Element, Function, Member, Object, Parameter, Unknown, Value
+from migrator.facts.program.tree import Tree
 
 
 class Functions:

@@ -7,7 +7,7 @@ from typing import Union
 
 import libcst as cst
 
-from migrator.facts.tree import Binding
+from migrator.facts.program.tree import Binding
 
 
 class Way(IntEnum):

@@ -9,11 +9,11 @@ import libcst as cst
 from migrator.facts.dependence import libraries
 from migrator.facts.dependence.functions import Functions
 from migrator.facts.dependence.item_paths import Path, anywhere, behind, of_method
-from migrator.facts.indirect import Indirect
-from migrator.facts.kinds import origin
-from migrator.facts.resolve import Resolver
-from migrator.facts.tree import Tree
-from migrator.facts.values import Class, External, Member, Object, Result, Value
+from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.kinds import origin
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Member, Object, Result, Value
+from migrator.facts.program.tree import Tree
 
 
 class HandedBack:

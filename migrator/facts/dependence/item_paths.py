@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.dependence.graph import Way
-from migrator.facts.tree import Tree, semantic_children
+from migrator.facts.program.tree import Tree, semantic_children
 
 # Text, None for any one key, `...` for any number of keys.
 Path = tuple[object, ...]

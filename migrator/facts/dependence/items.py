@@ -13,11 +13,11 @@ from migrator.facts.dependence.containers import Containers
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.item_paths import Path, constant_key, meeting, taken_out
 from migrator.facts.dependence.namespaces import Namespaces
-from migrator.facts.indirect import Indirect
-from migrator.facts.kinds import calls
-from migrator.facts.resolve import Resolver
-from migrator.facts.tree import Tree
-from migrator.facts.values import Literal, Value
+from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Literal, Value
+from migrator.facts.program.tree import Tree
 
 
 class Items:

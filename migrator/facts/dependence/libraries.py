@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from migrator.facts import vocabulary
-from migrator.facts.resolve import Resolver
-from migrator.facts.values import Object
-from migrator.facts.vocabulary import Role
+from migrator.facts.names import vocabulary
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Object
 
 # They tell of what kind a value is, which is the same everywhere.
 _KIND_CALLS = frozenset({

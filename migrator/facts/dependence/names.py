@@ -7,9 +7,9 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts.resolve import Resolver
-from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Class, Element, External, File, Object, Parameter, Unknown
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, Element, External, File, Object, Parameter, Unknown
+from migrator.facts.program.tree import Binding, Tree
 
 
 class Names:

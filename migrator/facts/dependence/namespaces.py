@@ -7,9 +7,9 @@ import libcst as cst
 from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.item_paths import taken_out
 from migrator.facts.dependence.names import Names
-from migrator.facts.resolve import Resolver
-from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import External
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External
+from migrator.facts.program.tree import Binding, Tree
 
 _NAMESPACES = tuple(External(f"builtins.{name}") for name in ("globals", "locals", "vars"))
 _GETATTR = External("builtins.getattr")

@@ -12,10 +12,10 @@ from migrator.facts.dependence.items import Items
 from migrator.facts.dependence.libraries import is_of_keras
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.sizes import RANKS, SIZES, Sizes, is_shape
-from migrator.facts.kinds import Kinds
-from migrator.facts.resolve import Resolver
-from migrator.facts.tree import Tree
-from migrator.facts.values import File, Object, Value
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import File, Object, Value
+from migrator.facts.program.tree import Tree
 
 _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
 _SPECIAL = (

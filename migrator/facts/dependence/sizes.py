@@ -6,11 +6,11 @@ import libcst as cst
 
 from migrator.facts.dependence.graph import Way
 from migrator.facts.dependence.names import Names
-from migrator.facts.kinds import Kinds
-from migrator.facts.resolve import Resolver
-from migrator.facts.syntax import dotted, part_at
-from migrator.facts.tree import Binding, Tree
-from migrator.facts.values import Class, External
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External
+from migrator.facts.program.syntax import dotted, part_at
+from migrator.facts.program.tree import Binding, Tree
 
 SIZES = frozenset({"shape", "size"})
 RANKS = frozenset({"ndims", "rank"})  # of a shape

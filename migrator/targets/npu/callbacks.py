@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import AddArgument, Edit, Refusal, Wrap
-from migrator.facts.kinds import calls
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.values import Literal, Object, Result, Value
+from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.script import Facts
-from migrator.facts.syntax import argument, is_none
-from migrator.facts.values import Literal, Object, Result, Value
 from migrator.layout import LONGEST_LINE
 from migrator.targets.npu.refusing import refuse
 from migrator.targets.npu.setup import Setup

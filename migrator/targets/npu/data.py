@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Edit, InsertBefore, Refusal, Replace, Wrap
-from migrator.facts.pipeline_cuts import CutPipeline
-from migrator.facts.pipelines import Pipeline
+from migrator.facts.data.pipeline_cuts import CutPipeline
+from migrator.facts.data.pipelines import Pipeline
+from migrator.facts.data.sharding import CutBatches
+from migrator.facts.objects.values import Literal
+from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.script import Facts
-from migrator.facts.sharding import CutBatches
-from migrator.facts.syntax import argument, is_none
-from migrator.facts.values import Literal
 from migrator.targets.npu.refusing import refuse
 from migrator.targets.npu.setup import Setup
 from migrator.targets.npu.sites import Site, is_primary

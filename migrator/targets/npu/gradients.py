@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Edit, Refusal, Wrap
-from migrator.facts.gradients import sources_of
-from migrator.facts.kinds import calls
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.values import External, Literal, Member
 from migrator.facts.script import Facts
-from migrator.facts.trained import WEIGHT_LISTS
-from migrator.facts.values import External, Literal, Member
+from migrator.facts.training.gradients import sources_of
+from migrator.facts.training.trained import WEIGHT_LISTS
 from migrator.targets.npu.refusing import refuse
 from migrator.targets.npu.setup import Setup
 from migrator.targets.npu.sites import Site

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Edit, InsertAfter
-from migrator.facts.kinds import calls
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.values import External, Result
+from migrator.facts.program.tree import Binding, Statement
 from migrator.facts.script import Facts
-from migrator.facts.tree import Binding, Statement
-from migrator.facts.values import External, Result
-from migrator.facts.vocabulary import Role
 from migrator.targets.placing import on_import
 
 PACKAGE = "npu_device"

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from migrator.edits import Edit, InsertAfter, InsertFirst, Refusal
-from migrator.facts.holders import Holder
+from migrator.facts.objects.holders import Holder
+from migrator.facts.objects.values import Literal, Value
+from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
-from migrator.facts.tree import Statement
-from migrator.facts.values import Literal, Value
 from migrator.targets.npu.refusing import refuse
 from migrator.targets.npu.setup import Setup
 from migrator.targets.npu.sites import Site

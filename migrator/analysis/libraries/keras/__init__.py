@@ -41,7 +41,7 @@ from migrator.analysis.libraries.keras.objects import (
     unknown_method,
 )
 from migrator.analysis.values import NOTHING, NUMBER, Bound, Function, Instance, Made, Tuple, Value
-from migrator.facts import api
+from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

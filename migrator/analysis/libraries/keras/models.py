@@ -16,7 +16,7 @@ from migrator.analysis.libraries.keras.objects import arguments_of
 from migrator.analysis.placement import REPLICATED, Sharded, Unknown
 from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Data, Instance, Made, Tuple, Value
-from migrator.facts import api
+from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

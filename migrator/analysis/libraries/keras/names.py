@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from migrator.facts import api
+from migrator.facts.names import api
 
 LAYER = re.compile(r"^keras\.layers\.(?:experimental\.(?:preprocessing\.)?)?[A-Z]\w*$|^keras\.Layer$")
 LOSS = re.compile(r"^keras\.losses\.[A-Z]\w*$")

@@ -13,7 +13,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras.names import BASES
 from migrator.analysis.values import NONE, NUMBER, Data, Instance, Made, Site, Value
-from migrator.facts import api
+from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -1,0 +1,245 @@
+"""Whether what a training step reads surely are batches, whoever made them: a replay buffer, a loader of the script's.
+
+A model, or the product with a variable, takes the rows of one of them as they are; the others came with it out of one
+statement, or are arrays. How the loss adds up over the workers' rows is proven elsewhere, from what the step computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.data.rows import RowFinder
+from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.numbers import Numbers
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Literal, Object, Result
+from migrator.facts.program.syntax import part_at
+from migrator.facts.program.tree import Binding, Tree
+
+# They give an array that has a first axis, of lists and of arrays.
+_MAKING = frozenset({
+    "numpy.array", "numpy.asarray", "numpy.stack", "numpy.vstack", "numpy.hstack", "numpy.concatenate",
+    "numpy.column_stack", "numpy.ones", "numpy.zeros", "numpy.full", "numpy.expand_dims", "numpy.eye",
+    "tensorflow.stack", "tensorflow.concat", "tensorflow.convert_to_tensor", "tensorflow.constant",
+    "tensorflow.one_hot", "keras.utils.to_categorical", "builtins.list", "builtins.sorted", "numpy.arange",
+})  # fmt: skip
+_TAKING_METHODS = frozenset({"pop", "get"})
+_KEEPING_METHODS = frozenset({"astype", "copy", "numpy"})
+_PRODUCTS = frozenset({"tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
+# Loops over these get one index a turn.
+_INDICES = frozenset({"numpy.random.permutation", "numpy.arange", "random.sample", "builtins.range", "builtins.sorted"})
+_DEEPEST = 8
+
+
+class BatchForms:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, rows: RowFinder, numbers: Numbers) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.rows = rows
+        self.numbers = numbers
+
+    def are_batches(self, given: Iterable[cst.BaseExpression], users: Iterable[cst.CSTNode]) -> bool:
+        """Whether all these surely have their samples along the first axis; `users`: the code of the step."""
+        known, steps = list(given), list(users)
+        if any(map(self._is_single, known)):
+            return False
+        read = [
+            taken
+            for place, rows in self._rows_taken
+            if any(self.tree.contains(step, place) for step in steps)
+            for taken in rows
+        ]
+        taken = [n for n in known if any(self._comes_from(r, n) for r in read)]
+        statements = {b.node for node in taken for b in self._sources(node)}
+        indices = {self._index(node) for node in taken} - {""}
+        return bool(taken) and all(
+            node in taken
+            or self._is_array(node)
+            or self._index(node) in indices
+            or statements & {b.node for b in self._sources(node)}
+            for node in known
+        )
+
+    def _bindings(self, node: cst.BaseExpression) -> list[Binding]:
+        """What the name is bound by, and what that only adds to."""
+        found = dict.fromkeys(self.resolver.reaching(node) if isinstance(node, cst.Name) else ())
+        for binding in list(found):
+            if binding.kind == "augmented" and isinstance(binding.target, cst.Name):
+                found.update(dict.fromkeys(self.resolver.reaching(binding.target)))
+        return list(found)
+
+    def _sources(self, node: cst.BaseExpression, depth: int = 0) -> set[Binding]:
+        """What the expression is bound by, or what it is a part of: `batch.x`, `batch.pop("y")`."""
+        whole = self._whole(node)
+        if depth > _DEEPEST:
+            return set()
+        if whole is not None:
+            return self._sources(whole, depth + 1)
+        found = set(self._bindings(node))
+        for binding in list(found):
+            if binding.kind == "assign" and isinstance(binding.value, cst.BaseExpression):
+                part_of = self._whole(binding.value)
+                found |= self._sources(part_of, depth + 1) if part_of is not None else set()
+        return found
+
+    def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What the expression takes a part out of by its name; None of objects of the script, which hold anything."""
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            taken = node.func.attr.value in _TAKING_METHODS and len(node.args) == 1
+            return node.func.value if taken else None
+        if isinstance(node, cst.Attribute):
+            owners = self.resolver.values(node.value)
+            is_own = any(isinstance(v, (Object, Class, External)) for v in owners) or not isinstance(
+                node.value, cst.Name
+            )
+            return None if is_own or cst.ensure_type(node.value, cst.Name).value == "self" else node.value
+        return node.value if isinstance(node, cst.Subscript) and self._is_part(node) else None
+
+    def _index(self, node: cst.BaseExpression) -> str:
+        """The text of what chooses the rows: `x[chosen]`."""
+        if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or self._is_part(node):
+            return ""
+        return self.tree.modules[0].code_for_node(node.slice[0])
+
+    # -- taken by a model ----------------------------------------------------------------------------------------
+
+    @cached_property
+    def _rows_taken(self) -> list[tuple[cst.CSTNode, list[cst.BaseExpression]]]:
+        """The expressions that take something row by row, for all that is known of it, with what they take."""
+        found = [(node, self._taken_by(node)) for node in self.tree.all_of(cst.BinaryOperation, cst.Call)]
+        return [(node, taken) for node, taken in found if taken]
+
+    def _taken_by(self, place: cst.CSTNode) -> list[cst.BaseExpression]:
+        if isinstance(place, cst.BinaryOperation) and isinstance(place.operator, cst.MatrixMultiply):
+            return [place.left] if self._is_variable(place.right) else []
+        if not isinstance(place, cst.Call) or not place.args:
+            return []
+        first = place.args[0].value
+        values = self.resolver.values(place.func)
+        if any(isinstance(v, External) and v.path in _PRODUCTS for v in values):
+            return [first] if len(place.args) > 1 and self._is_variable(place.args[1].value) else []
+        if not any(map(self.kinds.has_weights, values)):
+            return []
+        if isinstance(first, (cst.List, cst.Tuple)):
+            return [element.value for element in first.elements]
+        if isinstance(first, cst.Dict):
+            return [element.value for element in first.elements]
+        return [first]
+
+    def _is_variable(self, node: cst.BaseExpression) -> bool:
+        return any(map(self.kinds.is_variable, self.resolver.values(node)))
+
+    def _comes_from(self, node: cst.BaseExpression, source: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether it is the source, or a part of it that was taken by its name or place."""
+        if node is source or depth > _DEEPEST:
+            return node is source
+        if isinstance(node, cst.Attribute):
+            return self._comes_from(node.value, source, depth + 1)
+        if isinstance(node, cst.Subscript) and self._is_part(node):
+            return self._comes_from(node.value, source, depth + 1)
+        if not isinstance(node, cst.Name):
+            return False
+        bindings = self._bindings(node)
+        if isinstance(source, cst.Name) and bindings and bindings == self._bindings(source):
+            return True
+        return any(self._is_bound_to(b, source, depth) for b in bindings)
+
+    def _is_bound_to(self, binding: Binding, source: cst.BaseExpression, depth: int) -> bool:
+        if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            return any(self._comes_from(a, source, depth + 1) for a in self.resolver.given(binding.node))
+        value = binding.value
+        if binding.kind != "assign" or not isinstance(value, cst.BaseExpression):
+            return False
+        return not isinstance(value, cst.Call) and self._comes_from(value, source, depth + 1)
+
+    def _is_part(self, node: cst.Subscript) -> bool:
+        """`batch["x"]`, `batch[0]`"""
+        index = node.slice[0].slice if len(node.slice) == 1 else None
+        return isinstance(index, cst.Index) and all(
+            isinstance(v, Literal) for v in self.resolver.values(index.value) or (None,)
+        )
+
+    # -- single samples ------------------------------------------------------------------------------------------
+
+    def _is_single(self, node: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether the expression is seen to be one item of an array: `x[i]`, with a number that counts."""
+        if depth > _DEEPEST:
+            return False
+        if isinstance(node, cst.Subscript):
+            index = node.slice[0].slice
+            return isinstance(index, cst.Index) and (
+                isinstance(index.value, cst.Name) and self._is_counter(index.value)
+            )
+        return any(self._is_single(part, depth + 1) for b in self._bindings(node) for part in self._bound_to(b))
+
+    def _is_counter(self, name: cst.Name) -> bool:
+        values = self.resolver.values(name)
+        drawn = bool(values) and all(isinstance(v, Result) and self.rows.draws_one(v) for v in values)
+        return (
+            drawn
+            or self.numbers.is_number(name)
+            or any(
+                b.kind == "for"
+                and not b.path
+                and isinstance(b.value, cst.Call)
+                and self._calls_one_of(b.value, _INDICES)
+                for b in self.resolver.reaching(name)
+            )
+        )
+
+    def _bound_to(self, binding: Binding) -> Iterator[cst.BaseExpression]:
+        """What the name is seen to get, also from a generator of the script's own."""
+        value = binding.value
+        if not isinstance(value, cst.BaseExpression):
+            return
+        source = value
+        if binding.kind == "assign" and isinstance(value, cst.Call) and self._calls_one_of(value, ("builtins.next",)):
+            source = value.args[0].value if value.args else value
+        elif binding.kind == "assign":
+            part = part_at(value, binding.path)
+            if isinstance(part, cst.BaseExpression):
+                yield part
+            return
+        for function in self.rows.generators.of(source):
+            for given in self.rows.generators.yields.get(function, ()):
+                part = part_at(given.value, binding.path) if given.value is not None else None
+                if isinstance(part, cst.BaseExpression):
+                    yield part
+
+    def _calls_one_of(self, call: cst.Call, paths: Collection[str]) -> bool:
+        return any(isinstance(v, External) and v.path in paths for v in self.resolver.values(call.func))
+
+    # -- arrays --------------------------------------------------------------------------------------------------
+
+    def _is_array(self, node: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether the expression surely has a first axis."""
+        if depth > _DEEPEST:
+            return False
+        if isinstance(node, cst.Name):
+            bindings = self._bindings(node)
+            return bool(bindings) and all(b.kind == "assign" and self._binds_array(b, depth) for b in bindings)
+        if isinstance(node, cst.BinaryOperation):
+            return self._is_array(node.left, depth + 1) or self._is_array(node.right, depth + 1)
+        if isinstance(node, cst.Subscript):
+            index = node.slice[0].slice
+            chosen = isinstance(index, cst.Slice) or self._is_array(cst.ensure_type(index, cst.Index).value, depth + 1)
+            return chosen or _opens_an_axis(node)
+        if isinstance(node, cst.Call):
+            if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
+                return self._is_array(node.func.value, depth + 1)
+            return any(isinstance(v, Result) and calls(v) in _MAKING for v in self.resolver.values(node))
+        return isinstance(node, (cst.List, cst.ListComp))
+
+    def _binds_array(self, binding: Binding, depth: int) -> bool:
+        part = part_at(binding.value, binding.path) if binding.value is not None else None
+        return isinstance(part, cst.BaseExpression) and self._is_array(part, depth + 1)
+
+
+def _opens_an_axis(node: cst.Subscript) -> bool:
+    """`y[:, None]`"""
+    return any(isinstance(e.slice, cst.Index) and isinstance(e.slice.value, cst.Name) and e.slice.value.value == "None"
+               for e in node.slice)  # fmt: skip

@@ -1,0 +1,493 @@
+"""Batches that a loop of the script cuts out of arrays by itself, and where each worker takes its rows of them.
+
+They are the same on all workers, which draw from one common seed. Two places: the arguments of the training step that
+the loop calls, or what the code under the tape reads where it stands in the loop itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import cast
+
+import libcst as cst
+
+from migrator.facts.data.batch_cuts import Cut, CutArguments, CutExpressions, CutNames
+from migrator.facts.data.batch_forms import BatchForms
+from migrator.facts.data.earlier_cuts import EarlierCuts
+from migrator.facts.data.reading import Reading
+from migrator.facts.data.rows import RowFinder, Rows
+from migrator.facts.names import api, vocabulary
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.contents import Contents
+from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.numbers import Numbers
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value
+from migrator.facts.ports.ranks import Ranks
+from migrator.facts.program.tree import Tree, semantic_children
+from migrator.facts.training.sites import Fit, Training, Update
+from migrator.facts.training.trained import Trained
+
+_MANY_NAMES = 50
+_FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RUNTIME}.", "horovod.", "npu_device.")
+
+
+class MinibatchFinder:
+    def __init__(
+        self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, trained: Trained, reading: Reading,
+        ranks: Ranks,
+    ) -> None:  # fmt: skip
+        self.tree = tree
+        self.ranks = ranks
+        self.resolver = resolver
+        self.kinds = kinds
+        self.training = training
+        self.trained = trained
+        self.reading = reading
+        self.rows = RowFinder(tree, resolver)
+        self.numbers = Numbers(resolver)
+        self._contents = Contents(tree, resolver)
+        self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
+        self.earlier = EarlierCuts(tree, resolver)
+        self._cut_for_fits: set[cst.BaseExpression] = set()
+
+    def of(self, update: Update) -> list[Cut] | None:
+        """Where to cut the batches of an update that reads no dataset; None where they are not surely seen.
+
+        Empty where all of them are cut already.
+        """
+        return self._by_update.get(update)
+
+    @cached_property
+    def _by_update(self) -> dict[Update, list[Cut]]:
+        """First those whose tapes read the batches by name, in source order: what follows them reads rows."""
+        found: dict[Update, list[Cut]] = {}
+        at: dict[cst.CSTNode, Cut] = {}
+        updates = [
+            (update, block)
+            for update in self.training.updates
+            if self.training.step_class(update) is None
+            and not self.reading.consumptions(update)
+            and (block := self._tape_block(update)) is not None
+        ]
+        for update, block in sorted(updates, key=lambda each: self.tree.order[each[1]]):
+            cuts = self._under_tape(block, update)
+            if cuts is not None:
+                found[update] = [_shared(cut, at) for cut in cuts]
+        for update, block in updates:
+            cuts = self._in_callers_of(block, update) if update not in found else None
+            if cuts is not None:
+                found[update] = [_shared(cut, at) for cut in cuts]
+        for fit in self.training.batch_fits:
+            self._cut_before_fit(fit)
+        return found
+
+    @cached_property
+    def all(self) -> list[Cut]:
+        return list(dict.fromkeys(cut for cuts in self._by_update.values() for cut in cuts))
+
+    @cached_property
+    def nodes(self) -> set[cst.CSTNode]:
+        """The expressions that stand for a worker's rows: as each is read by the training step."""
+        found: set[cst.CSTNode] = set()
+        for cut in self.all:
+            if isinstance(cut, CutArguments):
+                found.update(arg.value for arg in cut.batches)
+            elif isinstance(cut, CutExpressions):
+                found.update(cut.expressions)
+            else:
+                found.update(self._reads_behind(cut))
+        return found
+
+    def _reads_behind(self, cut: CutNames) -> Iterator[cst.Name]:
+        """Where the names are read from the cut on."""
+        start = self.tree.order[cut.before]
+        for name in cut.names:
+            bindings = set(self.resolver.reaching(name))
+            for read in self.tree.names[name.value]:
+                if self.tree.order[read] > start and bindings & set(self.resolver.reaching(read)):
+                    yield read
+
+    @property
+    def cut_for_fits(self) -> set[cst.BaseExpression]:
+        """What `train_on_batch` is given of names that are cut in front of an earlier step."""
+        return self._cut_for_fits if self.all else set()
+
+    # -- finding them --------------------------------------------------------------------------------------------
+
+    def _in_callers_of(self, block: cst.With, update: Update) -> list[Cut] | None:
+        function = self.tree.function_of(block)
+        if function is None or not all(self._is_of(function, node) for node in self._data_read(block)):
+            return None
+        return self._in_callers(function, update)
+
+    def _is_of(self, function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
+        """Whether the data are the function's own: its parameters, or made of them."""
+        return isinstance(node, cst.Name) and all(
+            b.kind == "param" or self.tree.function_of(b.node) is function for b in self.resolver.reaching(node)
+        )
+
+    def _tape_block(self, update: Update) -> cst.With | None:
+        """The one `with` statement whose tape gives the update all of its gradients."""
+        blocks = {
+            owner
+            for gradients in update.gradients
+            for call in gradients.tape_calls
+            for value in self.resolver.values(cst.ensure_type(call.func, cst.Attribute).value)
+            if isinstance(value, Result)
+            for owner in [o for o in self.tree.ancestors(value.call) if isinstance(o, cst.With)][:1]
+        }
+        return next(iter(blocks)) if len(blocks) == 1 else None
+
+    # -- in the loop itself --------------------------------------------------------------------------------------
+
+    def _under_tape(self, block: cst.With, update: Update) -> list[Cut] | None:
+        names: dict[str, cst.Name] = {}
+        reads: list[cst.BaseExpression] = []
+        direct: list[cst.BaseExpression] = []
+        cut_before: dict[cst.BaseExpression, CutNames] = {}
+        is_cut = False
+        for node in self._data_read(block):
+            if self.is_share_at(node, block):
+                is_cut = True
+            elif (cut := self.earlier.behind(node, block)) is not None:
+                cut_before[node] = cut
+            elif isinstance(node, cst.Name):
+                if not self._is_bound_beside(node, block):
+                    return None
+                names.setdefault(node.value, node)
+                reads.append(node)
+            elif self.rows.of(node) is not None:
+                direct.append(node)
+            else:
+                return None
+        # Items of what is cut itself, or that are picked by it: `batch[:, :3]`, `centers[labels]`.
+        direct = [node for node in direct if not any(n.value in names for n in self.tree.names_in(node))]
+        found = [*names.values(), *direct]
+        if is_cut:
+            return [] if not found else None
+        shared = self._shared_by(update, block, cut_before)
+        if not found:
+            return [*shared] or None
+        together = [*found, *cut_before]
+        are_rows = all(map(self._rows, together)) and self._are_samples(together, block)
+        if not are_rows and not self.forms.are_batches(together, self.training.reached_from(block.body)):
+            return None
+        if names and not shared and self._asks_for_sizes_behind(names.values(), block):
+            return [CutExpressions((*reads, *direct), [update])]
+        cuts: list[Cut] = [*shared]
+        late = [name for name in names.values() if not self._join_any(name, shared)]
+        if any(self.earlier.may_have_cut(name, block) for name in late):
+            return None
+        if late:
+            cut = CutNames(sorted(late, key=self._bound_at), block, [update])
+            self.earlier.found.append(cut)
+            cuts.append(cut)
+        if direct:
+            cuts.append(CutExpressions(tuple(direct), [update]))
+        return cuts
+
+    def _cut_before_fit(self, fit: Fit) -> None:
+        """Lets a `train_on_batch` read what earlier steps have cut, and what else it reads be cut there."""
+        given = [arg.value for arg in fit.call.args]
+        cuts = {node: cut for node in given if (cut := self.earlier.behind(node, fit.call)) is not None}
+        for cut in dict.fromkeys(cuts.values()):
+            self.earlier.share(cut, fit.call)
+            cut.fits.append(fit)
+        self._cut_for_fits.update(cuts)
+        self._cut_for_fits.update(n for n in given if n not in cuts and self._join_any(n, cuts.values()))
+
+    def _shared_by(
+        self, update: Update, user: cst.CSTNode, cut_before: Mapping[cst.BaseExpression, CutNames]
+    ) -> list[CutNames]:
+        """The cuts behind which these are made, from now on for this update too."""
+        for node, cut in cut_before.items():
+            self.earlier.share(cut, user)
+            cut.updates.append(update)
+            for name in self.earlier.made_of(node, cut.before):
+                if self.rows.of(name) is not None:
+                    self._join(name, cut)
+        return list(dict.fromkeys(cut_before.values()))
+
+    def _join_any(self, node: cst.BaseExpression, cuts: Iterable[CutNames]) -> bool:
+        return isinstance(node, cst.Name) and any(self._join(node, cut) for cut in cuts)
+
+    def _join(self, name: cst.Name, cut: CutNames) -> bool:
+        """Whether the cut can take the batch in, which is whole where it stands; done, if so."""
+        made = [self.tree.order[b.node] for b in self.resolver.reaching(name)]
+        if not made or not self._is_bound_beside(name, cut.before) or max(made) > self.tree.order[cut.before]:
+            return False
+        if name.value not in {each.value for each in cut.names}:
+            cut.names = sorted([*cut.names, name], key=self._bound_at)
+        return True
+
+    def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: cst.With) -> bool:
+        """Whether what follows, but for other steps, reads of the batches how many rows the whole ones have, and
+        nothing else."""
+        last = self.tree.last_order_in(block)
+        behind = [
+            read
+            for name in names
+            for read in self.tree.names[name.value]
+            if self.tree.order[read] > last
+            and self.tree.is_read(read)
+            and not any(self.tree.contains(step, read) for step in self._tape_blocks)
+            and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
+        ]
+        return bool(behind) and all(map(self._is_size, behind))
+
+    @cached_property
+    def _tape_blocks(self) -> list[cst.With]:
+        return [block for update in self.training.updates if (block := self._tape_block(update)) is not None]
+
+    def _is_size(self, read: cst.Name) -> bool:
+        """`len(x)`, `x.shape[0]`, `tf.shape(x)[0]`"""
+        parent = self.tree.parent.get(read)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is read and parent.attr.value in ("shape", "size")
+        call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
+        return isinstance(call, cst.Call) and any(
+            isinstance(v, External) and v.path in ("builtins.len", "tensorflow.shape", "numpy.shape")
+            for v in self.resolver.values(call.func)
+        )
+
+    def _bound_at(self, name: cst.Name) -> int:
+        return min(
+            (self.tree.order[b.target] for b in self.resolver.reaching(name) if b.target in self.tree.order), default=0
+        )
+
+    def _data_read(self, block: cst.With) -> Iterator[cst.BaseExpression]:
+        """What the code under the tape reads of data: names and items that are no weights, numbers or functions.
+
+        Parameters are left to the callers, unless nothing else is read.
+        """
+        queue: list[cst.CSTNode] = [block.body]
+        while queue:
+            node = queue.pop()
+            is_whole = self._is_item(node, block) or (not isinstance(node, cst.Name) and self._is_share(node))
+            if is_whole or self._is_read(node, block):
+                yield cast(cst.BaseExpression, node)
+            if not is_whole:
+                queue.extend(reversed(list(semantic_children(node))))
+
+    def _is_read(self, node: cst.CSTNode, block: cst.With) -> bool:
+        if isinstance(node, cst.Name):
+            return self._is_load(node) and self._is_data(node, block)
+        return isinstance(node, cst.Attribute) and any(map(self.kinds.is_array, self.resolver.values(node)))
+
+    def _is_item(self, node: cst.CSTNode, block: cst.With) -> bool:
+        """Whether the node takes rows of an array that comes from outside of the tape."""
+        if not isinstance(node, cst.Subscript) or self._is_made_inside(node, block):
+            return False
+        owners = self.resolver.values(node.value)
+        if owners and all(map(self._is_constant, owners)):
+            return False  # `weights[0]`
+        return self.rows.of(node) is not None
+
+    def _is_made_inside(self, node: cst.Subscript, block: cst.With) -> bool:
+        """Whether what is indexed comes from code under the tape (`logits[:, 0]`)."""
+        base: cst.BaseExpression = node
+        while isinstance(base, (cst.Subscript, cst.Attribute)):
+            base = base.value
+        if not isinstance(base, cst.Name):
+            return True
+        return any(self.tree.contains(block, b.node) for b in self.resolver.reaching(base))
+
+    def _is_load(self, name: cst.Name) -> bool:
+        parent = self.tree.parent.get(name)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is name
+        if isinstance(parent, cst.Call):
+            return parent.func is not name
+        return not (isinstance(parent, (cst.AssignTarget, cst.NamedExpr)) or getattr(parent, "keyword", None) is name)
+
+    def _is_data(self, name: cst.Name, block: cst.With) -> bool:
+        bindings = self.resolver.reaching(name)
+        if not bindings or any(self.tree.contains(block, b.node) for b in bindings):
+            return False
+        return not self._is_number_or_constant(name)
+
+    def _is_variable(self, node: cst.CSTNode) -> bool:
+        values = self.resolver.values(node)
+        return bool(values) and all(map(self.kinds.is_variable, values))
+
+    def _is_constant(self, value: Value) -> bool:
+        """Weights, numbers, functions, losses: what has no rows."""
+        if isinstance(value, Literal):
+            is_text = isinstance(value.node, (cst.BaseNumber, cst.BaseString))
+            return is_text or self._contents.is_made_of(value.node, self._is_variable)
+        if isinstance(value, External):
+            return f"{value.path}.".startswith(_FUNCTIONS)
+        if isinstance(value, (Function, Class)):
+            return True
+        if isinstance(value, Object):
+            return self.kinds.has_weights(value) or self.resolver.derives_from(
+                value.of, lambda p: p.startswith("keras.")
+            )
+        path = calls(value)
+        if isinstance(value, Result) and self._contents.is_made_of(value.call, self._is_variable):
+            return True
+        return (
+            self.kinds.has_weights(value)
+            or self.kinds.is_optimizer(value)
+            or self.kinds.is_variable(value)
+            or self.kinds.is_tape(value)
+            or path.startswith(("keras.losses.", "keras.metrics.", "keras.optimizers.", "keras.regularizers."))
+            or path in ("builtins.len", "builtins.int", "builtins.float", "builtins.range")
+        )
+
+    def _is_bound_beside(self, name: cst.Name, block: cst.CSTNode) -> bool:
+        """Whether the name gets its value in the same turn of the loop that the tape stands in, or of the function."""
+        around = list(self.tree.loops_around(block))
+        turn = around[0].body if around else self.tree.function_of(block)
+        return turn is not None and all(
+            (b.kind in ("assign", "augmented") and self.tree.contains(turn, b.node))
+            or (b.kind == "for" and bool(around) and b.node is around[0])
+            for b in self.resolver.reaching(name)
+        )
+
+    # -- in the callers of the step ------------------------------------------------------------------------------
+
+    def _in_callers(self, function: cst.FunctionDef, update: Update) -> list[Cut] | None:
+        cuts: list[Cut] = []
+        callers = self.resolver.callers(function)
+        for call in callers:
+            found = self._arguments(call, function, update)
+            if found is None:
+                return None
+            cuts.extend(found)
+        return cuts if callers else None
+
+    def _arguments(self, call: cst.Call, function: cst.FunctionDef, update: Update) -> list[Cut] | None:
+        batches: list[cst.Arg] = []
+        cut_before: dict[cst.BaseExpression, CutNames] = {}
+        for arg in call.args:
+            if self.is_share_at(arg.value, call):
+                return []
+            if arg.star == "**":
+                return None
+            if (cut := self.earlier.behind(arg.value, call)) is not None:
+                cut_before[arg.value] = cut
+            if cut is not None or arg.star or self._rows(arg.value) or not self._is_number_or_constant(arg.value):
+                batches.append(arg)
+        if not batches:
+            return None
+        values = [arg.value for arg in batches]
+        if not self._are_all_rows(batches, function) and not self.forms.are_batches(
+            values, self.training.reached_from(function)
+        ):
+            return None
+        shared = self._shared_by(update, call, cut_before)
+        whole = tuple(arg for arg in batches if arg.value not in cut_before and not self._join_any(arg.value, shared))
+        return [*shared, CutArguments(call, whole, [update])] if whole else [*shared]
+
+    def _are_all_rows(self, batches: list[cst.Arg], function: cst.FunctionDef) -> bool:
+        if any(arg.star or not self._rows(arg.value) for arg in batches):
+            return False
+        return self._are_samples([a.value for a in batches], function, [self._parameter(a, function) for a in batches])
+
+    def _parameter(self, arg: cst.Arg, function: cst.FunctionDef) -> str:
+        params = [*function.params.posonly_params, *function.params.params]
+        return next((p.name.value for p in params if arg.value in self.resolver.given(p)), "")
+
+    def _is_number_or_constant(self, node: cst.BaseExpression) -> bool:
+        values = self.resolver.values(node)
+        is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
+        return is_known or self._lists_weights(node)
+
+    def _lists_weights(self, node: cst.BaseExpression) -> bool:
+        """Whether it is made of weights alone: `found.extend(model.trainable_variables)`."""
+        owners = self.trained.listed(node)
+        return bool(owners) and all(
+            (values := self.resolver.values(owner)) and all(map(self._is_constant, values)) for owner in owners
+        )
+
+    # -- sizes ---------------------------------------------------------------------------------------------------
+
+    def sizes(self, cut: Cut) -> list[cst.Name]:
+        """The names of which the batches are made, down to arrays and numbers: that of their size is among them."""
+        if isinstance(cut, CutArguments):
+            queue: list[cst.CSTNode] = [arg.value for arg in cut.batches]
+        else:
+            queue = [*(cut.names if isinstance(cut, CutNames) else cut.expressions)]
+        found: dict[cst.Name, None] = {}
+        for node in queue:
+            for name in self.tree.names_in(node):
+                if name not in found and len(found) < _MANY_NAMES:
+                    found[name] = None
+                    queue.extend(b.value for b in self.resolver.reaching(name) if b.kind == "assign" and b.value)
+        return list(found)
+
+    def steps(self, cut: Cut) -> list[cst.CSTNode]:
+        """The code that runs for each batch."""
+        if isinstance(cut, CutArguments):
+            return self.training.reached_from(cut.call)[1:]
+        blocks = [block for update in cut.updates if (block := self._tape_block(update)) is not None]
+        return list(dict.fromkeys(code for block in blocks for code in self.training.reached_from(block.body)))
+
+    # -- certainty -----------------------------------------------------------------------------------------------
+
+    def _are_samples(
+        self, batches: Iterable[cst.BaseExpression], user: cst.CSTNode, parameters: Iterable[str] = ()
+    ) -> bool:
+        """Whether the first axis is surely that of the samples: two arrays are cut by the same indices, or a Keras
+        model or layer takes the batch as it is."""
+        cut = [rows for b in batches for rows in self._rows(b)]
+        if len({rows.array for rows in cut}) > 1 and len({rows.chosen for rows in cut}) == 1:
+            return True
+        names = {b.value for b in batches if isinstance(b, cst.Name)} | set(parameters)
+        return len(cut) == 1 and any(
+            self.tree.contains(user, call)
+            and bool(call.args)
+            and self._is_one_of(call.args[0].value, names, batches)
+            and any(self.kinds.has_weights(v) for v in self.resolver.values(call.func))
+            for call in self.tree.calls
+        )
+
+    def _rows(self, node: cst.BaseExpression) -> list[Rows]:
+        """The rows that the expression is, or that are in the tuple that it is."""
+        rows = self.rows.of(node)
+        return [rows] if rows is not None else self.rows.parts(node)
+
+    @staticmethod
+    def _is_one_of(node: cst.BaseExpression, names: set[str], batches: Iterable[cst.BaseExpression]) -> bool:
+        return (isinstance(node, cst.Name) and node.value in names) or any(node is b for b in batches)
+
+    def is_share_at(self, node: cst.BaseExpression, user: cst.CSTNode) -> bool:
+        """Whether the expression, or what it is made of in this turn of the loop, is a worker's share already."""
+        turn = next(iter(self.tree.loops_around(user)), self.tree.function_of(user))
+        made_of = self.earlier.names_behind(node, turn) if turn is not None else ()
+        return self._is_share(node) or any(map(self._is_share, made_of))
+
+    def _is_share(self, node: cst.CSTNode) -> bool:
+        """Whether the expression is a worker's share already."""
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+            return bool(bindings) and all(
+                b.value is not None and self._is_share(_part(b.value, b.path)) for b in bindings
+            )
+        return self.ranks.is_slice(node) or (
+            isinstance(node, cst.Call)
+            and any(
+                isinstance(v, External) and vocabulary.has_role(v.path, Role.SHARD)
+                for v in self.resolver.values(node.func)
+            )
+        )
+
+
+def _part(value: cst.CSTNode, path: tuple[int, ...]) -> cst.CSTNode:
+    """What a tuple that is written out has at that path."""
+    for index in path:
+        if not isinstance(value, (cst.Tuple, cst.List)) or not -len(value.elements) <= index < len(value.elements):
+            break
+        value = value.elements[index].value
+    return value
+
+
+def _shared(cut: Cut, at: dict[cst.CSTNode, Cut]) -> Cut:
+    """The cut of that place, which then serves the updates of both."""
+    first = at.setdefault(cut.place, cut)
+    if first is not cut:
+        first.updates.extend(cut.updates)
+    return first

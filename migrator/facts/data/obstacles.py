@@ -1,0 +1,429 @@
+"""What keeps the batches of a dataset or of arrays from being split over workers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from typing import cast
+
+import libcst as cst
+import libcst.matchers as m
+
+from migrator.edits import Refusal
+from migrator.facts.data.batch_shapes import BatchShapes, DoubtfulSize, Made, Shown, Size
+from migrator.facts.data.batch_sources import BatchSources
+from migrator.facts.data.cache_files import CacheFiles
+from migrator.facts.data.first_axis import FirstAxis
+from migrator.facts.data.pipelines import Pipeline, Step, batch_argument
+from migrator.facts.data.reading import Consumption
+from migrator.facts.data.rowwise import Rowwise
+from migrator.facts.names import api
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Function, Literal, Object, Parameter
+from migrator.facts.program.syntax import argument, is_none
+from migrator.facts.program.tree import Tree
+from migrator.facts.randomness.entropy import Entropy
+from migrator.facts.training.sites import Training
+
+_AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {
+    "take", "skip", "filter", "take_while", "enumerate", "apply", "rebatch", "as_numpy_iterator",
+}  # fmt: skip
+_REPORTING = (
+    *(f"builtins.{name}" for name in ("print", "len", "int", "float", "str", "range", "round", "min", "max")),
+    "math.", "numpy.ceil", "logging.", "absl.logging.", "tensorflow.print", "time.",
+)  # fmt: skip
+# Outside of a step they count steps, inside of it rows.
+_COUNTING = frozenset({"builtins.range", "builtins.min", "builtins.max"})
+# They make a number of a number, as `//` does.
+_ARITHMETIC = frozenset({"numpy.sqrt", "numpy.ceil", "numpy.floor", "numpy.log2", "builtins.int", "builtins.round"})
+_SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
+
+
+def _key(item: cst.Subscript) -> str | None:
+    """The literal key of `config["batch_size"]`."""
+    index = item.slice[0].slice.value if isinstance(item.slice[0].slice, cst.Index) else None
+    return str(index.evaluated_value) if isinstance(index, cst.SimpleString) else None
+
+
+def _is_for_input_pipelines(step: Step) -> bool:
+    """`dataset.shard(context.num_input_pipelines, context.input_pipeline_id)`: on one device there is one pipeline."""
+    names = [arg.value.attr.value for arg in step.call.args if isinstance(arg.value, cst.Attribute)]
+    return names == ["num_input_pipelines", "input_pipeline_id"]
+
+
+def built_in_size(tree: Tree) -> Refusal | None:
+    """A refusal where a layer has the size of the global batch in its input shape."""
+    for call in tree.calls:
+        for arg in call.args:
+            if arg.keyword is not None and _fixes_batch(arg.keyword.value, arg.value, call):
+                return Refusal(
+                    arg.value,
+                    "the model's input has the global batch size built in, so its batches cannot be split",
+                    "leave the batch dimension open (None)",
+                )
+    return None
+
+
+def _fixes_batch(keyword: str, value: cst.BaseExpression, call: cst.Call) -> bool:
+    if keyword == "batch_size":
+        name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+        return m.matches(name, m.Name("Input") | m.Name("InputLayer")) and not is_none(value)
+    if keyword == "stateful":
+        return isinstance(value, cst.Name) and value.value == "True"
+    return keyword in _SHAPES_WITH_BATCH and _is_fixed(value)
+
+
+def _is_fixed(shape: cst.BaseExpression) -> bool:
+    first = shape.elements[0].value if isinstance(shape, (cst.Tuple, cst.List)) and shape.elements else None
+    return first is not None and not (isinstance(first, cst.Name) and first.value == "None")
+
+
+class Obstacles:
+    def __init__(
+        self, tree: Tree, resolver: Resolver, training: Training, sources: BatchSources, cache_files: CacheFiles
+    ) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.sources = sources
+        self.cache_files = cache_files
+        self.kinds = training.kinds
+        self._batch_shapes = BatchShapes(tree, resolver)
+        self._rowwise = Rowwise(tree, resolver)
+        self._first_axis = FirstAxis(resolver)
+
+    @cached_property
+    def own_randomness(self) -> Refusal | None:
+        """A refusal where the script trains on what no common seed makes equal on all workers."""
+        return Entropy(self.tree, self.resolver, self.training).refusal()
+
+    def to(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        """Why the batches of this dataset cannot be split; None where they can."""
+        if len(pipeline.ways) > 1:
+            return self._to_each(pipeline, consumption)
+        return self._to_one(pipeline, consumption)
+
+    def _to_each(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        """For one of several datasets: each must bear it."""
+        if any(way.is_sharded for way in pipeline.ways):
+            why = f"whether this dataset is cut already cannot be seen: {pipeline.unseen}"
+            return Refusal(consumption.dataset, why, "cut it in one place, or nowhere", breaks_training=True)
+        for way in pipeline.ways:
+            if not way.is_batched and way.unseen:
+                why = f"whether this dataset holds batches cannot be seen: {way.unseen}"
+                return Refusal(
+                    consumption.dataset, why, "give the dataset a .batch(...) in this file, or shard it by hand"
+                )
+        return next(filter(None, (self._to_one(way, consumption) for way in pipeline.ways)), None)
+
+    def _to_one(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        if any(s.method == "shard" and not _is_for_input_pipelines(s) for s in pipeline.steps):
+            return Refusal(
+                consumption.dataset,
+                "this dataset is cut by Dataset.shard already",
+                "remove the shard, then migrate again",
+            )
+        reader = consumption.reader
+        threads = self.sources.obstacle(consumption.dataset, reader) if isinstance(reader, cst.Call) else None
+        return (
+            self.own_randomness
+            or threads
+            or self._batching(pipeline, consumption)
+            or self._mixing(pipeline)
+            or self._layout(pipeline, consumption)
+            or built_in_size(self.tree)
+            or self._step(pipeline, consumption)
+        )
+
+    def file(self, pipeline: Pipeline) -> Refusal | None:
+        """A refusal where the pipeline writes a file, which all workers would do at a time."""
+        caches_alone = self.cache_files.are_own(pipeline.steps)
+        for step in pipeline.steps:
+            if step.call.args and (step.method == "snapshot" or (step.method == "cache" and not caches_alone)):
+                return Refusal(
+                    step.call,
+                    "all workers would write this dataset's cache to one file",
+                    "cache in memory, or prepare the file beforehand",
+                    breaks_training=True,
+                )
+        return None
+
+    def _batching(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        if not pipeline.is_batched:
+            if self._is_fit(consumption.reader) and not _holds_samples(pipeline):
+                return None  # what `fit` reads from a dataset are batches
+            why = "this dataset is not batched, so there is nothing to split"
+            if pipeline.unseen:
+                why = f"whether this dataset holds batches cannot be seen: {pipeline.unseen}"
+            advice = "give the dataset a .batch(...) in this file, or shard it by hand"
+            return Refusal(consumption.dataset, why, advice)
+        batch = pipeline.batch_steps[0] if pipeline.batch_steps else None
+        after = pipeline.steps[pipeline.steps.index(batch) + 1 :] if batch is not None else pipeline.steps
+        strange = next((s for s in after if s.method not in _AFTER_BATCH), None)
+        if strange is None and pipeline.regroups and self._trains_in_loop(consumption):
+            strange = batch  # each of the batches in a batch may be a step of its own
+        if strange is None:
+            return None
+        return Refusal(
+            strange.call,
+            f"`{strange.method}` after the batches are made leaves no global batch to split",
+            "batch once, at the end of the pipeline",
+        )
+
+    @staticmethod
+    def _behind_batches(pipeline: Pipeline) -> list[Step]:
+        """The steps that are given batches."""
+        batch = pipeline.batch_steps[-1] if pipeline.batch_steps else None
+        return pipeline.steps[pipeline.steps.index(batch) + 1 :] if batch is not None else pipeline.steps
+
+    def _mixing(self, pipeline: Pipeline) -> Refusal | None:
+        """Threads take turns by chance: random numbers that mix rows would mix others on each worker."""
+        for step in self._behind_batches(pipeline):
+            parallel = argument(step.call, "num_parallel_calls", 1) if step.method == "map" else None
+            if parallel is None or is_none(parallel.value) or self._rowwise.is_of(step):
+                continue
+            draw = self._rowwise.reorders_by_chance(step)
+            if draw is not None:
+                why = "several threads draw the random numbers that mix the rows of these batches, in another order on "
+                advice = "leave out num_parallel_calls, or draw by tf.random.stateless_... with a seed from the data"
+                return Refusal(draw, why + "each worker", advice, breaks_training=True)
+        return None
+
+    def _layout(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        """A batch is cut along its first axis."""
+        made: list[cst.BaseExpression] = []
+        for step in self._behind_batches(pipeline) if pipeline.is_batched else ():
+            given = argument(step.call, "map_func", 0) if step.method == "map" else None
+            functions = [v.node for v in self.resolver.values(given.value) if isinstance(v, Function)] if given else []
+            for function in functions:
+                if isinstance(function, cst.Lambda):
+                    made.append(function.body)
+                else:
+                    made += self.resolver.returned(function)
+        made += self.sources.handed_out(consumption.dataset)
+        moved = next(filter(None, map(self._first_axis.moved_in, made)), None)
+        if moved is None:
+            return None
+        why = "the samples are not along the first axis of these batches, where they would be cut"
+        advice = "put the samples first, and turn the axes round in the model"
+        return Refusal(moved, why, advice, breaks_training=True)
+
+    def _is_fit(self, reader: cst.CSTNode) -> bool:
+        return any(fit.call is reader for fit in self.training.fits)
+
+    def _step(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        """A training step that counts on the global batch size would meet the local one."""
+        shapes = self.shapes(pipeline, consumption)
+        return shapes if isinstance(shapes, Refusal) else None
+
+    def shapes(self, pipeline: Pipeline, consumption: Consumption) -> list[Made | Size | Shown] | Refusal:
+        """What the training step makes with the size of the global batch; a refusal where it does more with it."""
+        batch = batch_argument(pipeline.batch_steps[0]) if pipeline.batch_steps else None
+        if batch is None or not isinstance(batch.value, (cst.Name, cst.Attribute, cst.Subscript)):
+            return []
+        bodies = self._step_bodies(consumption)
+        found: list[Made | Size | Shown] = []
+        for use in self._uses_of(batch.value):
+            cut = self._batch_cut_by(use, consumption)
+            cuts = cut is not None
+            if cut is not None and self._is_shown(cut, consumption):
+                found.append(Shown(cut))
+                continue
+            in_step = any(self.tree.contains(body, use) for body in bodies)
+            shapes_it = self._shapes_something(use, _COUNTING if in_step else ())
+            if not cuts and (self._is_divisor(use) or not shapes_it or self._is_own(use, batch)):
+                continue
+            kept = self._builds_model(use) or self._is_in_model(use)
+            if cuts or in_step or kept or self._batch_shapes.reaches(use, bodies):
+                shapes = self._batch_shapes.of(use, bodies[0]) if bodies and not cuts else None
+                if shapes is None:
+                    return self._refuse_size(use)
+                found += shapes
+        return found
+
+    def _refuse_size(self, use: cst.BaseExpression) -> Refusal:
+        return DoubtfulSize(
+            use,
+            f"the training step uses the global batch size `{self.tree.modules[0].code_for_node(use)}`, but each "
+            "worker has only its part of a batch",
+            "take the size from the batch itself, for instance tf.shape(x)[0]",
+            breaks_training=True,  # nothing tells that all workers are given the same batch
+        )
+
+    def _batch_cut_by(self, use: cst.BaseExpression, consumption: Consumption) -> cst.Name | None:
+        """The batch in `x[: batch_size // 2]`, where the loop has read it."""
+        for owner in self.tree.ancestors(use):
+            if isinstance(owner, cst.Subscript) and isinstance(owner.value, cst.Name):
+                bindings = self.resolver.reaching(owner.value)
+                return owner.value if any(b.node is consumption.reader for b in bindings) else None
+            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return None
+        return None
+
+    def _is_shown(self, batch: cst.Name, consumption: Consumption) -> bool:
+        """Whether an assignment, next to the loop that has read the batch or further out, looks at the last one: all
+        workers come there."""
+        reader = consumption.reader
+        if not isinstance(reader, cst.For) or self.tree.contains(reader, batch):
+            return False
+        line = self.tree.statement_of(batch)
+        is_assigned = isinstance(line, cst.SimpleStatementLine) and isinstance(line.body[0], cst.Assign)
+        return is_assigned and self.tree.contains(self.tree.parent[line], reader)
+
+    def to_rows(
+        self, sizes: list[cst.Name], steps: list[cst.CSTNode], cut: Sequence[cst.CSTNode] = ()
+    ) -> Refusal | None:
+        """Why batches that a loop makes of arrays cannot be split. `sizes`: the names that they are made of; `cut`: the
+        expressions that make them in the step."""
+        for size in sizes:
+            for use in self._uses_of(size):
+                inside = any(self.tree.contains(step, use) for step in steps)
+                if any(self.tree.contains(batch, use) for batch in cut):
+                    continue
+                if inside and self._shapes_something(use) and not self._is_divisor(use) and self._is_size(use):
+                    return Refusal(
+                        use,
+                        f"the training step uses the global batch size `{size.value}`, but each worker has only its "
+                        "part of a batch",
+                        "take the size from the batch itself, for instance tf.shape(x)[0]",
+                        breaks_training=True,
+                    )
+        return self.own_randomness or built_in_size(self.tree)
+
+    def _is_size(self, use: cst.BaseExpression) -> bool:
+        values = self.resolver.values(use)
+        return any(isinstance(v, (Literal, Parameter)) for v in values)
+
+    def kept_by_model(self, size: cst.BaseExpression) -> Refusal | None:
+        """A refusal where a model that `fit` trains has the batch size in it."""
+        for use in self._uses_of(size):
+            if self._shapes_something(use) and (self._builds_model(use) or self._is_in_model(use)):
+                return Refusal(
+                    use,
+                    "the model keeps the global batch size, but each worker has only its part of a batch",
+                    "take the size from the batch itself, for instance tf.shape(x)[0]",
+                    breaks_training=True,
+                )
+        return None
+
+    def _is_in_model(self, use: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(owner, cst.ClassDef) and self.kinds.has_weights(Object(Class(owner)))
+            for owner in self.tree.ancestors(use)
+        )
+
+    def _step_bodies(self, consumption: Consumption) -> list[cst.CSTNode]:
+        """The code that runs for each batch."""
+        reader = consumption.reader
+        if isinstance(reader, cst.Call):
+            loop = next(iter(self.tree.loops_around(reader)), None)
+            return self.training.reached_from(loop.body) if loop is not None else []
+        return self.training.reached_from(reader.body if isinstance(reader, cst.For) else self.tree.parent[reader])
+
+    def _trains_in_loop(self, consumption: Consumption) -> bool:
+        """Whether the code that runs for each batch makes its updates in a loop of its own."""
+        loops = (loop for body in self._step_bodies(consumption) for loop in m.findall(body, m.For() | m.While()))
+        bodies = [body for loop in loops for body in self.training.reached_from(loop)]
+        return any(self.tree.contains(body, site) for body in bodies for site in self.training.sites)
+
+    def _uses_of(
+        self, size: cst.BaseExpression, seen: tuple[cst.BaseExpression, ...] = ()
+    ) -> Iterator[cst.BaseExpression]:
+        """The other places that read the same name, attribute or item, also what a parameter is given."""
+        if isinstance(size, cst.Name):
+            yield from (use for use in self.resolver.uses(size) if not isinstance(use, cst.Name) or self._is_load(use))
+            for binding in self.resolver.reaching(size):
+                if binding.kind == "param":
+                    for given in self.resolver.given(cast(cst.Param, binding.node)):
+                        if isinstance(given, (cst.Name, cst.Attribute, cst.Subscript)) and given not in seen:
+                            yield from self._uses_of(given, (*seen, given))
+        elif isinstance(size, cst.Subscript):
+            for item in self.tree.all_of(cst.Subscript):
+                if item is not size and _key(item) == _key(size) is not None:
+                    yield item
+        elif isinstance(size, cst.Attribute):
+            for name in self.tree.names[size.attr.value]:
+                owner = self.tree.parent.get(name)
+                if not isinstance(owner, cst.Attribute) or owner.attr is not name or owner is size:
+                    continue
+                if not isinstance(self.tree.parent.get(owner), cst.AssignTarget):
+                    yield owner
+
+    def _builds_model(self, use: cst.BaseExpression) -> bool:
+        """Whether the size is given to a model or layer, which may keep it for its steps."""
+        arg = self.tree.parent.get(use)
+        call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
+        return isinstance(call, cst.Call) and any(self.kinds.has_weights(v) for v in self.resolver.values(call))
+
+    def _shapes_something(self, use: cst.BaseExpression, counting: Collection[str] = ()) -> bool:
+        """Whether the size goes into a shape, a list or a call that does more than report or count; in plain
+        arithmetic it counts global samples."""
+        child: cst.CSTNode = use
+        for owner in self.tree.ancestors(use):
+            if isinstance(owner, (cst.List, cst.Tuple)):
+                return True
+            if isinstance(owner, cst.BinaryOperation) and isinstance(owner.operator, cst.Multiply):
+                other = owner.left if owner.right is child else owner.right
+                if isinstance(other, (cst.List, cst.Tuple)):
+                    return True
+            if isinstance(owner, cst.Call) and not self._is_arithmetic(owner):
+                return child is not owner.func and not self._only_reports(owner, counting)
+            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return False
+            child = owner
+        return False
+
+    def _is_arithmetic(self, call: cst.Call) -> bool:
+        paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(call.func)]
+        return bool(paths) and all(path.startswith("math.") or path in _ARITHMETIC for path in paths)
+
+    def _only_reports(self, call: cst.Call, counting: Collection[str]) -> bool:
+        """Calls that print, log or count, but for those that count rows here."""
+        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("format", "set_postfix", "update"):
+            return True
+        return bool(paths) and all(p.startswith(_REPORTING) and p not in counting for p in paths)
+
+    def _is_load(self, name: cst.Name) -> bool:
+        """Whether the node reads the name: attributes and keywords only look alike."""
+        parent = self.tree.parent.get(name)
+        if isinstance(parent, cst.Attribute):
+            return parent.value is name
+        if isinstance(parent, (cst.AssignTarget, cst.Param, cst.AnnAssign)):
+            return False
+        return not (isinstance(parent, cst.Arg) and parent.keyword is name)
+
+    def _is_own(self, use: cst.BaseExpression, batch: cst.Arg) -> bool:
+        """The pipelines themselves: this one, and those of other data."""
+        arg = self.tree.parent.get(use)
+        call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
+        is_batching = isinstance(call, cst.Call) and m.matches(call.func, m.Attribute(attr=m.Name(value="batch")))
+        return is_batching or self.tree.contains(self._line_of(batch), use)
+
+    def _line_of(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The statement that the node stands in; of a loop over it, what the loop goes through."""
+        statement = self.tree.statement_of(node)
+        if isinstance(statement, cst.SimpleStatementLine):
+            return statement
+        return next(owner for owner in self.tree.ancestors(node) if self.tree.parent.get(owner) is statement)
+
+    def _is_divisor(self, name: cst.BaseExpression) -> bool:
+        """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`): it means the global batch and stays."""
+        child: cst.CSTNode = name
+        for owner in self.tree.ancestors(name):
+            if isinstance(owner, cst.BinaryOperation):
+                return isinstance(owner.operator, (cst.Divide, cst.FloorDivide)) and owner.right is child
+            if isinstance(owner, cst.Arg) and owner.keyword is not None and owner.keyword.value == "global_batch_size":
+                return True
+            if isinstance(owner, cst.Call) and not any(a is child for a in owner.args):
+                return False
+            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
+                return False
+            child = owner
+        return False
+
+
+def _holds_samples(pipeline: Pipeline) -> bool:
+    """Whether the elements are surely single samples."""
+    single = pipeline.source_path == "tensorflow.data.Dataset.from_tensor_slices" and not pipeline.unseen
+    return single and all(s.method in _AFTER_BATCH for s in pipeline.steps)

@@ -1,0 +1,111 @@
+"""Where a dataset is allowed to give its elements in whichever order they are ready first.
+
+No two workers would see one order then: dealt out, some elements would train twice and some never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrator.edits import Refusal
+from migrator.facts.data.pipelines import Pipeline
+from migrator.facts.objects.kinds import is_call_of
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Member, Result
+from migrator.facts.program.syntax import argument, is_none
+from migrator.facts.program.tree import Tree
+
+_TFDS = "tensorflow_datasets"
+_OPTIONS = ("deterministic", "experimental_deterministic")
+
+
+@dataclass(frozen=True)
+class AnyOrder:
+    """A `False` that lets the elements come in any order."""
+
+    flag: cst.BaseExpression
+
+
+@dataclass(frozen=True)
+class UnseededFiles:
+    """A call for a dataset, or for its ReadConfig, that shuffles files without a seed, which also frees their order.
+
+    `package` is what the script calls tensorflow_datasets; empty where `call` is the ReadConfig itself.
+    """
+
+    call: cst.Call
+    package: str
+
+
+class Order:
+    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+        self.tree = tree
+        self.resolver = resolver
+
+    def loose_ends(
+        self, pipeline: Pipeline, prefix: cst.BaseExpression | None
+    ) -> Iterator[AnyOrder | UnseededFiles | Refusal]:
+        """What leaves the order open. `prefix` is the dataset that is cut; None where its batches are."""
+        if any(s.method == "with_options" for s in pipeline.steps) or pipeline.unseen:
+            yield from self._options()  # wherever the options are set, they hold for the whole pipeline
+        for step in pipeline.steps:
+            if prefix is not None and step.base is prefix:
+                break
+            flag = argument(step.call, "deterministic")
+            if flag is not None and _is_false(flag.value):
+                yield AnyOrder(flag.value)
+        yield from self._files()
+
+    def _options(self) -> Iterator[AnyOrder]:
+        for name in _OPTIONS:
+            for binding in self.tree.attributes.get(name, ()):
+                if isinstance(binding.value, cst.BaseExpression) and _is_false(binding.value):
+                    yield AnyOrder(binding.value)
+
+    def _files(self) -> Iterator[UnseededFiles | Refusal]:
+        for call in self.tree.calls:
+            shuffles = argument(call, "shuffle_files")
+            if shuffles is None or _is_false(shuffles.value) or not self._loads(call):
+                continue
+            config = argument(call, "read_config")
+            package = self._package(call)
+            made = self.resolver.values(config.value) if config is not None and not is_none(config.value) else ()
+            configs = [v.call for v in made if isinstance(v, Result) and is_call_of(v, f"{_TFDS}.ReadConfig")]
+            if not made and package:
+                yield UnseededFiles(call, package)
+            elif not configs or len(configs) < len(made):
+                yield Refusal(
+                    call,
+                    "the files of this dataset may come in another order on each worker, so that no share is well "
+                    "defined",
+                    "give it read_config=tfds.ReadConfig(shuffle_seed=...)",
+                    breaks_training=True,
+                )
+            else:
+                yield from (UnseededFiles(c, "") for c in configs if argument(c, "shuffle_seed") is None)
+
+    def _loads(self, call: cst.Call) -> bool:
+        for value in self.resolver.values(call.func):
+            if isinstance(value, External) and value.path == f"{_TFDS}.load":
+                return True
+            if isinstance(value, Member) and is_call_of(value.owner, f"{_TFDS}.builder"):
+                return value.name == "as_dataset"
+        return False
+
+    def _package(self, call: cst.Call) -> str:
+        """How the script writes tensorflow_datasets; empty where it has no name for it."""
+        for node in self.tree.imports:
+            if not isinstance(node, cst.Import) or self.tree.module_of(node) is not self.tree.module_of(call):
+                continue
+            for alias in node.names:
+                if isinstance(alias.name, cst.Name) and alias.name.value == _TFDS:
+                    name = alias.asname.name if alias.asname is not None else alias.name
+                    return name.value if isinstance(name, cst.Name) else ""
+        return ""
+
+
+def _is_false(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Name) and node.value == "False"

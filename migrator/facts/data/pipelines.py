@@ -1,0 +1,524 @@
+"""The history of a dataset: from where it is consumed back through names and functions to its source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import libcst as cst
+
+from migrator.facts.data.batch_sources import BatchSources
+from migrator.facts.names import api, vocabulary
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.iteration import Iteration
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Function, Member, is_strategy
+from migrator.facts.ports.ranks import Ranks
+from migrator.facts.program.syntax import argument, is_none
+from migrator.facts.program.tree import Binding, FunctionLike, Statement, Tree
+
+# What cuts a dataset where it goes by the rank.
+_CUTTING = frozenset({"shard", "map", "filter", "skip", "take"})
+_MANY_FORKS = 8
+_MAKE_SAMPLES = frozenset({"map", "unbatch", "flat_map", "interleave"})
+# Their functions give datasets, whose elements they hand on: where the function stands among the arguments.
+_OF_DATASETS = {"flat_map": ("map_func", 0), "interleave": ("map_func", 0), "group_by_window": ("reduce_func", 1)}
+# What such a function may do: its steps run as often, and in the same order, on all workers.
+_PLAIN = frozenset({
+    *api.BATCHING, "map", "take", "skip", "shard", "repeat", "filter", "take_while", "enumerate", "prefetch",
+})  # fmt: skip
+# Iterating over these is iterating over their first argument.
+_ITERATION_WRAPPERS = frozenset(
+    {
+        "builtins.enumerate",
+        "builtins.iter",
+        "builtins.list",
+        "itertools.cycle",
+        "itertools.islice",
+        "tqdm.tqdm",
+        "tqdm.auto.tqdm",
+        "tqdm.notebook.tqdm",
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One method call of a pipeline (`.shuffle(1000)`).
+
+    `inner` makes the batches of the datasets whose elements it hands on (`.flat_map(lambda f: read(f).batch(8))`).
+    """
+
+    method: str
+    call: cst.Call
+    inner: Step | None = None
+
+    @property
+    def base(self) -> cst.BaseExpression:
+        return cast(cst.Attribute, self.call.func).value
+
+    @property
+    def makes_batches(self) -> bool:
+        return self.inner is not None or self.method in api.BATCHING
+
+
+def batch_argument(step: Step) -> cst.Arg | None:
+    """The argument of a batching step that holds the batch size."""
+    return batch_argument(step.inner) if step.inner is not None else argument(step.call, "batch_size", 0)
+
+
+@dataclass(eq=False)
+class Pipeline:
+    """A dataset as it is consumed, with its steps from the source on.
+
+    `unseen` says why the history ends before a source; `uses` are the names that it passes through; `functions`
+    the functions whose result it is, or part of it, `calls` the calls of them on the way. `forks` are its histories
+    where it may be one of several datasets, or is put together of them: then `unseen`, too.
+    """
+
+    consumed: cst.BaseExpression
+    steps: list[Step] = field(default_factory=list)
+    source: cst.Call | None = None
+    source_path: str = ""
+    unseen: str = ""
+    uses: list[cst.CSTNode] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+    functions: list[cst.FunctionDef] = field(default_factory=list)
+    calls: list[cst.Call] = field(default_factory=list)
+    is_sharded: bool = False
+    is_zip_of_batches: bool = False
+    hands_out_batches: bool = False
+    is_put_together: bool = False
+    forks: list[Pipeline] = field(default_factory=list)
+
+    @property
+    def ways(self) -> list[Pipeline]:
+        """All that the dataset may be."""
+        return self.forks or [self]
+
+    @property
+    def batch_steps(self) -> list[Step]:
+        """The steps that make the batches that are read; not those whose batches become samples of their own: sequences
+        that a `map` takes apart (`.batch(length + 1).map(split).batch(64)`), rows that are put together anew."""
+        batching = [i for i, s in enumerate(self.steps) if s.method in api.BATCHING]
+        inside = [i for i, s in enumerate(self.steps) if s.inner is not None]
+        if inside[-1:] > batching[-1:]:
+            return [self.steps[inside[-1]]]
+        last = batching[-1] if batching else 0
+        return [
+            self.steps[i]
+            for i in batching
+            if i == last or not any(s.method in _MAKE_SAMPLES for s in self.steps[i + 1 : last])
+        ]
+
+    @property
+    def regroups(self) -> bool:
+        """Whether what is read are batches of what were batches before."""
+        read = self.batch_steps
+        return any(s.method in api.BATCHING and s not in read for s in self.steps)
+
+    @property
+    def _source_batches(self) -> bool:
+        size = argument(self.source, "batch_size") if self.source is not None else None
+        if size is not None and is_none(size.value):
+            return False
+        return self.source_path in api.BATCHED_SOURCES or (
+            self.source_path == "tensorflow_datasets.load" and bool(size)
+        )
+
+    @property
+    def is_batched(self) -> bool:
+        if self.forks:
+            return all(fork.is_batched for fork in self.forks)
+        return bool(self.batch_steps) or self._source_batches or self.is_zip_of_batches or self.hands_out_batches
+
+
+class Pipelines:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, ranks: Ranks, sources: BatchSources) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.ranks = ranks
+        self.sources = sources
+        self._iteration = Iteration(tree, resolver)
+
+    def core(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`, also where such a call has a name."""
+        passed = set()
+        while node not in passed:
+            passed.add(node)
+            if isinstance(node, cst.Call) and node.args and self._is_wrapper(node):
+                node = node.args[0].value
+            else:
+                node = self._named_wrapper(node) or node
+        return node
+
+    def _named_wrapper(self, node: cst.BaseExpression) -> cst.Call | None:
+        """`progress = tqdm(ds)` behind the name `progress`."""
+        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
+        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
+        is_wrapper = isinstance(value, cst.Call) and not bindings[0].path and value.args and self._is_wrapper(value)
+        return value if is_wrapper and isinstance(value, cst.Call) else None
+
+    def _is_wrapper(self, call: cst.Call) -> bool:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "as_numpy_iterator":
+            return False
+        return any(isinstance(v, External) and v.path in _ITERATION_WRAPPERS for v in self._callee(call))
+
+    def _callee(self, call: cst.Call) -> tuple[object, ...]:
+        return self.resolver.values(call.func)
+
+    def is_dataset(self, node: cst.CSTNode) -> bool:
+        return any(self.kinds.is_dataset(v) for v in self.resolver.values(node))
+
+    def is_read_in_batches(self, node: cst.BaseExpression) -> bool:
+        """Whether `fit` reads batches from this: a dataset, a Sequence, a generator."""
+        return self.is_dataset(node) or self.sources.is_source(node)
+
+    def history(self, consumed: cst.BaseExpression) -> Pipeline:
+        pipeline = Pipeline(consumed)
+        pipeline.hands_out_batches = self.sources.is_source(consumed) or self.sources.gives_batches(consumed)
+        self._follow(consumed, (), pipeline, set())
+        for way in (pipeline, *pipeline.forks):
+            way.steps.reverse()
+        return pipeline
+
+    def _follow(self, node: cst.CSTNode, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]) -> None:
+        if node in seen:
+            pipeline.unseen = "it is built in a loop"
+            return
+        seen.add(node)
+        if isinstance(node, cst.Call):
+            self._follow_call(node, path, pipeline, seen)
+        elif isinstance(node, cst.IfExp):
+            self._fork([(node.body, path), (node.orelse, path)], "it is one of two", pipeline, seen)
+        elif isinstance(node, cst.Name):
+            pipeline.uses.append(node)
+            self._follow_bindings(self.resolver.reaching(node), node.value, path, pipeline, seen)
+        elif isinstance(node, cst.Attribute):
+            pipeline.uses.append(node)
+            self._follow_attribute(node, path, pipeline, seen)
+        elif path and isinstance(node, (cst.Tuple, cst.List)) and -len(node.elements) <= path[0] < len(node.elements):
+            self._follow(node.elements[path[0]].value, path[1:], pipeline, seen)
+        elif isinstance(node, cst.Subscript) and (value := self._named_item(node)) is not None:
+            self._follow(value, path, pipeline, seen)
+        else:
+            pipeline.unseen = "its source cannot be seen"
+
+    def _fork(
+        self,
+        options: Sequence[tuple[cst.CSTNode, tuple[int, ...]]],
+        unseen: str,
+        pipeline: Pipeline,
+        seen: set[cst.CSTNode],
+    ) -> None:
+        """The dataset may be each of these: all must bear what is done to it."""
+        pipeline.unseen = unseen
+        if len(options) > _MANY_FORKS:
+            return
+        for node, path in options:
+            way = replace(
+                pipeline,
+                unseen="",
+                steps=list(pipeline.steps),
+                uses=list(pipeline.uses),
+                bindings=list(pipeline.bindings),
+                functions=list(pipeline.functions),
+                calls=list(pipeline.calls),
+                forks=[],
+            )
+            self._follow(node, path, way, set(seen))
+            pipeline.forks += way.ways
+        for way in pipeline.forks:
+            pipeline.uses += way.uses
+            pipeline.bindings += way.bindings
+            pipeline.functions += way.functions
+            pipeline.calls += way.calls
+        pipeline.is_sharded = bool(pipeline.forks) and all(way.is_sharded for way in pipeline.forks)
+
+    def _named_item(self, node: cst.Subscript) -> cst.BaseExpression | None:
+        """The value under a literal key of a dictionary display (`data["train"]`)."""
+        index = node.slice[0].slice.value if isinstance(node.slice[0].slice, cst.Index) else None
+        bindings = self.resolver.reaching(node.value) if isinstance(node.value, cst.Name) else []
+        display = bindings[0].value if len(bindings) == 1 and not bindings[0].path else None
+        if not isinstance(display, cst.Dict) or not isinstance(index, cst.SimpleString):
+            return None
+        for pair in display.elements:
+            if isinstance(pair, cst.DictElement) and pair.key.deep_equals(index):
+                return pair.value
+        return None
+
+    def _follow_call(self, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]) -> None:
+        callees = self.resolver.values(call.func)
+        for callee in callees:
+            if isinstance(callee, External):
+                if vocabulary.has_role(callee.path, Role.SHARD):
+                    pipeline.is_sharded = True
+                    return
+                if api.is_dataset_source(callee.path):
+                    pipeline.source, pipeline.source_path = call, callee.path
+                    pipeline.is_sharded = any(self.ranks.is_share(arg.value) for arg in call.args)
+                    pipeline.is_zip_of_batches = callee.path.endswith(".zip") and self._zips_batches(call)
+                    pipeline.hands_out_batches |= callee.path.endswith(".from_generator") and self._yields_batches(call)
+                    return
+            if isinstance(callee, Function) and isinstance(callee.node, cst.FunctionDef):
+                pipeline.calls.append(call)
+                self._follow_function(callee.node, path, pipeline, seen)
+                return
+            if isinstance(callee, Function) and isinstance(callee.node, cst.Lambda):
+                pipeline.calls.append(call)
+                self._follow(callee.node.body, path, pipeline, seen)
+                return
+            if isinstance(callee, Member) and call.args and is_strategy(callee.owner):
+                self._follow_distributed(callee.name, call, path, pipeline, seen)
+                return
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.DATASET_METHODS:
+            step = Step(self._method(call.func.attr.value, call), call)
+            step = replace(step, inner=self._batches_inside(step))
+            added = argument(call, "dataset", 0) if step.method == "concatenate" else None
+            if added is not None and not any(s.makes_batches for s in pipeline.steps):
+                # Of what is read in batches each part must have its own; samples go on as those of the first part.
+                pipeline.is_put_together = True
+                options: list[tuple[cst.CSTNode, tuple[int, ...]]] = [(call.func.value, ()), (added.value, ())]
+                self._fork(options, "it is put together of two", pipeline, seen)
+                return
+            pipeline.steps.append(step)
+            if self._is_by_rank(step) or (step.method == "apply" and self._applies_shard(call)):
+                pipeline.is_sharded = True
+                return
+            self._follow(call.func.value, (), pipeline, seen)
+            return
+        pipeline.unseen = "its source cannot be seen"
+
+    def _batches_inside(self, step: Step) -> Step | None:
+        """What makes the batches of the datasets that the step goes through; None where they may hold samples, or come
+        in an order of their own on each worker."""
+        name, position = _OF_DATASETS.get(step.method, ("", 0))
+        given = argument(step.call, name, position) if name else None
+        functions = self.resolver.values(given.value) if given is not None else ()
+        found = [self._batch_inside(f.node) if isinstance(f, Function) else None for f in functions]
+        return found[0] if found and None not in found else None
+
+    def _batch_inside(self, function: FunctionLike) -> Step | None:
+        returned = [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
+        ways = [way for node in returned for way in self.history(node).ways]
+        for way in ways:
+            is_plain = all(s.method in _PLAIN and argument(s.call, "num_parallel_calls") is None for s in way.steps)
+            if not is_plain or way.is_sharded or len(way.batch_steps) != 1 or way.regroups:
+                return None
+        return ways[0].batch_steps[0] if ways else None
+
+    def _follow_distributed(
+        self, method: str, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        """On one device a strategy gives out the dataset as it is."""
+        given = call.args[0].value
+        functions = [v.node for v in self.resolver.values(given) if isinstance(v, Function)]
+        if method in api.DISTRIBUTES_DATASET:
+            self._follow(given, path, pipeline, seen)
+        elif method in api.DISTRIBUTES_FROM_FUNCTION and len(functions) == 1:
+            pipeline.calls.append(call)
+            if isinstance(functions[0], cst.Lambda):
+                self._follow(functions[0].body, path, pipeline, seen)
+            else:
+                self._follow_function(functions[0], path, pipeline, seen)
+        else:
+            pipeline.unseen = "its source cannot be seen"
+
+    def _method(self, name: str, call: cst.Call) -> str:
+        """What the step does: for `apply(tf.data.experimental.map_and_batch(...))` the name of the transformation."""
+        if name == "apply" and call.args and isinstance(call.args[0].value, cst.Call):
+            for value in self.resolver.values(call.args[0].value.func):
+                if isinstance(value, External) and value.path.startswith("tensorflow.data.experimental."):
+                    applied = value.path.rpartition(".")[2]
+                    return applied if applied in api.BATCHING else name
+        return name
+
+    def _zips_batches(self, call: cst.Call) -> bool:
+        """Whether every dataset that is zipped holds batches already."""
+        parts = [a.value for a in call.args]
+        if len(parts) == 1 and isinstance(parts[0], (cst.Tuple, cst.List)):
+            parts = [e.value for e in parts[0].elements]
+        return bool(parts) and all(self.history(p).is_batched for p in parts)
+
+    def _yields_batches(self, call: cst.Call) -> bool:
+        """Whether the generator function of `from_generator` surely yields batches."""
+        given = argument(call, "generator", 0)
+        functions = [v.node for v in self.resolver.values(given.value) if isinstance(v, Function)] if given else []
+        return bool(functions) and all(
+            isinstance(f, cst.FunctionDef) and self.sources.yields_rows(f) for f in functions
+        )
+
+    def _is_by_rank(self, step: Step) -> bool:
+        """`ds.shard(rank_size, rank_id)`, or a `map` that cuts each batch by the rank."""
+        if step.method not in _CUTTING:
+            return False
+        parts = [arg.value for arg in step.call.args]
+        functions = [v.node for part in parts for v in self.resolver.values(part) if isinstance(v, Function)]
+        names = [name for part in (*parts, *functions) for name in self.tree.names_in(part)]
+        return any(map(self.ranks.depends_on_rank, (*parts, *names)))
+
+    def _applies_shard(self, call: cst.Call) -> bool:
+        return bool(call.args) and self._is_shard(call.args[0].value)
+
+    def _shards(self, call: cst.Call) -> bool:
+        return self._is_shard(call.func)
+
+    def _is_shard(self, function: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(v, External) and vocabulary.has_role(v.path, Role.SHARD) for v in self.resolver.values(function)
+        )
+
+    def _follow_function(
+        self, function: cst.FunctionDef, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        returned = self.resolver.returned(function)
+        pipeline.functions.append(function)
+        if len(returned) == 1:
+            self._follow(returned[0], path, pipeline, seen)
+        else:
+            unseen = f"`{function.name.value}` returns it in several places"
+            self._fork([(node, path) for node in returned], unseen, pipeline, seen)
+
+    def _follow_attribute(
+        self, node: cst.Attribute, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        bindings = [b for b in self.resolver.bindings_of(node) if not self._is_none(b)]
+        bindings.sort(key=lambda b: self.tree.order[b.node], reverse=True)
+        earlier = [b for b in bindings if not self.tree.contains(b.node, node)]
+        if len({self.tree.function_of(b.node) for b in earlier}) > 1:
+            pipeline.unseen = f"`{node.attr.value}` is assigned in several methods"
+            return
+        here = self.tree.function_of(node)
+        if earlier and here is self.tree.function_of(earlier[0].node):
+            earlier = [b for b in earlier if self.tree.order[b.node] < self.tree.order[node]]
+        self._follow_bindings(self._until_certain(earlier), node.attr.value, path, pipeline, seen)
+
+    def _until_certain(self, bindings: list[Binding]) -> list[Binding]:
+        """The latest bindings of an attribute, up to one that its method always runs."""
+        for i, binding in enumerate(bindings):
+            function = self.tree.function_of(binding.node)
+            if function is not None and self.tree.block_of(self.tree.statement_of(binding.node)) is function.body:
+                return bindings[: i + 1]
+        return bindings
+
+    @staticmethod
+    def _is_none(binding: Binding) -> bool:
+        return isinstance(binding.value, cst.Name) and binding.value.value == "None"
+
+    def _follow_bindings(
+        self,
+        bindings: list[Binding],
+        name: str,
+        path: tuple[int, ...],
+        pipeline: Pipeline,
+        seen: set[cst.CSTNode],
+    ) -> None:
+        if not bindings:
+            pipeline.unseen = f"`{name}` is not defined in this file"
+            return
+        bindings = [b for b in bindings if b.path or not self._is_none(b)] or bindings
+        if len(bindings) > 1 and not self._continues(bindings[0]):
+            self._follow_each(bindings, name, path, pipeline, seen)
+        else:
+            self._follow_binding(bindings[0], name, path, pipeline, seen)
+
+    def _follow_each(
+        self,
+        bindings: list[Binding],
+        name: str,
+        path: tuple[int, ...],
+        pipeline: Pipeline,
+        seen: set[cst.CSTNode],
+    ) -> None:
+        """A name that one branch binds in this way, and another in that."""
+        pipeline.bindings += bindings
+        unseen = f"`{name}` is defined in several places"
+        if any(b.kind != "assign" or b.value is None or self._continues(b) for b in bindings):
+            pipeline.unseen = unseen
+        else:
+            options = [(b.value, (*b.path, *path)) for b in bindings if b.value is not None]
+            self._fork(options, unseen, pipeline, seen)
+
+    def _follow_binding(
+        self, binding: Binding, name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        pipeline.bindings.append(binding)
+        if binding.kind == "param":
+            self._follow_parameter(cast(cst.Param, binding.node), name, path, pipeline, seen)
+        elif binding.kind == "assign" and binding.value is not None:
+            self._follow(binding.value, (*binding.path, *path), pipeline, seen)
+        elif binding.kind == "for" and binding.value is not None:
+            turns = [t.node for t in self._iteration.turns(binding.value, binding.path)]
+            unseen = f"what the loop over `{name}` goes through cannot be followed"
+            self._fork(
+                [(node, path) for node in turns if node is not None and None not in turns], unseen, pipeline, seen
+            )
+        else:
+            pipeline.unseen = f"`{name}` gets its value in a way that cannot be followed"
+
+    def _continues(self, binding: Binding) -> bool:
+        """`ds = ds.map(f)`: the earlier value goes on, whether or not the condition around it holds."""
+        node: cst.CSTNode | None = binding.value
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            node = node.args[0].value if node.args and self._shards(node) else node.func.value
+        if isinstance(binding.target, cst.Attribute):
+            return isinstance(node, cst.Attribute) and node.deep_equals(binding.target)
+        return isinstance(node, cst.Name) and node.value == binding.name
+
+    def _follow_parameter(
+        self, param: cst.Param, name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        arguments = self.resolver.given(param)
+        if len(arguments) == 1:
+            self._follow(arguments[0], path, pipeline, seen)
+        elif arguments:
+            unseen = f"the parameter `{name}` stands for several datasets"
+            self._fork([(node, path) for node in arguments], unseen, pipeline, seen)
+        else:
+            pipeline.unseen = f"no call in this file shows what the parameter `{name}` is"
+
+    # -- what reads a dataset ------------------------------------------------------------------------------------
+
+    def statement(self, step: Step) -> Statement:
+        return self.tree.statement_of(step.call)
+
+    def is_seeded(self, steps: list[Step]) -> bool:
+        """Whether every shuffle among the steps names a seed."""
+        shuffles = [s for s in steps if s.method == "shuffle"]
+        return bool(shuffles) and all(argument(s.call, "seed", 1) is not None for s in shuffles)
+
+    def loads_of(self, binding: Binding) -> Iterator[cst.CSTNode]:
+        """The places that may read the value which the binding gives."""
+        if isinstance(binding.target, cst.Attribute):
+            for node in self.tree.all_of(cst.Attribute):
+                if node.attr.value == binding.name and node is not binding.target:
+                    yield node
+            return
+        if self.tree.scopes.get(self.tree.module_of(binding.node)) is self.tree.scope_of(binding.node):
+            yield from self._loads_elsewhere(binding)
+        for name in self.tree.names.get(binding.name, ()):
+            parent = self.tree.parent.get(name)
+            if isinstance(parent, (cst.Attribute, cst.Arg)) and getattr(parent, "attr", None) is name:
+                continue
+            if isinstance(parent, cst.Arg) and parent.keyword is name:
+                continue
+            if isinstance(parent, (cst.AssignTarget, cst.Param, cst.FunctionDef)) or name is binding.target:
+                continue
+            if binding in self.resolver.reaching(name):
+                yield name
+
+    def _loads_elsewhere(self, binding: Binding) -> Iterator[cst.CSTNode]:
+        """Reads of a file's name by other files: `module.name`, and the name that an import gives it instead."""
+        for name in self.tree.names.get(binding.name, ()):
+            parent = self.tree.parent.get(name)
+            if isinstance(parent, cst.Attribute) and parent.attr is name and parent is not binding.target:
+                if binding in self.resolver.bindings_of(parent):
+                    yield parent
+            elif isinstance(parent, cst.ImportAlias) and parent.asname is not None:
+                other = parent.asname.name
+                for alias in self.tree.names.get(other.value, ()) if isinstance(other, cst.Name) else ():
+                    if alias is not other and binding in self.resolver.reaching(alias):
+                        yield alias

@@ -1,0 +1,256 @@
+"""What all workers must do alike: where a condition decides about it, the condition has to be the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.data.sharding import Sharding
+from migrator.facts.dependence.regions import Region, Regions
+from migrator.facts.files.writes import Files
+from migrator.facts.names import api
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import (
+    Class,
+    Element,
+    External,
+    File,
+    Function,
+    Literal,
+    Member,
+    Object,
+    Result,
+    Value,
+)
+from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.sites import Training
+
+SETTINGS = frozenset({"learning_rate", "lr", "momentum", "weight_decay", "_learning_rate", "_lr"})
+# What a library's function may do without any worker's training being another one.
+_HARMLESS = (
+    "builtins.", "logging.", "warnings.", "math.", "numpy.", "tensorflow.", "keras.", "time.", "json.", "os.path.",
+    "datetime.", "matplotlib.", "pandas.", "collections.", "itertools.", "functools.", "copy.", "pprint.", "tqdm",
+    "absl.logging.", "statistics.", "operator.", "sys.std", "wandb.", "mlflow.", "csv.", "io.", "string.", "re.",
+    "heapq.", "bisect.", "textwrap.", "dataclasses.", "traceback.", "gc.", "pathlib.", "IPython.", "lockstep.",
+    "mpl_toolkits.", "seaborn.", "plotly.", "PIL.",
+    "shutil.get_terminal_size", "os.getcwd", "os.fspath", "sys.getsizeof", "psutil.", "typing.",
+)  # fmt: skip
+_EXITS = (
+    "sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.abort", "os.kill", "signal.", "builtins.exec",
+    "builtins.eval", "_thread.interrupt_main",
+)  # fmt: skip
+# They make what is trained, or what trains it.
+_BUILDING = ("keras.layers.", "keras.models.", "keras.Sequential", "keras.Model", "keras.optimizers.")
+_DRAWS = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
+_CALM = frozenset({"summary", "get_config", "count_params", "get_weights", "get_layer", "to_json", "numpy", "predict"})
+
+
+class Consequences:
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        files: Files,
+        regions: Regions,
+        exchanges: Iterable[cst.CSTNode] = (),
+    ) -> None:
+        """`exchanges`: where all workers put together what each of them has."""
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.sharding = sharding
+        self.files = files
+        self.regions = regions
+        self._exchanges = list(exchanges)
+        self._known: dict[cst.CSTNode, bool] = {}
+
+    def follow(self, condition: cst.CSTNode) -> bool:
+        """Whether workers that decide the condition differently would train differently, or part."""
+        known = self._known.get(condition)
+        if known is None:
+            region = self.regions.of(condition)
+            known = region is not None and not self.files.is_chief_only(condition) and self._follow(region)
+            self._known[condition] = known
+        return known
+
+    def _follow(self, region: Region) -> bool:
+        if any(isinstance(jump, (cst.Raise, cst.Assert)) for jump in region.jumps):
+            return True
+        return any(self._matters(body) for body in (*region.bodies, *region.rest))
+
+    def _matters(self, body: cst.CSTNode) -> bool:
+        for reached in self.training.reached_from(body):
+            if any(self.tree.contains(reached, site) for site in self._sites):
+                return True
+            if any(map(self._call_matters, self.regions.calls_in(reached))):
+                return True
+            if any(self.tree.contains(reached, b.node) for b in self._settings_made):
+                return True
+            if reached is not body and any(self.tree.contains(reached, node) for node in self._raises):
+                return True
+        return False
+
+    @cached_property
+    def _sites(self) -> list[cst.CSTNode]:
+        found: list[cst.CSTNode] = [*self.training.sites, *self._exchanges]
+        found += [c.reader for c in self.sharding.consumptions]
+        found += [write.node for write in self.files.writes]
+        found += [*self.files.restores, *self.files.copies]
+        # the results of metrics, for which all workers have to come
+        found += [c for c, func in self.training.methods("result") if any(map(self._is_metric, self._values(func)))]
+        return found
+
+    def _values(self, method: cst.Attribute) -> tuple[Value, ...]:
+        return self.resolver.values(method.value)
+
+    def _is_metric(self, value: Value) -> bool:
+        if isinstance(value, Object):
+            return self.resolver.derives_from(value.of, lambda path: path.startswith("keras.metrics."))
+        return calls(value).startswith("keras.metrics.")
+
+    @cached_property
+    def _raises(self) -> list[cst.CSTNode]:
+        return list(self.tree.all_of(cst.Raise))
+
+    @cached_property
+    def _settings_made(self) -> list[Binding]:
+        """Attributes of a library's objects that the script sets: of optimizers, layers, callbacks, models."""
+        return [
+            binding
+            for name, bindings in self.tree.attributes.items()
+            for binding in bindings
+            if isinstance(binding.target, cst.Attribute) and self._is_foreign(binding.target.value, name)
+        ]
+
+    def _is_foreign(self, owner: cst.BaseExpression, name: str) -> bool:
+        if name in SETTINGS or name in ("trainable", "stop_training"):
+            return True
+        values = self.resolver.values(owner)
+        return not values or any(not isinstance(v, (Object, Class, File)) for v in values)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def _call_matters(self, call: cst.Call) -> bool:
+        values = self.resolver.values(call.func)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.SETTING_VARIABLES:
+            return self._may_be_trained(call.func.value)
+        return not values or any(self._matters_to_call(v, call) for v in values)
+
+    def _sets_foreign(self, call: cst.Call) -> bool:
+        """`setattr(optimizer, name, value)`"""
+        given = self.resolver.values(call.args[1].value) if len(call.args) > 1 else ()
+        names = [
+            str(v.node.evaluated_value)
+            for v in given
+            if isinstance(v, Literal) and isinstance(v.node, cst.SimpleString)
+        ]
+        names = names or [""]
+        return not call.args or any(self._is_foreign(call.args[0].value, name) for name in names)
+
+    def _matters_to_call(self, value: Value, call: cst.Call) -> bool:
+        if isinstance(value, External):
+            if value.path.startswith(_EXITS) or value.path.startswith(_DRAWS) or "debugging." in value.path:
+                return True
+            if value.path == "builtins.setattr":
+                return self._sets_foreign(call)
+            if value.path.startswith(_BUILDING):
+                return True
+            return not f"{value.path}.".startswith(_HARMLESS)
+        if isinstance(value, Class) and self.resolver.derives_from(value, lambda path: path.startswith(_BUILDING)):
+            return True
+        if isinstance(value, (Function, Class, Object, Literal)):
+            return False  # what it does is looked at where it stands
+        if isinstance(value, Member):
+            return self._method_matters(value)
+        return not isinstance(value, Result) or self._result_matters(value)
+
+    def _result_matters(self, value: Result) -> bool:
+        """`model(x)`, `loss_fn(y, p)`: calls of what a library has made."""
+        return not isinstance(value.function, External) or not f"{value.function.path}.".startswith(_HARMLESS)
+
+    def _method_matters(self, value: Member) -> bool:
+        owner = value.owner
+        while isinstance(owner, (Member, Element)):
+            owner = owner.owner if isinstance(owner, Member) else owner.of
+        if value.name in _CALM:
+            return False
+        kinds = self.training.kinds
+        if kinds.has_weights(value.owner) or kinds.is_optimizer(value.owner) or kinds.is_dataset(value.owner):
+            return True
+        if isinstance(owner, Result):
+            path = owner.function.path if isinstance(owner.function, External) else ""
+            return bool(path) and (path.startswith(_DRAWS) or not f"{path}.".startswith(_HARMLESS))
+        return not isinstance(owner, (Literal, External, Object))
+
+    def _may_be_trained(self, variable: cst.BaseExpression) -> bool:
+        """Whether the variable may be a weight, and not one that the script made to keep a number in."""
+        values = self.resolver.values(variable)
+        return not values or not all(self.training.kinds.is_variable(v) for v in values)
+
+    @cached_property
+    def repeated(self) -> list[cst.BaseExpression]:
+        """What comprehensions go through that make layers or models for each item of it."""
+        found = []
+        for node in self.tree.all_of(cst.ListComp, cst.GeneratorExp, cst.SetComp):
+            if any(map(self._call_matters, self.regions.calls_in(node.elt))):
+                found.append(node.for_in.iter)
+        return found
+
+    # -- settings ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def settings(self) -> list[cst.BaseExpression]:
+        """What an optimizer's settings get: `opt.learning_rate = …`, `….assign(…)`, `K.set_value(opt.lr, …)`."""
+        return list(dict.fromkeys(self._settings()))
+
+    def _settings(self) -> Iterator[cst.BaseExpression]:
+        for name in sorted(SETTINGS):
+            for binding in self.tree.attributes.get(name, ()):
+                if isinstance(binding.value, cst.BaseExpression) and self._is_of_library(binding):
+                    yield binding.value
+        for binding in self._settings_made:
+            owner = binding.target.value if isinstance(binding.target, cst.Attribute) else None
+            is_set = any(map(self._is_of_framework, self.resolver.values(owner))) if owner is not None else False
+            if is_set and isinstance(binding.value, cst.BaseExpression):
+                yield binding.value
+        for call in self.tree.calls:
+            func = call.func
+            if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign"):
+                if _is_setting(func.value) or self._may_be_trained(func.value):
+                    yield from (arg.value for arg in call.args)
+            elif len(call.args) > 1 and _is_setting(call.args[0].value) and self._sets_value(call):
+                yield call.args[1].value
+            elif self._sets_attribute(call):
+                yield call.args[2].value
+
+    def _is_of_library(self, binding: Binding) -> bool:
+        """Whether the attribute is not one of an object of the script's own, which is followed where it is read."""
+        owner = binding.target.value if isinstance(binding.target, cst.Attribute) else None
+        values = self.resolver.values(owner)
+        kinds = self.training.kinds
+        own = bool(values) and all(isinstance(v, Object) and not kinds.is_optimizer(v) for v in values)
+        return not own
+
+    def _is_of_framework(self, value: Value) -> bool:
+        """Whether it is something of Keras's that trains, or a part of it: a layer, a model, an optimizer."""
+        while isinstance(value, (Member, Element)):
+            value = value.owner if isinstance(value, Member) else value.of
+        if isinstance(value, Result) and isinstance(value.function, Member):
+            return self._is_of_framework(value.function)
+        kinds = self.training.kinds
+        return not isinstance(value, Object) and (kinds.has_weights(value) or kinds.is_optimizer(value))
+
+    def _sets_value(self, call: cst.Call) -> bool:
+        return any(v == External("keras.backend.set_value") for v in self.resolver.values(call.func))
+
+    def _sets_attribute(self, call: cst.Call) -> bool:
+        return len(call.args) == 3 and External("builtins.setattr") in self.resolver.values(call.func)
+
+
+def _is_setting(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value in SETTINGS

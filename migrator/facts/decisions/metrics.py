@@ -1,0 +1,150 @@
+"""Where a script asks a Keras metric for its result, of what all workers have seen or of this worker's part alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrator.facts.data.sharding import Sharding
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.files.writes import Files
+from migrator.facts.names import api, vocabulary
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Object, Result, Value
+from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import Tree
+from migrator.facts.training.sites import Training
+
+# Metrics of Keras's with an axis, by its position, and those of any function.
+_WITH_AXIS = {
+    "keras.metrics.CosineSimilarity": 2, "keras.metrics.PearsonCorrelation": None,
+    "keras.metrics.ConcordanceCorrelation": None, "keras.metrics.CategoricalCrossentropy": 4,
+    "keras.metrics.SparseCategoricalCrossentropy": 4, "keras.losses.CosineSimilarity": 0,
+}  # fmt: skip
+_OF_FUNCTIONS = "keras.metrics.MeanMetricWrapper"
+
+
+@dataclass(frozen=True, eq=False)
+class MetricResult:
+    """A `metric.result()` of a metric that has seen this worker's part of the batches.
+
+    `is_own`: the metric is of a class of the script's, or works along the batch, so that what its state adds up to is
+    not known.
+    """
+
+    call: cst.Call
+    metric: cst.BaseExpression
+    is_mean: bool
+    is_own: bool
+
+
+class Metrics:
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        files: Files,
+        locality: Locality,
+        *,
+        parts_differ: bool,
+    ) -> None:
+        """`parts_differ`: the workers have unequally many rows."""
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.sharding = sharding
+        self.files = files
+        self.locality = locality
+        self.parts_differ = parts_differ
+
+    def results(self) -> Iterator[MetricResult]:
+        """The results to combine over the workers: once an epoch, as it were, and not for each batch, where only what
+        is no mean needs it."""
+        steps = [body for loop in self._loops() for body in self.training.reached_from(loop)]
+        for call in self.tree.calls:
+            result = self.result(call)
+            if result is None or self._is_combined(call) or self._runs_alone(call, set()):
+                continue
+            if any(self.tree.contains(step, call) for step in self._fit_steps()):
+                continue  # `fit` averages what its steps give
+            if not result.is_mean or not any(self.tree.contains(step, call) for step in steps):
+                yield result
+
+    def result(self, call: cst.Call) -> MetricResult | None:
+        """The call as that of a metric for its result, where the metric has seen this worker's part."""
+        func = call.func
+        if not isinstance(func, cst.Attribute) or func.attr.value != "result" or call.args:
+            return None
+        if not self.locality.is_fed_locally(func.value):
+            return None
+        metrics = self.resolver.values(func.value)
+        is_mean = not self.parts_differ and all(_is_mean(calls(v)) for v in metrics)
+        return MetricResult(
+            call, func.value, is_mean, any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
+        )
+
+    def _fit_steps(self) -> Iterator[cst.CSTNode]:
+        for update in self.training.updates:
+            cls = self.training.step_class(update)
+            method = self.resolver.method(cls, "train_step") if cls is not None else None
+            if method is not None:
+                yield method
+
+    def _is_combined(self, call: cst.Call) -> bool:
+        return any(
+            isinstance(owner, cst.Call)
+            and any(
+                isinstance(v, External) and vocabulary.has_role(v.path, Role.REDUCE)
+                for v in self.resolver.values(owner.func)
+            )
+            for owner in self.tree.ancestors(call)
+        )
+
+    def _loops(self) -> Iterator[cst.CSTNode]:
+        """The code that runs for each batch."""
+        for consumption in self.sharding.consumptions:
+            if isinstance(consumption.reader, cst.For):
+                yield consumption.reader.body
+            elif not any(fit.call is consumption.reader for fit in self.training.fits):
+                yield from (loop.body for loop in list(self.tree.loops_around(consumption.reader))[:1])
+        for cut in self.sharding.minibatches.all:
+            yield from (loop.body for loop in list(self.tree.loops_around(cut.place))[:1])
+            yield from self.sharding.minibatches.steps(cut)
+
+    def _runs_alone(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
+        """Whether the chief alone comes here, or is made to: what writes a file waits for nobody."""
+        written = (statement for write in self.files.writes for statement in write.statements)
+        if self.files.is_chief_only(node) or any(self.tree.contains(statement, node) for statement in written):
+            return True
+        function = self.tree.function_of(node)
+        if function is None or function in seen:
+            return False
+        return any(self._runs_alone(call, seen | {function}) for call in self.resolver.callers(function))
+
+
+def _is_mean(path: str) -> bool:
+    start, _, name = path.rpartition(".")
+    return start == "keras.metrics" and api.MEAN_METRICS.match(name) is not None
+
+
+def works_along_the_batch(value: Value) -> bool:
+    """Whether this is a metric of Keras's that is told to work along another axis than that of the classes, or one of
+    whatever function it is given."""
+    path = calls(value)
+    if isinstance(value, Result) and path in _WITH_AXIS:
+        axis = argument(value.call, "axis", _WITH_AXIS[path])
+        return axis is not None and _number(axis.value) != -1
+    return path == _OF_FUNCTIONS
+
+
+def _number(node: cst.BaseExpression) -> int | None:
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        number = _number(node.expression)
+        return -number if number is not None else None
+    return int(node.evaluated_value) if isinstance(node, cst.Integer) else None

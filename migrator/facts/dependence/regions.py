@@ -1,0 +1,213 @@
+"""What a condition decides: the code that runs or does not run by it, and what is bound or changed there."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Union, cast
+
+import libcst as cst
+
+from migrator.facts.dependence import Dependence, Key
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Function
+from migrator.facts.program.tree import Binding, Tree, semantic_children
+from migrator.facts.training.sites import Training
+
+Jump = Union[cst.Break, cst.Continue, cst.Return, cst.Raise, cst.Assert]
+_CHOOSING = frozenset({
+    "tensorflow.cond", "tensorflow.case", "tensorflow.switch_case", "keras.ops.cond", "keras.ops.switch",
+    "keras.backend.switch",
+})  # fmt: skip
+_BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.MatchCase, cst.ExceptHandler, cst.Else, cst.Finally)
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """`bodies` run by the condition's choice; `jumps` are the statements there that leave them; `rest` is the code that
+    runs or not by these jumps."""
+
+    bodies: tuple[cst.CSTNode, ...]
+    jumps: tuple[Jump, ...]
+    rest: tuple[cst.CSTNode, ...]
+
+
+class Regions:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+
+    def of(self, condition: cst.CSTNode) -> Region | None:
+        """What the expression decides as a condition; None where it is none."""
+        bodies = self._bodies(condition)
+        if bodies is None:
+            return None
+        jumps = tuple(jump for body in bodies for jump in self._jumps(body, in_loop=False))
+        if isinstance(self.tree.parent.get(condition), cst.Assert):
+            jumps = (cast(cst.Assert, self.tree.parent[condition]),)
+        rest = tuple(node for jump in jumps for node in self._rest(jump, condition))
+        return Region(bodies, jumps, tuple(dict.fromkeys(rest)))
+
+    def _bodies(self, node: cst.CSTNode) -> tuple[cst.CSTNode, ...] | None:
+        parent = self.tree.parent.get(node)
+        if isinstance(parent, cst.While) and node is parent.test:
+            return (parent.test, parent.body, *([parent.orelse] if parent.orelse is not None else []))
+        if isinstance(parent, cst.If) and node is parent.test:
+            return (parent.body, *([parent.orelse] if parent.orelse is not None else []))
+        if isinstance(parent, cst.For) and node is parent.iter:
+            return (parent.body, *([parent.orelse] if parent.orelse is not None else []))
+        if isinstance(parent, cst.IfExp) and node is parent.test:
+            return (parent.body, parent.orelse)
+        if isinstance(parent, cst.BooleanOperation) and node is parent.left:
+            return (parent.right,)
+        if isinstance(parent, cst.CompIf):
+            owner = next(o for o in self.tree.ancestors(parent) if not isinstance(o, (cst.CompFor, cst.CompIf)))
+            return (owner,)
+        if isinstance(parent, cst.Call) and node is parent.func:
+            functions = tuple(v.node for v in self.resolver.values(node) if isinstance(v, Function))
+            return functions if len(functions) > 1 or not isinstance(node, (cst.Name, cst.Attribute)) else None
+        if isinstance(parent, cst.Arg):
+            return self._branches(parent)
+        if isinstance(parent, cst.Return):
+            return self._loops_of(parent)
+        if isinstance(parent, cst.Match) and node is parent.subject:
+            return tuple(parent.cases)
+        if isinstance(parent, cst.MatchCase) and node is parent.guard:
+            return tuple(cst.ensure_type(self.tree.parent[parent], cst.Match).cases)
+        return () if isinstance(parent, cst.Assert) and node is parent.test else None
+
+    def _branches(self, arg: cst.Arg) -> tuple[cst.CSTNode, ...] | None:
+        """What `tf.cond(arg, …)` runs by the choice of this argument, or a loop over `zip(…, arg)` as long as it
+        lasts."""
+        call = self.tree.parent[arg]
+        if not isinstance(call, cst.Call):
+            return None
+        if {External("builtins.zip"), External("builtins.enumerate")} & set(self.resolver.values(call.func)):
+            return self._bodies(call)  # the shortest one ends the loop
+        if arg is not call.args[0]:
+            return None
+        if not any(isinstance(v, External) and v.path in _CHOOSING for v in self.resolver.values(call.func)):
+            return None
+        return self._functions_in(call.args)
+
+    def _functions_in(self, args: Iterable[cst.Arg]) -> tuple[cst.CSTNode, ...]:
+        parts = [e.value for a in args if isinstance(a.value, (cst.List, cst.Tuple)) for e in a.value.elements]
+        parts += [arg.value for arg in args]
+        return tuple(v.node for part in parts for v in self.resolver.values(part) if isinstance(v, Function))
+
+    def _loops_of(self, returned: cst.Return) -> tuple[cst.CSTNode, ...] | None:
+        """The turns of `tf.while_loop` whose condition this is."""
+        function = self.tree.function_of(returned)
+        loops = [
+            call
+            for call in self.tree.calls
+            if External("tensorflow.while_loop") in self.resolver.values(call.func)
+            and function in self._functions_in(call.args[:1])
+        ]
+        return tuple(body for loop in loops for body in self._functions_in(loop.args[1:2])) if loops else None
+
+    def _jumps(self, node: cst.CSTNode, in_loop: bool) -> Iterator[Jump]:
+        for child in semantic_children(node):
+            if isinstance(child, (cst.Return, cst.Raise, cst.Assert)):
+                yield child
+            elif isinstance(child, (cst.Break, cst.Continue)):
+                if not in_loop:
+                    yield child
+            elif isinstance(child, _BLOCKS) and not isinstance(child, (cst.FunctionDef, cst.ClassDef)):
+                yield from self._jumps(child, in_loop or isinstance(child, (cst.For, cst.While)))
+
+    def _rest(self, jump: Jump, condition: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The statements that come, or come again, only where the jump is not taken."""
+        loops = list(self.tree.loops_around(condition))
+        if isinstance(jump, (cst.Break, cst.Continue)):
+            for loop in loops[:1]:
+                yield loop.iter if isinstance(loop, cst.For) else loop.test
+                yield loop.body
+                if loop.orelse is not None:
+                    yield loop.orelse
+            return
+        for loop in loops:
+            yield loop.iter if isinstance(loop, cst.For) else loop.test
+            yield loop.body
+        child: cst.CSTNode = condition
+        for owner in self.tree.ancestors(condition):
+            body = getattr(owner, "body", None)
+            if isinstance(owner, (cst.IndentedBlock, cst.Module)) and body is not None:
+                place = next((i for i, s in enumerate(body) if s is child), len(body))
+                yield from body[place + 1 :]
+            if isinstance(owner, (cst.FunctionDef, cst.ClassDef)):
+                return
+            child = owner
+
+    # -- what is chosen ------------------------------------------------------------------------------------------
+
+    def chosen_by(self, condition: cst.CSTNode, dependence: Dependence) -> Iterator[Key]:
+        """What gets another value, or is changed or not, as the condition decides."""
+        region = self.of(condition)
+        if region is None:
+            return
+        direct = [*region.bodies, *region.rest]
+        for body in direct:
+            yield from self._bound_in(body)
+            yield from self._changed_in(body, dependence)
+        for body in direct:
+            for function in self.training.reached_from(body)[1:]:
+                yield from (b for b in self._bound_in(function) if self._is_bound_outside(b, function))
+                yield from self._changed_in(function, dependence)
+        if any(isinstance(jump, cst.Break) for jump in region.jumps):  # at which turn the loop ends
+            for left in list(self.tree.loops_around(condition))[:1]:
+                yield from (binding for binding in self._bindings[1] if binding.node is left)
+        owner = self.tree.function_of(condition)
+        if owner is not None and (any(isinstance(j, cst.Return) for j in region.jumps) or self._yields(direct)):
+            yield ("returns", owner)
+        loop = self.tree.parent.get(condition)
+        if isinstance(loop, (cst.For, cst.While)) and owner is not None and self._yields([loop]):
+            yield ("returns", owner)
+
+    def _yields(self, bodies: list[cst.CSTNode]) -> bool:
+        return any(self.tree.contains(body, node) for node in self._all_yields for body in bodies)
+
+    @cached_property
+    def _all_yields(self) -> list[cst.CSTNode]:
+        return list(self.tree.all_of(cst.Yield))
+
+    def _is_bound_outside(self, binding: Binding, function: cst.CSTNode) -> bool:
+        if isinstance(binding.target, cst.Attribute):
+            return True
+        scope = self.tree.scopes.get(function)
+        return scope is not None and (binding.name in scope.globals or binding.name in scope.nonlocals)
+
+    def _bound_in(self, body: cst.CSTNode) -> Iterator[Binding]:
+        first, last = self.tree.order[body], self.tree.last_order_in(body)
+        orders, bindings = self._bindings
+        yield from bindings[bisect_left(orders, first) : bisect_right(orders, last)]
+
+    @cached_property
+    def _bindings(self) -> tuple[list[int], list[Binding]]:
+        found = [b for scope in self.tree.scopes.values() for bs in scope.bindings.values() for b in bs]
+        found += [b for bs in self.tree.attributes.values() for b in bs]
+        found = [b for b in found if b.kind not in ("def", "class", "import", "param") and b.node in self.tree.order]
+        found.sort(key=lambda b: self.tree.order[b.node])
+        return [self.tree.order[b.node] for b in found], found
+
+    def calls_in(self, body: cst.CSTNode) -> list[cst.Call]:
+        first, last = self.tree.order[body], self.tree.last_order_in(body)
+        orders = self._call_orders
+        return self.tree.calls[bisect_left(orders, first) : bisect_right(orders, last)]
+
+    @cached_property
+    def _call_orders(self) -> list[int]:
+        return [self.tree.order[call] for call in self.tree.calls]
+
+    def _changed_in(self, body: cst.CSTNode, dependence: Dependence) -> Iterator[Key]:
+        for call in self.calls_in(body):
+            yield from dependence.changed_by(call)
+        for target, _ in self.tree.item_assignments:
+            if self.tree.contains(body, target):
+                yield from dependence.items(target)
+        for deleted in self.tree.all_of(cst.Del):
+            if self.tree.contains(body, deleted):
+                yield from dependence.deleted_from(deleted.target)

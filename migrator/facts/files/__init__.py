@@ -1,0 +1,1 @@
+"""What a script writes, and reads again."""

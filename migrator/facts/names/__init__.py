@@ -1,0 +1,1 @@
+"""Which public names of libraries mean what."""

@@ -1,0 +1,120 @@
+"""Names and the bindings behind them, within a file and through the imports between the files of a program."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Callable, cast
+
+import libcst as cst
+
+from migrator.facts.objects.classes import Classes
+from migrator.facts.objects.flow import Flow
+from migrator.facts.objects.values import Class, File, Object, Values
+from migrator.facts.program.modules import Modules, module_name
+from migrator.facts.program.syntax import dotted
+from migrator.facts.program.tree import Binding, Tree
+
+
+class Names:
+    """`values` evaluates an expression."""
+
+    def __init__(self, tree: Tree, modules: Modules, classes: Classes, values: Callable[[cst.CSTNode], Values]) -> None:
+        self.tree = tree
+        self.flow = Flow(tree)
+        self._modules = modules
+        self._classes = classes
+        self._values = values
+        self._reaching: dict[cst.Name, list[Binding]] = {}
+
+    def reaching(self, node: cst.Name) -> list[Binding]:
+        """The bindings that the name may have its value from where it stands, latest first; an imported name has it
+        from where the other file binds it."""
+        found = self._reaching.get(node)
+        if found is None:
+            found = self._reaching[node] = self._found_reaching(node)
+        return list(found)  # callers take theirs apart
+
+    def _found_reaching(self, node: cst.Name) -> list[Binding]:
+        found = [b for binding in self.flow.reaching(node) for b in self._beyond(binding, ())]
+        if found or self.tree.scope_of(node).lookup(node.value) is not None:
+            return found
+        return [b for m in self._starred_files(self.tree.module_of(node)) for b in self.bound_in(m, node.value)]
+
+    def _starred_files(self, importer: cst.Module) -> Iterator[cst.Module]:
+        for node in self.starred.get(importer, ()):
+            module = self._modules.named(importer, module_name(node))
+            if module is not None:
+                yield module
+
+    def _beyond(self, binding: Binding, passed: tuple[Binding, ...]) -> list[Binding]:
+        if binding.kind != "import" or not isinstance(binding.node, cst.ImportFrom) or binding in passed:
+            return [binding]
+        alias = cast(cst.ImportAlias, binding.value)
+        module = self._modules.named(self.tree.module_of(binding.node), module_name(binding.node))
+        found = self.bound_in(module, dotted(alias.name), (*passed, binding)) if module is not None else []
+        return found or [binding]
+
+    def bound_in(self, module: cst.Module, name: str, passed: tuple[Binding, ...] = ()) -> list[Binding]:
+        """The bindings that other files find under the name in the file, latest first."""
+        bindings = self.tree.scopes[module].bindings.get(name)
+        return [b for binding in self.flow.latest(bindings) for b in self._beyond(binding, passed)] if bindings else []
+
+    def bindings_of(self, node: cst.Attribute) -> list[Binding]:
+        """Where `obj.name` gets its value, obj being an object of the program's classes or one of its files."""
+        found: dict[Binding, None] = {}
+        for owner in self._values(node.value):
+            if isinstance(owner, Object):
+                found.update(dict.fromkeys(self._classes.attribute_bindings(owner.of, node.attr.value)))
+            elif isinstance(owner, File):
+                found.update(dict.fromkeys(self.bound_in(owner.node, node.attr.value)))
+        return list(found)  # callers take theirs apart
+
+    def class_bindings_of(self, node: cst.Attribute) -> list[Binding]:
+        """Where the bodies of classes give `obj.name`, or `Class.name`, a value, and where `Class.name = …` does."""
+        found: dict[Binding, None] = {}
+        for owner in self._values(node.value):
+            if isinstance(owner, (Object, Class)):
+                cls = owner if isinstance(owner, Class) else owner.of
+                is_self = isinstance(owner, Object) and owner.call is None
+                found.update(dict.fromkeys(self._classes.class_bindings(cls, node.attr.value, is_self)))
+        return list(found)
+
+    def variable(self, node: cst.Name) -> tuple[cst.CSTNode, str] | None:
+        """What tells two names apart from one: the scope that binds it, in the file where it is defined, and its name
+        there."""
+        scope = self.tree.scope_of(node).lookup(node.value)
+        bindings = scope.bindings[node.value] if scope is not None else []
+        elsewhere = (
+            self.reaching(node) if scope is None else self._beyond(bindings[0], ()) if len(bindings) == 1 else []
+        )
+        if elsewhere and elsewhere[0] not in bindings:
+            return self.tree.module_of(elsewhere[0].node), elsewhere[0].name
+        return (scope.node, node.value) if scope is not None else None
+
+    def uses(self, name: cst.Name) -> Iterator[cst.Name | cst.Attribute]:
+        """All places that mean the same variable, in other files too: `SIZE`, `config.SIZE`."""
+        wanted = self.variable(name)
+        if wanted is None:
+            return
+        for other in self.tree.names.get(wanted[1], ()):
+            parent = self.tree.parent.get(other)
+            if isinstance(parent, cst.Attribute) and parent.attr is other:
+                if any(isinstance(v, File) and v.node is wanted[0] for v in self._values(parent.value)):
+                    yield parent
+            elif isinstance(parent, cst.ImportAlias):
+                alias = parent.asname.name if parent.asname is not None else None
+                for use in self.tree.names.get(alias.value, ()) if isinstance(alias, cst.Name) else ():
+                    if use is not alias and self.variable(use) == wanted:
+                        yield use
+            elif self.variable(other) == wanted:
+                yield other
+
+    @cached_property
+    def starred(self) -> dict[cst.Module, list[cst.ImportFrom]]:
+        found: dict[cst.Module, list[cst.ImportFrom]] = defaultdict(list)
+        for node in self.tree.imports:
+            if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
+                found[self.tree.module_of(node)].append(node)
+        return found

@@ -1,0 +1,210 @@
+"""Which calls run a function, and what they give its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Callable
+
+import libcst as cst
+
+from migrator.facts.names import api
+from migrator.facts.objects.classes import Classes
+from migrator.facts.objects.values import (
+    Class,
+    Element,
+    Function,
+    Member,
+    Object,
+    Parameter,
+    Result,
+    Value,
+    Values,
+    is_strategy,
+)
+from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import Binding, FunctionLike, Tree
+
+
+class CallGraph:
+    """`values` evaluates an expression, `reaching` gives the bindings behind a name."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        classes: Classes,
+        values: Callable[[cst.CSTNode], Values],
+        reaching: Callable[[cst.Name], list[Binding]],
+    ) -> None:
+        self.tree = tree
+        self._classes = classes
+        self._values = values
+        self._reaching = reaching
+        self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
+        self._handing: set[tuple[cst.Call, cst.CSTNode]] = set()
+
+    def callers(self, function: cst.CSTNode) -> list[cst.Call]:
+        """The calls in the program that run the function (for `__init__`, those that build the object)."""
+        return self._callers.get(function, [])
+
+    def build(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
+        """Adds the calls to the graph; returns those whose function is not known yet."""
+        unknown = []
+        for call in calls:
+            functions = self._values(call.func)
+            for function in functions:
+                for node in self._runs(function):
+                    self._add_caller(node, call)
+            handed = self._handed_functions(functions, call)
+            for function in handed:
+                for node in self._runs(function):
+                    self._handing.add((call, node))
+                    self._add_caller(node, call)
+            if not functions or any(_depends_on_parameter(f) for f in (*functions, *handed)):
+                unknown.append(call)
+        return unknown
+
+    def _add_caller(self, function: cst.CSTNode, call: cst.Call) -> None:
+        known = self._callers.setdefault(function, [])
+        if call not in known:
+            known.append(call)
+
+    def _handed_functions(self, functions: Values, call: cst.Call) -> Values:
+        """The functions that `strategy.run(step, args=(x,))` and its like call in their turn."""
+        names = (*api.RUNS_STEP, *api.DISTRIBUTES_FROM_FUNCTION)
+        for function in functions if call.args else ():
+            if isinstance(function, Member) and function.name in names and is_strategy(function.owner):
+                return self._values(call.args[0].value)
+        return ()
+
+    def _runs(self, function: Value) -> Iterator[cst.CSTNode]:
+        if isinstance(function, Function):
+            yield function.node
+        elif isinstance(function, Class):
+            method = self._classes.method(function, "__init__")
+            if method is not None:
+                yield method
+        elif isinstance(function, Object):
+            for name in ("__call__", "call"):
+                method = self._classes.method(function.of, name)
+                if method is not None:
+                    yield method
+
+    def function_of_parameter(self, param: cst.Param) -> FunctionLike:
+        return next(o for o in self.tree.ancestors(param) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
+
+    def given(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """The expressions that the callers in the program give the parameter, its default among them."""
+        return self.arguments(param, self.function_of_parameter(param))
+
+    def is_first(self, param: cst.Param, function: FunctionLike) -> bool:
+        params = (*function.params.posonly_params, *function.params.params)
+        return bool(params) and params[0] is param
+
+    def is_class_itself(self, param: cst.Param, function: FunctionLike) -> bool:
+        """Whether it is the first parameter of a class method."""
+        is_class_method = isinstance(function, cst.FunctionDef) and _is_decorated(function, "classmethod")
+        return is_class_method and self.is_first(param, function)
+
+    def owner_class(self, function: FunctionLike) -> cst.ClassDef | None:
+        """The class whose instance the function's first parameter is; None for functions and static methods."""
+        if not isinstance(function, cst.FunctionDef):
+            return None
+        if _is_decorated(function, "staticmethod", "classmethod"):
+            return None
+        return self.tree.class_of(function)
+
+    def arguments(
+        self, param: cst.Param, function: FunctionLike, way: Collection[cst.Call] | None = None
+    ) -> list[cst.BaseExpression]:
+        """What the calls of the function give the parameter; only those on the `way`, where one is given."""
+        params = [*function.params.posonly_params, *function.params.params]
+        position = next((i for i, p in enumerate(params) if p is param), None)
+        bound = self.owner_class(function) is not None
+        of_class = isinstance(function, cst.FunctionDef) and _is_decorated(function, "classmethod")
+        found: list[cst.BaseExpression] = []
+        if way is None and position == 1 and isinstance(function, cst.FunctionDef):
+            found += self._set_by(function)
+        for call in self.callers(function):
+            if way is not None and call not in way:
+                continue
+            index = position
+            if (call, function) in self._handing:
+                given = _in_arguments_of_run(call, index)
+            else:
+                if index is not None and (of_class or (bound and not self._passes_self(call))):
+                    index -= 1
+                given = self._passed(call, param.name.value, index, way)
+            found.extend(given)
+            if not given and param.default is not None:
+                found.append(param.default)
+        return found
+
+    def _set_by(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
+        """What assignments give an attribute whose `@name.setter` the function is."""
+        cls, name = self.tree.class_of(function), function.name.value
+        if cls is None or not _is_setter(function):
+            return []
+        return [
+            b.value
+            for b in self._classes.attribute_bindings(Class(cls), name)
+            if isinstance(b.value, cst.BaseExpression) and b.kind == "assign" and not b.path
+        ]
+
+    def _passed(
+        self, call: cst.Call, name: str, index: int | None, way: Collection[cst.Call] | None
+    ) -> list[cst.BaseExpression]:
+        """What the call gives the parameter, also through the `**kwargs` of the functions around it."""
+        arg = argument(call, name, index)
+        if arg is not None:
+            return [arg.value]
+        for arg in call.args:
+            function = self._owner_of_rest(arg) if arg.star == "**" else None
+            if function is not None:
+                callers = [c for c in self.callers(function) if way is None or c in way]
+                return [given for c in callers for given in self._passed(c, name, None, way)]
+        return []
+
+    def _owner_of_rest(self, arg: cst.Arg) -> cst.FunctionDef | None:
+        """The function of which `**kwargs` is the last parameter."""
+        bindings = self._reaching(arg.value) if isinstance(arg.value, cst.Name) else []
+        function = self.tree.parent.get(self.tree.parent.get(bindings[0].node, arg)) if len(bindings) == 1 else None
+        is_rest = isinstance(function, cst.FunctionDef) and function.params.star_kwarg is bindings[0].node
+        return function if is_rest and isinstance(function, cst.FunctionDef) else None
+
+    def _passes_self(self, call: cst.Call) -> bool:
+        """`Class.method(obj, …)`, against `obj.method(…)` and `Class(…)`."""
+        if not isinstance(call.func, cst.Attribute):
+            return False
+        return any(isinstance(v, Class) for v in self._values(call.func.value)) and not any(
+            isinstance(v, Class) for v in self._values(call.func)
+        )
+
+
+def _is_decorated(function: cst.FunctionDef, *names: str) -> bool:
+    return any(isinstance(d.decorator, cst.Name) and d.decorator.value in names for d in function.decorators)
+
+
+def _is_setter(function: cst.FunctionDef) -> bool:
+    """`@name.setter`, of the property of its own name."""
+    return any(
+        isinstance(d.decorator, cst.Attribute)
+        and d.decorator.attr.value == "setter"
+        and isinstance(d.decorator.value, cst.Name)
+        and d.decorator.value.value == function.name.value
+        for d in function.decorators
+    )
+
+
+def _in_arguments_of_run(call: cst.Call, index: int | None) -> list[cst.BaseExpression]:
+    """The parameter's value in `strategy.run(step, args=(x, y))`."""
+    args = argument(call, "args", 1)
+    if args is None or index is None or not isinstance(args.value, (cst.Tuple, cst.List)):
+        return []
+    elements = args.value.elements
+    return [elements[index].value] if index < len(elements) else []
+
+
+def _depends_on_parameter(value: Value) -> bool:
+    while isinstance(value, (Member, Result, Element)):
+        value = value.owner if isinstance(value, Member) else value.of if isinstance(value, Element) else value.function
+    return isinstance(value, Parameter)

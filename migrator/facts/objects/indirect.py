@@ -1,0 +1,395 @@
+"""Which functions of the script run where no call shows it: handed on, stored, wrapped by decorators, or operators.
+
+What they run with is an over-approximation: a function that the script stores or hands on may run wherever it is not
+seen what is called, with all that is given there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Union
+
+import libcst as cst
+
+from migrator.facts.objects.kinds import Kinds, calls, origin
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import (
+    Class,
+    Element,
+    External,
+    Function,
+    Member,
+    Object,
+    Parameter,
+    Result,
+    Unknown,
+    Value,
+)
+from migrator.facts.program.tree import FunctionLike, Tree
+
+_PARTIAL = External("functools.partial")
+# Calls that give back what a container holds, or an attribute.
+_TAKING_OUT = frozenset({
+    "builtins.getattr", "builtins.next", "builtins.iter", "builtins.vars", "builtins.globals", "builtins.locals",
+    "builtins.eval", "operator.itemgetter", "operator.attrgetter",
+})  # fmt: skip
+_CONTAINERS = ("builtins.", "collections.", "types.SimpleNamespace", "copy.", "itertools.", "weakref.")
+# Methods that put what they are given into their object.
+_PUTTING = frozenset({
+    "append", "appendleft", "extend", "extendleft", "insert", "update", "setdefault", "put", "put_nowait", "add",
+    "subtract", "write", "assign", "assign_add", "assign_sub", "update_state", "__setitem__",
+})  # fmt: skip
+# They run what they are given on rows or tables of theirs, and make no function of it that the script could call with
+# something else unseen: of what a layer or a loss runs, the parameters are known to be a worker's rows.
+_RUNNING = ("tensorflow.data.", "keras.layers.", "keras.losses.", "keras.metrics.", "pandas.")
+_OPERATORS = {
+    cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "truediv", cst.FloorDivide: "floordiv",
+    cst.Modulo: "mod", cst.Power: "pow", cst.MatrixMultiply: "matmul", cst.LeftShift: "lshift",
+    cst.RightShift: "rshift", cst.BitAnd: "and", cst.BitOr: "or", cst.BitXor: "xor",
+}  # fmt: skip
+_COMPARISONS = {
+    cst.LessThan: ("lt", "gt"), cst.GreaterThan: ("gt", "lt"), cst.LessThanEqual: ("le", "ge"),
+    cst.GreaterThanEqual: ("ge", "le"), cst.Equal: ("eq", "eq"), cst.NotEqual: ("ne", "ne"),
+}  # fmt: skip
+Use = tuple[cst.FunctionDef, list[cst.CSTNode]]  # a method, and what an operator gives it
+Operation = Union[cst.BinaryOperation, cst.Comparison, cst.Subscript]
+
+
+class Indirect:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def handed(self, call: cst.Call) -> tuple[list[FunctionLike], list[cst.BaseExpression]]:
+        """The functions that the call may run with what it is given, and what that is."""
+        values = self.resolver.values(call.func)
+        if _PARTIAL in values:
+            return [], []  # nothing runs yet
+        given = self.given_by(call)
+        found = [f for node in given for v in self.resolver.values(node) for f in self._run_by(v)]
+        found += [f for value in values for f in self._looked_up(value) if accepts(f, call)]
+        if self._is_unseen(call):
+            found += [f for f in self._escaped if accepts(f, call)]
+        return list(dict.fromkeys(found)), given
+
+    def given_by(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """What the call gives, and what its function was made with."""
+        made = [node for value in self.resolver.values(call.func) for node in _built_with(value)]
+        return [*(arg.value for arg in call.args), *made]
+
+    def _is_unseen(self, call: cst.Call) -> bool:
+        """Whether the call may run functions that it does not show."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value not in self.tree.attributes:
+            return False
+        values = self.resolver.values(call.func)
+        return not values or any(map(_may_be_any, values))
+
+    def _looked_up(self, value: Value) -> Iterator[FunctionLike]:
+        """What a function may be that is found by its name: `getattr(log, "on_" + event)`, `globals()[name]`."""
+        while isinstance(value, (Element, Member)):
+            value = value.of if isinstance(value, Element) else value.owner
+        path = calls(value)
+        if path in ("builtins.globals", "builtins.locals", "builtins.vars", "builtins.eval"):
+            yield from self.tree.functions
+        elif path == "builtins.getattr" and isinstance(value, Result) and len(value.call.args) > 1:
+            name = _text(value.call.args[1].value)
+            owners = self.resolver.values(value.call.args[0].value)
+            classes = {c.node for v in owners if isinstance(v, (Object, Class)) for c in self._family(_class_of(v))}
+            is_seen = bool(owners) and all(isinstance(v, (Object, Class)) for v in owners)
+            for function in self.tree.functions:
+                cls = self.tree.class_of(function)
+                if (cls in classes or (not is_seen and cls is not None)) and name in ("", function.name.value):
+                    yield function
+
+    def _family(self, cls: Class) -> Iterator[Class]:
+        """The class, what it derives from, and what derives from it."""
+        yield from self.resolver.lineage(cls)
+        yield from self.subclasses(cls)
+
+    def subclasses(self, cls: Class) -> list[Class]:
+        return [Class(node) for node in self.tree.classes if cls in self.resolver.lineage(Class(node))]
+
+    def _run_by(self, value: Value) -> Iterator[FunctionLike]:
+        """The functions of the script that run when somebody calls the value."""
+        if isinstance(value, Function):
+            yield value.node
+        elif isinstance(value, Object) and not self._is_of_keras(value):
+            method = self.resolver.method(value.of, "__call__")
+            if method is not None:
+                yield method
+        elif isinstance(value, Result) and value.function == _PARTIAL and value.call.args:
+            for inner in self.resolver.values(value.call.args[0].value):
+                if inner != value:
+                    yield from self._run_by(inner)
+
+    def _is_of_keras(self, value: Object) -> bool:
+        return self.kinds.has_weights(value) or self.resolver.derives_from(
+            value.of, lambda path: path.startswith(("keras.", "tensorflow."))
+        )
+
+    def given_to(self, function: FunctionLike) -> list[cst.CSTNode]:
+        """What the function may run with besides what the calls give it that show it."""
+        return self._given.get(function, [])
+
+    @cached_property
+    def _given(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+        found: dict[cst.CSTNode, dict[cst.CSTNode, None]] = defaultdict(dict)
+        for call in self.tree.calls:
+            functions, given = self.handed(call)
+            for function in (*functions, *self.wrappers_run_by(call)):
+                found[function].update(dict.fromkeys(given))
+        for node in self.tree.all_of(cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign):
+            for method, operands in self.operators(node):
+                found[method].update(dict.fromkeys(operands))
+        return {function: list(given) for function, given in found.items()}
+
+    @cached_property
+    def _escaped(self) -> list[FunctionLike]:
+        """Functions of the script that it stores or hands on, so that calls may run them that do not show it."""
+        found: dict[FunctionLike, None] = {}
+        for function in self.tree.functions:
+            if self.wrappers(function) or any(
+                any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
+                for node in self._read_apart(function.name.value)
+                if not self._is_run_where_given(node)
+            ):
+                found[function] = None
+        found.update((node, None) for node in self.tree.all_of(cst.Lambda) if self._escapes(node))
+        return list(found)
+
+    def _is_run_where_given(self, function: cst.BaseExpression) -> bool:
+        """Whether the function is handed to what runs it itself, with what that has, and gives it to nobody."""
+        parent = self.tree.parent.get(function)
+        call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
+        values = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
+        return bool(values) and all(origin(v).startswith(_RUNNING) for v in values)
+
+    def _is_made_to_be_given(self, function: cst.Lambda) -> bool:
+        """Whether each call that makes the function hands it to what runs it itself: `Lambda(shuffled(2))`."""
+        maker = self.tree.function_of(function)
+        if maker is None or maker.decorators or any(True for _ in self._read_apart(maker.name.value)):
+            return False
+        callers = self.resolver.callers(maker)
+        return bool(callers) and all(map(self._is_run_where_given, callers))
+
+    def _escapes(self, function: cst.Lambda) -> bool:
+        parent = self.tree.parent.get(function)
+        if isinstance(parent, cst.Arg):
+            call = self.tree.parent.get(parent)
+            return isinstance(call, cst.Call) and not self._runs_itself(call)
+        if isinstance(parent, cst.Return):
+            return not self._is_made_to_be_given(function)
+        if isinstance(parent, cst.Assign) and all(isinstance(t.target, cst.Name) for t in parent.targets):
+            names = [t.target.value for t in parent.targets if isinstance(t.target, cst.Name)]
+            return any(
+                any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
+                for name in names
+                for node in self._read_apart(name)
+            )
+        return True
+
+    def _runs_itself(self, call: cst.Call) -> bool:
+        """Whether what is called runs the functions it is given and gives them to nobody: `dataset.map(parse)`."""
+        values = self.resolver.values(call.func)
+        paths = [origin(v) for v in values]
+        return bool(paths) and all(
+            path.startswith(("tensorflow.", "keras.", "numpy.", "pandas.", "lockstep."))
+            or path in ("builtins.map", "builtins.filter", "builtins.sorted", "builtins.min", "builtins.max")
+            or path == "functools.reduce"
+            for path in paths
+        )
+
+    def _read_apart(self, name: str) -> Iterator[cst.Name | cst.Attribute]:
+        """Where the name is read, of an object, too, and is not that of what is called there."""
+        for node in self.tree.names.get(name, ()):
+            read: cst.Name | cst.Attribute = node
+            parent = self.tree.parent.get(read)
+            if isinstance(parent, cst.Attribute) and parent.attr is read:
+                read, parent = parent, self.tree.parent.get(parent)
+            if isinstance(parent, cst.Call) and parent.func is read:
+                continue
+            if not isinstance(parent, (cst.FunctionDef, cst.ImportAlias, cst.Decorator)):
+                yield read
+
+    # -- methods of containers -----------------------------------------------------------------------------------
+
+    def put_by(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """The containers into which the call may put what it is given, by methods of theirs that it is handed or that
+        the script has stored: `map(found.append, losses)`."""
+        found = {a: None for arg in call.args for a in self._methods_behind(arg.value)}
+        values = self.resolver.values(call.func)
+        more: list[cst.BaseExpression] = []
+        for value in values:
+            if calls(value) == "operator.methodcaller":
+                more += [arg.value for arg in call.args]
+            elif calls(value) == "builtins.getattr" and isinstance(value, Result):
+                more += [arg.value for arg in value.call.args[:1]]
+            if isinstance(value, Result) and value.function == _PARTIAL and value.call.args:
+                found.update(dict.fromkeys(self._methods_behind(value.call.args[0].value)))
+        is_direct = isinstance(call.func, cst.Attribute) and any(isinstance(v, Member) for v in values)
+        if not is_direct and (self._is_unseen(call) or any(isinstance(v, Member) for v in values)):
+            found.update(dict.fromkeys(self._stored_methods))
+        return list(dict.fromkeys([*(method.value for method in found), *more]))
+
+    def _methods_behind(self, node: cst.BaseExpression) -> Iterator[cst.Attribute]:
+        for value in self.resolver.values(node):
+            if isinstance(value, Member) and value.name in _PUTTING:
+                yield from (
+                    [node]
+                    if isinstance(node, cst.Attribute)
+                    else [method for method in self._stored_methods if value in self.resolver.values(method)]
+                )
+            elif isinstance(value, Result) and value.function == _PARTIAL and value.call.args:
+                yield from self._methods_behind(value.call.args[0].value)
+
+    @cached_property
+    def _stored_methods(self) -> list[cst.Attribute]:
+        found = []
+        for node in self.tree.all_of(cst.Attribute):
+            if node.attr.value in _PUTTING:
+                parent = self.tree.parent.get(node)
+                if isinstance(parent, cst.Call) and parent.func is node:
+                    continue
+                if any(isinstance(v, Member) for v in self.resolver.values(node)):
+                    found.append(node)
+        return found
+
+    # -- decorators ----------------------------------------------------------------------------------------------
+
+    def wrappers_run_by(self, call: cst.Call) -> list[FunctionLike]:
+        """The functions that run instead of those that the call names."""
+        found: dict[FunctionLike, None] = {}
+        for value in self.resolver.values(call.func):
+            if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
+                found.update(dict.fromkeys(self.wrappers(value.node)))
+        return list(found)
+
+    def wrappers(self, function: cst.FunctionDef) -> list[FunctionLike]:
+        """What decorators of the script's own make of the function."""
+        return self._wrappers.get(function, [])
+
+    @cached_property
+    def _wrappers(self) -> dict[cst.FunctionDef, list[FunctionLike]]:
+        found: dict[cst.FunctionDef, list[FunctionLike]] = {}
+        for function in self.tree.functions:
+            made: dict[FunctionLike, None] = {}
+            for decorator in function.decorators:
+                for value in self.resolver.values(decorator.decorator):
+                    made.update(dict.fromkeys(self._made_by(value)))
+            made.pop(function, None)
+            if made:
+                found[function] = list(made)
+        return found
+
+    def _made_by(self, decorator: Value) -> Iterator[FunctionLike]:
+        if isinstance(decorator, Class):
+            method = self.resolver.method(decorator, "__call__")
+            if method is not None:
+                yield method
+        for function in self._run_by(decorator):
+            returned = (
+                [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned_by_itself(function)
+            )
+            for node in returned:
+                for value in self.resolver.values(node):
+                    yield from self._run_by(value)
+
+    # -- operators -----------------------------------------------------------------------------------------------
+
+    def operators(self, node: cst.CSTNode) -> Iterator[Use]:
+        """The methods of the script's objects that an operator runs."""
+        if isinstance(node, cst.BinaryOperation):
+            name = _OPERATORS.get(type(node.operator), "")
+            yield from self._methods(node.left, [f"__{name}__"], [node.right])
+            yield from self._methods(node.right, [f"__r{name}__"], [node.left])
+        elif isinstance(node, cst.AugAssign):
+            name = type(node.operator).__name__.removesuffix("Assign")
+            name = next((text for kind, text in _OPERATORS.items() if kind.__name__ == name), "")
+            yield from self._methods(node.target, [f"__i{name}__", f"__{name}__"], [node.value])
+            yield from self._methods(node.value, [f"__r{name}__"], [node.target])
+        elif isinstance(node, cst.Comparison):
+            left: cst.BaseExpression = node.left
+            for target in node.comparisons:
+                if isinstance(target.operator, (cst.In, cst.NotIn)):
+                    yield from self._methods(target.comparator, ["__contains__"], [left])
+                else:
+                    forth, back = _COMPARISONS.get(type(target.operator), ("", ""))
+                    yield from self._methods(left, [f"__{forth}__"], [target.comparator])
+                    yield from self._methods(target.comparator, [f"__{back}__"], [left])
+                left = target.comparator
+        elif isinstance(node, cst.Subscript):
+            yield from self._methods(node.value, ["__getitem__"], list(node.slice))
+
+    def stores(self, target: cst.Subscript, value: cst.CSTNode) -> Iterator[Use]:
+        """`log[key] = value` of an object of the script's"""
+        yield from self._methods(target.value, ["__setitem__"], [*target.slice, value])
+
+    def sets(self, target: cst.Attribute, value: cst.CSTNode) -> Iterator[Use]:
+        """`log.last = value` where that is a method's task: of a property, of `__setattr__`, of a descriptor."""
+        name = target.attr.value
+        yield from self._methods(target.value, ["__setattr__"], [value])
+        for owner in self.resolver.values(target.value):
+            for cls in self._family(owner.of) if isinstance(owner, Object) else ():
+                for binding in self.tree.scopes[cls.node].bindings.get(name, ()):
+                    if isinstance(binding.node, cst.FunctionDef):
+                        if any(_is_setter(d.decorator) for d in binding.node.decorators):
+                            yield binding.node, [value]
+                    elif binding.value is not None:
+                        yield from self._methods(binding.value, ["__set__"], [value])
+
+    def _methods(self, node: cst.CSTNode, names: Iterable[str], operands: list[cst.CSTNode]) -> Iterator[Use]:
+        for value in self.resolver.values(node):
+            if isinstance(value, Object):
+                classes = [value.of, *(self.subclasses(value.of) if value.call is None else ())]
+                for method in dict.fromkeys(self.resolver.method(cls, name) for cls in classes for name in names):
+                    if method is not None:
+                        yield method, operands
+
+
+def accepts(function: FunctionLike, call: cst.Call) -> bool:
+    """Whether the function may be called with so many arguments."""
+    params = function.params
+    if isinstance(params.star_arg, cst.Param) or params.star_kwarg is not None or any(a.star for a in call.args):
+        return True
+    every = [*params.posonly_params, *params.params]
+    is_method = bool(every) and every[0].name.value == "self"
+    needed = len([p for p in every if p.default is None]) - is_method
+    return needed <= len(call.args) <= len(every) + len(params.kwonly_params)  # by `Class.method`, too
+
+
+def _may_be_any(value: Value) -> bool:
+    """Whether the value may be any function that the script has stored."""
+    if isinstance(value, (Parameter, Unknown, Element)):
+        return True
+    if isinstance(value, Member):  # `Hooks.end = …`
+        return isinstance(value.owner, (Class, Object, Function))
+    if not isinstance(value, Result):
+        return False
+    if isinstance(value.function, External):
+        return value.function.path in _TAKING_OUT
+    path = origin(value.function)  # `hooks.get("end")`
+    return not path or path.startswith(_CONTAINERS)
+
+
+def _class_of(value: Object | Class) -> Class:
+    return value.of if isinstance(value, Object) else value
+
+
+def _is_setter(decorator: cst.BaseExpression) -> bool:
+    return isinstance(decorator, cst.Attribute) and decorator.attr.value == "setter"
+
+
+def _text(node: cst.CSTNode) -> str:
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
+
+
+def _built_with(value: Value) -> list[cst.BaseExpression]:
+    """What the object was built with whose method is called: `Timer(limit, on_end).stop()`."""
+    while isinstance(value, (Member, Element)):
+        value = value.owner if isinstance(value, Member) else value.of
+    return [arg.value for arg in value.call.args] if isinstance(value, Result) else []

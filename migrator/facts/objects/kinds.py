@@ -1,0 +1,239 @@
+"""Of what kind a value is: a model, an optimizer, a gradient tape, a dataset, an array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+import libcst.matchers as m
+
+from migrator.facts.names import api, packages, vocabulary
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, Element, External, Literal, Member, Object, Result, Value
+from migrator.facts.program.syntax import argument
+
+# Methods of a numbered dataset that leave the numbers in their order.
+_KEEPING_NUMBERS = frozenset({"take", "skip", "repeat", "prefetch", "cache"})
+_OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
+_ENDS = frozenset({"input", "inputs", "output", "outputs"})
+_TOLD_TO_COMPILE = frozenset({"loss", "optimizer", "metrics"})
+_SHARDED_DATASETS = ("shard_batches", "shard_and_rebatch_dataset")
+
+
+class Kinds:
+    """Predicates over values of one script."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+
+    def _derives(self, value: Value, wanted: str) -> bool:
+        return isinstance(value, Object) and self._resolver.derives_from(value.of, lambda path: path == wanted)
+
+    def is_model(self, value: Value) -> bool:
+        """A Keras model: it has `compile` and `fit`."""
+        if isinstance(value, Result):
+            return api.makes_model(calls(value)) or value.call in self.models_of_packages
+        return isinstance(value, Object) and self._resolver.derives_from(
+            value.of, lambda path: api.is_model_class(path) or api.makes_model(path)
+        )
+
+    @cached_property
+    def models_of_packages(self) -> frozenset[cst.CSTNode]:
+        """The calls of packages that make models, as only what the script does with them tells."""
+        values = {v for receiver in self._used_as_models() for v in self._resolver.values(receiver)}
+        return frozenset(v.call for v in values if isinstance(v, Result) and calls(v) and _is_of_package(calls(v)))
+
+    def _used_as_models(self) -> Iterator[cst.BaseExpression]:
+        """What is told to compile in Keras's words, and what a model is made of by its inputs and outputs."""
+        for call in self._resolver.tree.calls:
+            if _is_compile(call):
+                yield cst.ensure_type(call.func, cst.Attribute).value
+            parts = [a.value for a in call.args if isinstance(a.value, cst.Attribute) and a.value.attr.value in _ENDS]
+            if parts and any(_is_model_class(v) for v in self._resolver.values(call.func)):
+                yield from (part.value for part in parts)
+
+    def is_keras_model_class(self, cls: Class) -> bool:
+        return self._resolver.derives_from(cls, lambda path: api.is_model_class(path) or api.makes_model(path))
+
+    def has_weights(self, value: Value) -> bool:
+        """A model, layer, tf.Module: anything whose variables are trained together."""
+        if self.is_model(value):
+            return True
+        if isinstance(value, Result) and isinstance(value.function, External):
+            return api.is_layer_class(value.function.path)
+        return isinstance(value, Object) and self._resolver.derives_from(
+            value.of, lambda path: api.is_layer_class(path) or api.is_module_class(path)
+        )
+
+    def is_plain_module(self, value: Object) -> bool:
+        """A tf.Module that is no Keras layer: nothing tells when it makes its variables."""
+        return not self.is_model(value) and self._resolver.derives_from(value.of, api.is_module_class)
+
+    def is_variable(self, value: Value) -> bool:
+        return (
+            isinstance(value, Result)
+            and isinstance(value.function, External)
+            and value.function.path in ("tensorflow.Variable", "keras.Variable", "keras.backend.variable")
+        ) or (isinstance(value, Result) and isinstance(value.function, Member) and value.function.name == "add_weight")
+
+    def is_variable_or_list(self, node: cst.CSTNode) -> bool:
+        """Whether the expression is a variable, or a display of variables (`{"w1": tf.Variable(…)}`)."""
+        if isinstance(node, cst.Dict):
+            parts: list[cst.BaseExpression] = [e.value for e in node.elements]
+        elif isinstance(node, (cst.List, cst.Tuple)):
+            parts = [e.value for e in node.elements]
+        else:
+            return any(self.is_variable(v) for v in self._resolver.values(node))
+        return bool(parts) and all(self.is_variable_or_list(p) for p in parts)
+
+    def is_optimizer(self, value: Value) -> bool:
+        if isinstance(value, Result) and isinstance(value.function, External):
+            return api.is_optimizer_class(value.function.path) or self.is_distributed_optimizer(value)
+        if isinstance(value, Member) and value.name == "optimizer":
+            return self.is_model(value.owner)
+        return isinstance(value, Object) and self._resolver.derives_from(value.of, api.is_optimizer_class)
+
+    @staticmethod
+    def is_distributed_optimizer(value: Value) -> bool:
+        return vocabulary.has_role(calls(value), Role.OPTIMIZER)
+
+    @staticmethod
+    def is_whole_batch_loss(value: Value) -> bool:
+        return is_call_of(value, f"{api.RUNTIME}.whole_batch")
+
+    @staticmethod
+    def is_tape(value: Value) -> bool:
+        return is_call_of(value, "tensorflow.GradientTape") or Kinds.is_distributed_tape(value)
+
+    @staticmethod
+    def is_distributed_tape(value: Value) -> bool:
+        """A tape whose gradients come reduced."""
+        return vocabulary.has_role(calls(value), Role.TAPE)
+
+    def is_dataset(self, value: Value) -> bool:
+        if isinstance(value, Element):
+            return _shards(value.of) or is_call_of(value.of, "tensorflow_datasets.load") or _is_one_of_two(value)
+        if not isinstance(value, Result):
+            return False
+        if isinstance(value.function, External):
+            return api.is_dataset_source(value.function.path) or _shards(value)
+        return (
+            isinstance(value.function, Member)
+            and value.function.name in api.DATASET_METHODS
+            and self.is_dataset(value.function.owner)
+        )
+
+    def numbers_turns(self, iterated: cst.CSTNode, path: tuple[int, ...]) -> bool:
+        """Whether that part of a `for` target numbers the turns: `step` of `for step, batch in enumerate(dataset)`, of
+        `tqdm(enumerate(dataset))`, or of `dataset.enumerate()`."""
+        if path[:1] != (0,):
+            return False
+        while isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
+            owner = iterated.func.value
+            if iterated.func.attr.value == "enumerate":
+                values = self._resolver.values(owner)
+                return bool(values) and all(map(self.is_dataset, values))
+            if iterated.func.attr.value not in _KEEPING_NUMBERS:
+                break
+            iterated = owner
+        values = self._resolver.values(iterated)
+        return bool(values) and all(is_call_of(value, "builtins.enumerate") for value in values)
+
+    @staticmethod
+    def is_array(value: Value) -> bool:
+        """Surely numpy arrays, tensors or Python sequences: what `fit` batches by itself."""
+        if isinstance(value, Literal):
+            return True
+        while isinstance(value, (Element, Member)):
+            value = value.of if isinstance(value, Element) else value.owner
+        if not isinstance(value, Result):
+            return False
+        function = value.function
+        if isinstance(function, Member):  # x.reshape(...), x.astype(...): an array's methods give arrays
+            return Kinds.is_array(function.owner) or function.name in (
+                "astype",
+                "reshape",
+                "numpy",
+                "to_numpy",
+                "values",
+            )
+        return isinstance(function, External) and function.path.startswith(
+            (
+                "numpy.",
+                "sklearn.",
+                "keras.datasets.",
+                "pandas.",
+                "tensorflow.constant",
+                "tensorflow.convert_to_tensor",
+                "keras.utils.to_categorical",
+                "tensorflow.cast",
+                "tensorflow.one_hot",
+                "tensorflow.random.",
+                "keras.utils.pad_sequences",
+                "keras.preprocessing.sequence.pad_sequences",
+            )
+        )
+
+
+def _shards(value: Value) -> bool:
+    """Whether a distribution library gave back its share of a dataset."""
+    path = calls(value)
+    return vocabulary.has_role(path, Role.SHARD) and path.endswith(_SHARDED_DATASETS)
+
+
+def _is_one_of_two(value: Element) -> bool:
+    """The data for training or for validation of `image_dataset_from_directory(..., subset="both")`."""
+    made = value.of
+    if len(value.path) != 1 or not is_call_of(made, *api.BATCHED_SOURCES) or not isinstance(made, Result):
+        return False
+    subset = argument(made.call, "subset")
+    return subset is not None and isinstance(subset.value, cst.SimpleString) and subset.value.evaluated_value == "both"
+
+
+def _is_model_class(value: Value) -> bool:
+    return isinstance(value, External) and api.is_model_class(value.path)
+
+
+def _is_compile(call: cst.Call) -> bool:
+    named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    return m.matches(call.func, m.Attribute(attr=m.Name("compile"))) and bool(named & _TOLD_TO_COMPILE)
+
+
+def _is_of_package(path: str) -> bool:
+    """Whether a dotted name is that of a package of which nothing is known but that it is one."""
+    root = path.partition(".")[0]
+    return packages.is_there(root) and not (packages.is_known(root) or path.startswith(_OTHER_LIBRARIES))
+
+
+def is_call_of(value: Value, *paths: str) -> bool:
+    """Whether the value is what one of these outside functions returned."""
+    return isinstance(value, Result) and isinstance(value.function, External) and value.function.path in paths
+
+
+def calls(value: Value) -> str:
+    """The dotted name of the outside function that returned the value; empty for others."""
+    return value.function.path if isinstance(value, Result) and isinstance(value.function, External) else ""
+
+
+def origin(value: Value) -> str:
+    """The dotted name of the outside function or class that a value comes from; empty where there is none.
+
+    `pathlib.Path` for `Path("a") / "b"`, `sklearn.svm.SVC` for the fitted estimator.
+    """
+    while not isinstance(value, External):
+        if isinstance(value, Result):
+            value = value.function
+        elif isinstance(value, Member):
+            value = value.owner
+        elif isinstance(value, Element):
+            value = value.of
+        else:
+            return ""
+    return value.path
+
+
+def is_of_other_library(value: Value) -> bool:
+    """Whether an object is surely none of Keras's: scikit-learn's estimators have a `fit`, too."""
+    return origin(value).startswith(_OTHER_LIBRARIES)

@@ -1,0 +1,71 @@
+"""Which expressions surely are single numbers of Python's: counters, and what is worked out from them."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Literal
+from migrator.facts.program.tree import Binding
+
+# They give a number, whatever they are given.
+_CONVERSIONS = frozenset({"builtins.float", "builtins.int", "builtins.len", "builtins.bool", "builtins.ord"})
+# They give a number where they are given numbers.
+_FUNCTIONS = frozenset({
+    "builtins.min", "builtins.max", "builtins.abs", "builtins.round", "builtins.pow", "numpy.exp", "numpy.log",
+    "numpy.sqrt", "numpy.cos", "numpy.sin", "numpy.tanh", "numpy.clip", "numpy.minimum", "numpy.maximum",
+    "numpy.float32", "numpy.float64", "numpy.power",
+})  # fmt: skip
+
+
+class Numbers:
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+
+    def is_number(self, node: cst.BaseExpression, passed: frozenset[Binding] = frozenset()) -> bool:
+        """Whether the expression surely is a number; `passed`: bindings that are on the way, and so say nothing."""
+        if isinstance(node, cst.BaseNumber):
+            return True
+        if isinstance(node, cst.UnaryOperation):
+            return self.is_number(node.expression, passed)
+        if isinstance(node, cst.BinaryOperation):
+            return self.is_number(node.left, passed) and self.is_number(node.right, passed)
+        if isinstance(node, cst.IfExp):
+            return self.is_number(node.body, passed) and self.is_number(node.orelse, passed)
+        if isinstance(node, cst.Call):
+            return self._is_worked_out(node, passed)
+        if isinstance(node, cst.Name):
+            bindings = self.resolver.reaching(node)
+            return bool(bindings) and all(b in passed or self._binds(b, passed | {b}) for b in bindings)
+        return False
+
+    def _is_worked_out(self, node: cst.Call, passed: frozenset[Binding]) -> bool:
+        paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(node.func)]
+        if paths and all(path in _CONVERSIONS for path in paths):
+            return True
+        known = paths and all(path in _FUNCTIONS or path.startswith("math.") for path in paths)
+        return bool(known) and all(not arg.star and self.is_number(arg.value, passed) for arg in node.args)
+
+    def _binds(self, binding: Binding, passed: frozenset[Binding]) -> bool:
+        value = binding.value
+        if binding.kind == "for":
+            return self._counts(binding)
+        if binding.kind == "augmented":
+            before = binding.target if isinstance(binding.target, cst.Name) else None
+            is_number = isinstance(value, cst.BaseExpression) and self.is_number(value, passed)
+            return is_number and before is not None and self.is_number(before, passed)
+        if binding.kind == "assign" and not binding.path and isinstance(value, cst.BaseExpression):
+            if self.is_number(value, passed):
+                return True
+            found = self.resolver.values(value)
+            return bool(found) and all(isinstance(v, Literal) and isinstance(v.node, cst.BaseNumber) for v in found)
+        return False
+
+    def _counts(self, binding: Binding) -> bool:
+        """`for step in range(n)`, `for step, … in enumerate(…)`"""
+        if not isinstance(binding.value, cst.Call):
+            return False
+        names = {v.path for v in self.resolver.values(binding.value.func) if isinstance(v, External)}
+        return (names == {"builtins.range"} and not binding.path) or (
+            names == {"builtins.enumerate"} and binding.path == (0,)
+        )

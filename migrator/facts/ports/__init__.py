@@ -1,0 +1,1 @@
+"""What is ported already, by hand or by this tool."""

@@ -1,0 +1,1 @@
+"""The parsed files of a program, as they stand."""

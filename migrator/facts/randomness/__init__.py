@@ -1,0 +1,1 @@
+"""Where random numbers come from."""

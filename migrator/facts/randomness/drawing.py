@@ -1,0 +1,85 @@
+"""Whether statements draw random numbers that what follows would draw otherwise.
+
+Where the chief alone runs them, its generators run ahead of the others'. A generator that is made inside of the
+statements, with its seed, draws for nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Member, Result, Value
+from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import Tree
+from migrator.facts.randomness.chance import SHUFFLING_SOURCES, takes_random_state
+from migrator.facts.randomness.draws import GENERATOR_MAKERS
+from migrator.facts.training.sites import Training
+
+_COMMON = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
+_STATELESS = ("tensorflow.random.stateless_", "tensorflow.random.experimental.stateless_")
+
+
+class Drawing:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.training = training
+
+    def draws(self, statements: Iterable[cst.CSTNode]) -> bool:
+        """Whether the statements, or the functions that they run, move a generator on that others draw from."""
+        bodies = [body for statement in statements for body in self.training.reached_from(statement)]
+        return any(self._moves(call, bodies) for call in self.tree.calls if self._is_in(bodies, call)) or any(
+            self._is_shuffled_anew(loop.iter) for loop in self._loops if self._is_in(bodies, loop)
+        )
+
+    def _is_in(self, bodies: Collection[cst.CSTNode], node: cst.CSTNode) -> bool:
+        return any(self.tree.contains(body, node) for body in bodies)
+
+    def _moves(self, call: cst.Call, bodies: Collection[cst.CSTNode]) -> bool:
+        given = [v for arg in call.args for v in self.resolver.values(arg.value)]
+        owners = [v.owner for v in self.resolver.values(call.func) if isinstance(v, Member)]
+        return (
+            any(isinstance(v, External) and self._is_common(call, v.path) for v in self.resolver.values(call.func))
+            or any(self._is_of_others(v, bodies) for v in (*given, *owners))
+            or any(self._is_shuffled_anew(arg.value) for arg in call.args)
+        )
+
+    @staticmethod
+    def _is_common(call: cst.Call, path: str) -> bool:
+        """Whether the function draws from a generator that all of the script has in common."""
+        if path.startswith(_COMMON):
+            return path not in GENERATOR_MAKERS and not path.startswith(_STATELESS)
+        return takes_random_state(call, path)
+
+    def _is_of_others(self, value: Value, bodies: Collection[cst.CSTNode]) -> bool:
+        """Whether the value is a generator that is made outside."""
+        return isinstance(value, Result) and calls(value) in GENERATOR_MAKERS and not self._is_in(bodies, value.call)
+
+    def _is_shuffled_anew(self, node: cst.BaseExpression) -> bool:
+        """Whether whoever iterates over the dataset gets another order than the last one, and the next again."""
+        return any(self.kinds.is_dataset(value) and _shuffles(value) for value in self.resolver.values(node))
+
+    @cached_property
+    def _loops(self) -> list[cst.For | cst.CompFor]:
+        return self.tree.all_of(cst.For, cst.CompFor)
+
+
+def _shuffles(value: Value) -> bool:
+    while isinstance(value, Result):
+        if not isinstance(value.function, Member):
+            return calls(value) in SHUFFLING_SOURCES and not _is_false(argument(value.call, "shuffle"))
+        anew = argument(value.call, "reshuffle_each_iteration", 2)
+        if value.function.name == "shuffle" and not _is_false(anew):
+            return True
+        value = value.function.owner
+    return False
+
+
+def _is_false(given: cst.Arg | None) -> bool:
+    return given is not None and isinstance(given.value, cst.Name) and given.value.value == "False"

@@ -1,0 +1,1 @@
+"""How the files of a program start: where the runtime is imported."""

@@ -1,0 +1,1 @@
+"""What is trained, and how: fits and updates, models, gradients, losses."""

@@ -1,0 +1,80 @@
+"""Programs that change variables in a loop by rules of their own, from data, and by no gradient that is seen.
+
+Expectation maximisation, Hebbian learning, evolution strategies and recursive least squares do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.names import api
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.numbers import Numbers
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class
+from migrator.facts.program.tree import Tree
+from migrator.facts.training.sites import Training
+
+_CHANGING = api.SETTING_VARIABLES | {"set_weights"}
+_OF_LAYERS = frozenset({"kernel", "bias", "gamma", "beta", "embeddings"})
+
+
+class ByHand:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.training = training
+        self._numbers = Numbers(resolver)
+
+    @cached_property
+    def changes(self) -> list[cst.Call]:
+        """The calls that change variables in such a program, the first of each function; none where anything trains
+        that is understood."""
+        found: dict[cst.FunctionDef | None, cst.Call] = {}
+        for call in () if self.training.sites else self._changes():
+            found.setdefault(self.tree.function_of(call), call)
+        return list(found.values())
+
+    def _changes(self) -> Iterator[cst.Call]:
+        for call, func in self.training.methods(*_CHANGING):
+            if (
+                call.args
+                and self._is_changed(func)
+                and not any(map(self._is_number, call.args))
+                and not self._is_of_keras(call)
+                and self._is_repeated(call, set())
+            ):
+                yield call
+
+    def _is_changed(self, func: cst.Attribute) -> bool:
+        """Whether the method is one of a variable, or of a model's weights."""
+        owner = func.value
+        if isinstance(owner, cst.Attribute) and owner.attr.value in _OF_LAYERS:
+            return any(map(self.kinds.has_weights, self.resolver.values(owner.value)))
+        if self.training.is_input(owner):
+            return False  # an image, not a model
+        values = self.resolver.values(owner)
+        kind = self.kinds.has_weights if func.attr.value == "set_weights" else self.kinds.is_variable
+        return any(map(kind, values))
+
+    def _is_number(self, arg: cst.Arg) -> bool:
+        return self._numbers.is_number(arg.value)
+
+    def _is_of_keras(self, call: cst.Call) -> bool:
+        """Whether a layer or metric of the script's own counts something there."""
+        function = self.tree.function_of(call)
+        cls = self.tree.class_of(function) if function is not None else None
+        return cls is not None and self.resolver.derives_from(Class(cls), lambda path: path.startswith("keras."))
+
+    def _is_repeated(self, node: cst.CSTNode, passed: set[cst.FunctionDef]) -> bool:
+        """Whether the node runs in a loop, also through the functions that call it."""
+        if any(True for _ in self.tree.loops_around(node)):
+            return True
+        function = self.tree.function_of(node)
+        if function is None or function in passed:
+            return False
+        return any(self._is_repeated(call, passed | {function}) for call in self.resolver.callers(function))

@@ -1,0 +1,293 @@
+"""The sites that train: `fit` calls and updates, with what they train, on what and how."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import libcst as cst
+
+from migrator.facts.names import api
+from migrator.facts.objects.kinds import Kinds, calls, origin
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Function, Object, Result, Value
+from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import Tree, semantic_children
+from migrator.facts.training.accumulators import Accumulators
+from migrator.facts.training.gradients import GradientFlow, Gradients, reduced_once, sources_of
+
+# A function may be looked up through these by a name that the program makes while it runs.
+_NAMESPACES = frozenset({
+    "globals", "locals", "vars", "eval", "exec", "getattr", "__dict__", "__getattribute__", "modules", "attrgetter",
+    "methodcaller", "importlib", "__import__", "inspect", "fire",
+})  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A call of a Keras model's `fit`, `train_on_batch` or `compile`."""
+
+    call: cst.Call
+    model: cst.BaseExpression
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """A call that changes weights by gradients: `apply_gradients`, `apply`, or an assignment by hand."""
+
+    call: cst.Call
+    gradients: tuple[Gradients, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Minimization(Update):
+    """`optimizer.minimize(loss, variables)`: the optimizer computes the gradients by itself."""
+
+    optimizer: cst.BaseExpression
+    loss: cst.BaseExpression | None
+    variables: cst.BaseExpression | None
+
+
+class Training:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.flow = GradientFlow(tree, resolver, kinds)
+        self._accumulators = Accumulators(tree, resolver, self.flow)
+
+    # -- fit -----------------------------------------------------------------------------------------------------
+
+    def methods(self, *names: str) -> Iterator[tuple[cst.Call, cst.Attribute]]:
+        for call in self.tree.calls:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in names:
+                yield call, call.func
+
+    @cached_property
+    def fits(self) -> list[Fit]:
+        return list(self._model_calls("fit"))
+
+    @cached_property
+    def batch_fits(self) -> list[Fit]:
+        """`train_on_batch` calls: each one step on a batch that the script makes."""
+        return list(self._model_calls("train_on_batch"))
+
+    def _model_calls(self, name: str) -> Iterator[Fit]:
+        for call, func in self.methods(name):
+            values = self.resolver.values(func.value)
+            if any(self.kinds.is_model(v) for v in values) and not self.is_overridden(values, name):
+                yield Fit(call, func.value, values)
+
+    @property
+    def sites(self) -> list[cst.Call]:
+        """All calls that train."""
+        return [f.call for f in (*self.fits, *self.batch_fits)] + [u.call for u in self.updates]
+
+    def is_overridden(self, values: tuple[Value, ...], name: str) -> bool:
+        return any(isinstance(v, Object) and self.resolver.method(v.of, name) is not None for v in values)
+
+    @cached_property
+    def compiles(self) -> list[Fit]:
+        """`compile` calls of models, with the model, as `fits` has them; of a model with a `compile` of its own, the
+        call of Keras's that stands in it."""
+        found: dict[cst.Call, Fit] = {}
+        for call, func in self.methods("compile"):
+            values = self.resolver.values(func.value)
+            if any(self.kinds.is_model(v) for v in values):
+                inner = self._compile_of_keras(call)
+                known = found.get(inner)
+                found[inner] = Fit(inner, func.value, tuple(dict.fromkeys((*(known.values if known else ()), *values))))
+        return list(found.values())
+
+    def _compile_of_keras(self, call: cst.Call) -> cst.Call:
+        """The one `super().compile(…)` of the method that is called; the call itself where there is no such one."""
+        functions = [v.node for v in self.resolver.values(call.func) if isinstance(v, Function)]
+        inner = [c for c, func in self.methods("compile") for f in functions
+                 if is_super(func.value) and self.tree.contains(f, c)]  # fmt: skip
+        if len(functions) != 1 or len(inner) != 1 or not isinstance(functions[0].body, cst.BaseSuite):
+            return call
+        return inner[0] if self.tree.statement_of(inner[0]) in functions[0].body.body else call
+
+    def compiles_of(self, values: Iterable[Value]) -> list[Fit]:
+        """The `compile` calls of what may be the model that these values are; within its class a model is known by
+        the class alone."""
+        mine = {_identity(v) for v in values}
+        return [c for c in self.compiles if mine & {_identity(v) for v in c.values}]
+
+    # -- updates -------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def updates(self) -> list[Update]:
+        found: list[Update] = []
+        for call, func in self.methods("apply_gradients", "apply"):
+            if any(isinstance(v, Function) for v in self.resolver.values(call.func)):
+                continue  # a method of the script's own: the call inside of it is the update
+            if is_super(func.value):
+                continue
+            gradients = [g for arg in call.args[:1] for g in self.flow.sources(arg.value)]
+            if not any(g.tape_calls for g in gradients):
+                gradients = [g for arg in call.args[:1] for g in self._accumulators.read_in(arg.value)] or gradients
+            is_optimizer = any(self.kinds.is_optimizer(v) for v in self.resolver.values(func.value))
+            if func.attr.value == "apply" and not gradients and not is_optimizer:
+                continue  # a dataset's or a pandas frame's
+            found.append(Update(call, tuple(gradients)))
+        found.extend(self._assignments())
+        apart = reduced_once([u.gradients for u in found])
+        found = [Update(u.call, gradients) for u, gradients in zip(found, apart)]
+        found.extend(self._minimizations())
+        found = [u for u in found if not self._optimises_input(u)]
+        run = [u for u in found if not self.is_never_run(u.call)]
+        return run if run or self.fits or self.batch_fits else found
+
+    def is_never_run(self, call: cst.Call) -> bool:
+        """Whether the call stands in a function that nothing in the program names: beside others, it trains nothing."""
+        if self._looks_names_up:
+            return False
+        owners = [o for o in self.tree.ancestors(call) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
+        function = owners[-1] if owners else None
+        if not isinstance(function, cst.FunctionDef) or any(map(self._may_keep, function.decorators)):
+            return False
+        name = function.name.value
+        named = [n for n in self.tree.names[name] if n is not function.name]
+        return not named and name not in self._texts
+
+    @cached_property
+    def _looks_names_up(self) -> bool:
+        """Whether functions may be found by names that no reader sees: `globals()["train_" + kind]`."""
+        return any(not self._names_a_literal(node) for name in _NAMESPACES for node in self.tree.names[name])
+
+    def _names_a_literal(self, node: cst.Name) -> bool:
+        """`getattr(step, "run")`: what it may find is one of `_texts`."""
+        call = self.tree.parent.get(node)
+        name = argument(call, "name", 1) if isinstance(call, cst.Call) and call.func is node else None
+        return name is not None and isinstance(name.value, cst.SimpleString)
+
+    def _may_keep(self, decorator: cst.Decorator) -> bool:
+        """Whether the decorator may hand the function on to somebody."""
+        made = decorator.decorator
+        values = self.resolver.values(made.func if isinstance(made, cst.Call) else made)
+        return not values or any(not isinstance(v, External) or v.path != "tensorflow.function" for v in values)
+
+    @cached_property
+    def _texts(self) -> set[str]:
+        """The texts in the program, which may be names to look something up by."""
+        return {str(node.evaluated_value) for node in self.tree.all_of(cst.SimpleString)}
+
+    def _assignments(self) -> Iterator[Update]:
+        for call, func in self.methods(*api.SETTING_VARIABLES):
+            if self._accumulators.holds(func.value):
+                continue
+            gradients = [g for arg in call.args for g in self.flow.sources(arg.value)]
+            if any(g.tape_calls for g in gradients):  # not a loss that is averaged: `rate.assign(1 / loss)`
+                yield Update(call, tuple(gradients))
+
+    def _minimizations(self) -> Iterator[Update]:
+        for call, func in self.methods("minimize"):
+            values = self.resolver.values(func.value)
+            if any(self.kinds.is_optimizer(v) for v in values):
+                position = 2 if any(api.is_v1_optimizer(calls(v)) for v in values) else 1
+                given = (argument(call, "loss", 0), argument(call, "var_list", position))
+                loss, variables = (arg.value if arg is not None else None for arg in given)
+                yield Minimization(call, (), func.value, loss, variables)
+
+    def _optimises_input(self, update: Update) -> bool:
+        """Style transfer, adversarial examples: the gradients move an image, not a model."""
+        sources = [s for g in update.gradients for c in g.tape_calls if (s := sources_of(c)) is not None]
+        if isinstance(update, Minimization) and update.variables is not None:
+            sources = [update.variables]
+        return bool(sources) and all(self.is_input(s) for s in sources)
+
+    def is_input(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, (cst.List, cst.Tuple)):
+            return bool(node.elements) and all(self.is_input(e.value) for e in node.elements)
+        values = self.resolver.values(node)
+        return bool(values) and all(
+            self.kinds.is_variable(v) and _starts_from_data(cast(Result, v), self.resolver) for v in values
+        )
+
+    def step_class(self, update: Update) -> Class | None:
+        """The model class in whose `train_step` the update stands, or its gradients are taken: `fit` calls it, with
+        batches of its own."""
+        calls_made = [update.call, *(c for g in update.gradients for c in g.tape_calls)]
+        return next((cls for call in calls_made if (cls := self._stepping(call)) is not None), None)
+
+    def _stepping(self, call: cst.Call) -> Class | None:
+        function = self.tree.function_of(call)
+        passed = set()
+        while function is not None and function not in passed:
+            passed.add(function)
+            cls = self.tree.class_of(function)
+            if cls is not None and function.name.value == "train_step" and self.kinds.is_keras_model_class(Class(cls)):
+                return Class(cls)
+            callers = self.resolver.callers(function)
+            function = self.tree.function_of(callers[0]) if len(callers) == 1 else None
+        return None
+
+    def trains_by_itself(self, values: tuple[Value, ...]) -> bool:
+        """Whether `fit` of these models runs a `train_step` of the script's own that applies the gradients."""
+        classes = [cls for u in self.updates if (cls := self.step_class(u)) is not None]
+        return any(isinstance(v, Object) and any(cls in self.resolver.lineage(v.of) for cls in classes) for v in values)
+
+    def reached_from(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The node and the bodies of all functions of the script that run when it runs."""
+        bodies: dict[cst.CSTNode, None] = {node: None}
+        queue = [node]
+        while queue:
+            body = queue.pop(0)
+            start = bisect_left(self._calls_run, (self.tree.order[body], -1))
+            for i in range(start, len(self._calls_run)):
+                order, function = self._calls_run[i]
+                if order > self.tree.last_order_in(body):
+                    break
+                node = self.tree.functions[function]
+                if node not in bodies:
+                    bodies[node] = None
+                    queue.append(node)
+        return list(bodies)
+
+    @cached_property
+    def _calls_run(self) -> list[tuple[int, int]]:
+        """Calls, by their order, with the number of the function that they run."""
+        return sorted(
+            (self.tree.order[call], number)
+            for number, function in enumerate(self.tree.functions)
+            for call in self.resolver.callers(function)
+        )
+
+
+def _identity(value: Value) -> object:
+    return value.of if isinstance(value, Object) else value
+
+
+def is_super(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "super"
+
+
+_INITIALISERS = re.compile(
+    r"\.(?:random|initializers|truncated_normal|zeros|ones|fill|constant|eye|zeros_like|ones_like|randn|normal|uniform)\b"
+)
+
+
+def _starts_from_data(variable: Result, resolver: Resolver) -> bool:
+    """Whether a tf.Variable begins as data (an image), and not as numbers, random ones or an initialiser's."""
+    initial = next(
+        (a.value for a in variable.call.args if a.keyword is None or a.keyword.value == "initial_value"), None
+    )
+    if initial is None or isinstance(initial, (cst.BaseNumber, cst.List, cst.Tuple, cst.Lambda)):
+        return False
+    values = resolver.values(initial)
+    return (
+        bool(values) and not any(_INITIALISERS.search(origin(v)) for v in values) and not _has_call(initial, resolver)
+    )
+
+
+def _has_call(node: cst.CSTNode, resolver: Resolver) -> bool:
+    """Whether an initialiser is called anywhere in the expression (`0.1 * np.random.randn(3)`)."""
+    if isinstance(node, cst.Call) and any(_INITIALISERS.search(origin(v)) for v in resolver.values(node)):
+        return True
+    return any(_has_call(child, resolver) for child in semantic_children(node))

@@ -1,0 +1,291 @@
+"""What is trained: the models, modules and loose variables behind `fit` receivers and gradient sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+import libcst as cst
+
+from migrator.facts.objects.contents import Contents
+from migrator.facts.objects.holders import Holder, Holders, Nameless, Origin, Unheld
+from migrator.facts.objects.iteration import Iteration
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Function, Literal, Object, Result
+from migrator.facts.program.syntax import part_at
+from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.gradients import sources_of
+from migrator.facts.training.sites import Minimization, Training
+
+WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
+# The weights of Keras's layers that have names of their own.
+_WEIGHTS = frozenset({"kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"})
+# Functions that give what is in their first argument, and those that put several together.
+_GIVING_FIRST = frozenset({
+    "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.set", "builtins.sum",
+    "tensorflow.nest.flatten", "itertools.chain.from_iterable",
+})  # fmt: skip
+_GIVING_ALL = frozenset({"itertools.chain"})
+_ZIP = External("builtins.zip")
+
+
+class Trained:
+    """The holders of all that the script trains."""
+
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.training = training
+        self._holders = Holders(tree, resolver, kinds)
+        self._contents = Contents(tree, resolver)
+        self._iteration = Iteration(tree, resolver)
+
+    def holders(self) -> list[Origin]:
+        """Where every trained object gets its name, in source order; what has no such place as `Unheld`."""
+        found: dict[Origin, None] = {}
+        for root in self._roots():
+            if isinstance(root, Unheld):
+                found.setdefault(root)
+            else:
+                for holder in self._holders.of(root):
+                    found.setdefault(holder)
+        for update in self.training.updates:
+            for root in self._updated(update.call):
+                found.update((h, None) for h in self._holders.of(root) if not isinstance(h, Unheld))
+        return sorted(found, key=self._order)
+
+    def of(self, expression: cst.BaseExpression) -> list[Origin]:
+        """Where the object that the expression stands for gets its name."""
+        return self._holders.of(expression)
+
+    def listed(self, expression: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """The models and variables whose weights the expression lists; none where it may hold anything else."""
+        found = list(self._behind(expression, set()))
+        owners = [owner for owner in found if not isinstance(owner, Unheld)]
+        return owners if len(owners) == len(found) else []
+
+    def made_by(self, calls: Iterable[cst.CSTNode]) -> list[Origin]:
+        """Where the models that these calls make get their names, in source order."""
+        found = [origin for call in calls if isinstance(call, cst.Call) for origin in self._holders.made_by(call)]
+        return sorted(set(found), key=self._order)
+
+    def _order(self, holder: Origin) -> int:
+        if isinstance(holder, Holder):
+            return self.tree.order[holder.statement]
+        return self.tree.order[holder.node if isinstance(holder, (Nameless, Unheld)) else holder.function]
+
+    def _roots(self) -> Iterator[cst.BaseExpression | Unheld]:
+        for fit in (*self.training.fits, *self.training.batch_fits):
+            yield fit.model
+        for update in self.training.updates:
+            if isinstance(update, Minimization):
+                yield from self._minimized(update)
+            for gradients in update.gradients:
+                for call in gradients.tape_calls:
+                    sources = sources_of(call)
+                    if sources is not None:
+                        found = list(self._behind(sources, set()))
+                        yield from found or [Unheld(sources, "what these weights belong to cannot be seen")]
+
+    def _updated(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The weights that the call is given, which need not be those that gradients are of, where they are seen."""
+        first = call.args[0].value if call.args else None
+        for value in self.resolver.values(first) if first is not None else ():
+            if isinstance(value, Result) and value.function == _ZIP and len(value.call.args) == 2:
+                weights = self._behind(value.call.args[1].value, set())
+                yield from (owner for owner in weights if not isinstance(owner, Unheld))
+
+    def _minimized(self, update: Minimization) -> Iterator[cst.BaseExpression | Unheld]:
+        """The weights that `minimize` is given, as a list or as a function that returns one."""
+        if update.variables is None:
+            yield Unheld(update.call, "which weights it trains is not said")
+            return
+        listed: list[cst.BaseExpression] = []
+        for value in self.resolver.values(update.variables):
+            if isinstance(value, Function):
+                node = value.node
+                listed += [node.body] if isinstance(node, cst.Lambda) else self.resolver.returned(node)
+        for weights in listed or [update.variables]:
+            yield from self._behind(weights, set())
+
+    def _behind(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression | Unheld]:
+        """The models and variables whose weights the expression lists."""
+        if node in seen:
+            return
+        seen.add(node)
+        if isinstance(node, cst.Attribute) and node.attr.value in WEIGHT_LISTS:
+            own = self._own_lists(node)
+            for listed in own:
+                yield from self._behind(listed, seen)
+            if not own:
+                yield self._whole(node.value)
+        elif isinstance(node, cst.Attribute) and node.attr.value in _WEIGHTS and self._is_layer(node.value):
+            yield self._whole(node.value)
+        elif isinstance(node, (cst.List, cst.Tuple)):
+            for element in node.elements:
+                yield from self._behind(element.value, seen)
+        elif isinstance(node, cst.Dict):
+            for pair in node.elements:
+                yield from self._behind(pair.value, seen)
+        elif isinstance(node, cst.DictComp):
+            yield from self._behind(node.value, seen)
+        elif isinstance(node, cst.BinaryOperation):
+            yield from self._behind(node.left, seen)
+            yield from self._behind(node.right, seen)
+        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)) and _lists_weights(node.elt):
+            yield from self._behind(node.elt, seen)
+        elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            loop = node.for_in
+            while loop.inner_for_in is not None:
+                loop = loop.inner_for_in
+            yield from self._behind(loop.iter, seen)
+        elif isinstance(node, cst.IfExp):
+            yield from self._behind(node.body, seen)
+            yield from self._behind(node.orelse, seen)
+        elif isinstance(node, cst.Subscript):
+            yield from self._behind(node.value, seen)
+        elif isinstance(node, cst.Call):
+            yield from self._behind_call(node, seen)
+        elif isinstance(node, (cst.Name, cst.Attribute)):
+            yield from self._behind_name(node, seen)
+        else:
+            yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _is_layer(self, node: cst.BaseExpression) -> bool:
+        values = self.resolver.values(node)
+        return bool(values) and all(map(self.kinds.has_weights, values))
+
+    def _behind_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression | Unheld]:
+        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        if call.args and paths & (_GIVING_FIRST | _GIVING_ALL):
+            for arg in call.args if paths & _GIVING_ALL else call.args[:1]:
+                yield from self._behind(arg.value, seen)
+            return
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "values" and not call.args:
+            yield call.func.value  # `weights.values()` of a dictionary of variables
+            return
+        functions = [
+            v.node
+            for v in self.resolver.values(call.func)
+            if isinstance(v, Function) and isinstance(v.node, cst.FunctionDef)
+        ]
+        if not functions:
+            yield Unheld(call, "what these weights belong to cannot be seen")
+        for function in functions:
+            for returned in self.resolver.returned(function):
+                yield from self._behind(returned, seen)
+
+    def _behind_name(
+        self, node: cst.Name | cst.Attribute, seen: set[cst.CSTNode]
+    ) -> Iterator[cst.BaseExpression | Unheld]:
+        values = self.resolver.values(node)
+        if values and all(self.kinds.is_variable(v) or self.kinds.has_weights(v) for v in values):
+            yield node
+            return
+        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
+        followed = False
+        for returned in self._own_lists(node) if isinstance(node, cst.Attribute) and not bindings else ():
+            followed = True
+            yield from self._behind(returned, seen)
+        for binding in bindings:
+            if binding.kind == "param":
+                for given in self.resolver.given(cast(cst.Param, binding.node)):
+                    followed = True
+                    yield from self._behind(given, seen)
+            elif binding.kind in ("assign", "field") and binding.value is not None and not binding.path:
+                followed = True
+                yield from self._behind_value(node, binding.value, seen)
+            elif binding.kind == "augmented":
+                followed = True
+                if binding.value is not None and not self._makes_variables(binding.value):
+                    yield from self._behind(binding.value, seen)
+                yield from self._behind_others(node, binding, seen)
+            elif binding.kind == "for" and binding.value is not None:
+                followed = True
+                yield from self._behind(self._iteration.narrowed(binding.value, binding.path)[0], seen)
+            elif binding.kind == "assign" and binding.value is not None:
+                for part in self._parts_at(binding.value, binding.path):
+                    followed = True
+                    yield from self._behind(part, seen)
+        if not followed and not any(isinstance(v, Literal) for v in values):
+            yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _behind_others(
+        self, node: cst.Name | cst.Attribute, added: Binding, seen: set[cst.CSTNode]
+    ) -> Iterator[cst.BaseExpression | Unheld]:
+        """What a list held before more was added to it."""
+        if isinstance(node, cst.Name) and isinstance(added.target, cst.Name) and added.target not in seen:
+            seen.add(added.target)
+            for binding in self.resolver.reaching(added.target):
+                if binding.kind == "assign" and binding.value is not None and not binding.path:
+                    yield from self._behind_value(node, binding.value, seen)
+                elif binding is not added:
+                    yield from self._behind_others(node, binding, seen)
+
+    def _parts_at(self, value: cst.CSTNode, path: Sequence[int]) -> list[cst.CSTNode]:
+        """What `layer, weights = dense()` gives a name, out of what is written there or what the function returns."""
+        several = [value]
+        if isinstance(value, cst.Call):
+            functions = [f.node for f in self.resolver.values(value.func) if isinstance(f, Function)]
+            several = [r for f in functions if isinstance(f, cst.FunctionDef) for r in self.resolver.returned(f)]
+        parts = [part_at(one, path) for one in several]
+        return [part for part in parts if part is not None] if all(part is not None for part in parts) else []
+
+    def _behind_value(
+        self, node: cst.Name | cst.Attribute, value: cst.CSTNode, seen: set[cst.CSTNode]
+    ) -> Iterator[cst.BaseExpression | Unheld]:
+        """The value that the name is given; of a list or dictionary also what is put into it later."""
+        if self._makes_variables(value):
+            yield node  # what is listed has no other name
+            return
+        yield from self._behind(value, seen)
+        for part in self._contents.held(value):
+            if not self.tree.contains(value, part.node):
+                yield from self._behind(part.node, seen)
+
+    def _makes_variables(self, value: cst.CSTNode) -> bool:
+        """Whether the value is a list, dictionary or record of variables that are made for it, also where a function
+        returns it."""
+        returned: list[cst.CSTNode] = []
+        if isinstance(value, cst.Call):
+            functions = [f.node for f in self.resolver.values(value.func) if isinstance(f, Function)]
+            returned = [r for f in functions if isinstance(f, cst.FunctionDef) for r in self.resolver.returned(f)]
+        return all(self._contents.is_made_of(one, self._makes_variable) for one in returned or [value])
+
+    def _makes_variable(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Call) and any(map(self.kinds.is_variable, self.resolver.values(node)))
+
+    def _own_lists(self, node: cst.Attribute) -> list[cst.BaseExpression]:
+        """The lists of weights that classes of the script make by themselves which are no Keras model or tf.Module."""
+        found: list[cst.BaseExpression] = []
+        for value in self.resolver.values(node.value):
+            if not isinstance(value, Object) or self.kinds.has_weights(value):
+                return []
+            method = self.resolver.method(value.of, node.attr.value)
+            if method is not None and self.resolver.is_property(method):
+                found += self.resolver.returned(method)
+            for binding in self.resolver.attribute_bindings(value.of, node.attr.value):
+                made = [binding.value] if binding.value is not None else []
+                parts = [p for m in made for p in self._parts_at(m, binding.path)] if binding.path else made
+                found += [part for part in parts if isinstance(part, cst.BaseExpression)]
+        return found
+
+    def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The model itself for `model.layers[0]` or `model.get_layer("a")`: a model is broadcast as one."""
+        while True:
+            if isinstance(node, cst.Subscript) or (isinstance(node, cst.Attribute) and node.attr.value == "layers"):
+                node = node.value
+            elif (
+                isinstance(node, cst.Call)
+                and isinstance(node.func, cst.Attribute)
+                and node.func.attr.value == "get_layer"
+            ):
+                node = node.func.value
+            else:
+                return node
+
+
+def _lists_weights(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value in WEIGHT_LISTS

@@ -1,0 +1,309 @@
+"""Training that the rules cannot migrate: calls of which too little is seen, and styles that are not covered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+import libcst.matchers as m
+
+from migrator.facts.objects.kinds import Kinds, is_of_other_library
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Element, External, Function, Literal, Member, Result, Value
+from migrator.facts.program.syntax import argument, imported_modules, is_constant
+from migrator.facts.program.tree import Tree
+from migrator.facts.training.gradients import sources_of
+from migrator.facts.training.methods_apart import MethodApart, MethodsApart, is_unseen
+from migrator.facts.training.sites import Training, is_super
+
+# Only Keras's `fit` takes these: scikit-learn's and others' do not.
+_FIT_KEYWORDS = frozenset(
+    {
+        "epochs",
+        "batch_size",
+        "validation_data",
+        "validation_split",
+        "steps_per_epoch",
+        "callbacks",
+        "initial_epoch",
+    }
+)
+# They call `fit` themselves.
+_DRIVERS = (
+    "scikeras",
+    "keras.wrappers",
+    "tensorflow.keras.wrappers",
+    "keras_tuner",
+    "kerastuner",
+    "autokeras",
+    "talos",
+)
+# Simulations with random states of their own.
+_ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_env", "pybullet_envs"})
+# What takes gradients only to look at them.
+_MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "lockstep.", "logging.", "absl.")
+_OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
+_STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
+_DEEPEST = 4  # calls and lists that a model passes through
+_WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
+
+
+@dataclass(frozen=True, eq=False)
+class UnsupportedTraining:
+    """A call that trains, of something that the script does not show."""
+
+    node: cst.CSTNode
+    reason: str
+    advice: str
+
+
+class Unsupported:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+        self.training = training
+
+    @cached_property
+    def found(self) -> list[UnsupportedTraining]:
+        return [
+            *self._foreign_drivers(),
+            *self._other_backends(),
+            *self._unknown_fits(),
+            *self._unsupported_calls(),
+            *self._methods_apart(),
+            *self._lost_gradients(),
+            *self._compiled_steps(),
+        ]
+
+    def _foreign_drivers(self) -> Iterator[UnsupportedTraining]:
+        """Libraries that call `fit` themselves, where no argument of it can be reached."""
+        for node in self.tree.imports:
+            for module in imported_modules(node):
+                if module.split(".")[0] in _ENVIRONMENTS and self.training.sites:
+                    yield UnsupportedTraining(
+                        node,
+                        "each worker would meet other episodes, make other numbers of steps and wait for ever",
+                        "collect the same experience on all workers, and port the training by hand",
+                    )
+                if module.startswith(_DRIVERS):
+                    yield UnsupportedTraining(
+                        node,
+                        f"models that `{module}` trains are fitted out of sight of this file",
+                        "train the model with fit or a loop of your own",
+                    )
+
+    def _other_backends(self) -> Iterator[UnsupportedTraining]:
+        """Keras on JAX or PyTorch: the runtime speaks to TensorFlow."""
+        settings: list[tuple[cst.CSTNode, cst.BaseExpression]] = [
+            (target, value) for target, value in self.tree.item_assignments if _names_backend(target.slice)
+        ]
+        for call in self.tree.calls:
+            sets = len(call.args) > 1 and m.matches(call.func, m.Attribute(attr=m.Name("setdefault")))
+            if sets and _is_text(call.args[0].value, "KERAS_BACKEND"):
+                settings.append((call, call.args[1].value))
+        for node, value in settings:
+            if not _is_text(value, "tensorflow"):
+                yield UnsupportedTraining(
+                    node, "Keras runs on another backend than TensorFlow here", "set it to tensorflow"
+                )
+
+    def _compiled_steps(self) -> Iterator[UnsupportedTraining]:
+        """`tf.function(jit_compile=True)` around an update, or around the place where its gradients are reduced."""
+        for call in self.tree.calls:
+            jit = argument(call, "jit_compile") or argument(call, "experimental_compile")
+            if jit is None or not isinstance(jit.value, cst.Name) or jit.value.value != "True":
+                continue
+            if External("tensorflow.function") in self.resolver.values(call.func) and self._compiles_step(call):
+                yield UnsupportedTraining(
+                    call, "a step compiled by XLA cannot hold the collectives", "leave jit_compile out of this step"
+                )
+
+    def _compiles_step(self, call: cst.Call) -> bool:
+        owner = self.tree.parent.get(call)
+        if isinstance(owner, cst.Decorator):
+            functions: list[cst.CSTNode] = [self.tree.parent[owner]]
+        else:
+            functions = [v.node for v in self.resolver.values(call) if isinstance(v, Function)]
+        bodies = [body for f in functions for body in self.training.reached_from(f)]
+        sites = [site for u in self.training.updates for site in (u.call, *(g.computed for g in u.gradients))]
+        return any(self.tree.contains(body, site) for body in bodies for site in sites)
+
+    def _unknown_fits(self) -> Iterator[UnsupportedTraining]:
+        known = {fit.call for fit in self.training.fits}
+        apart = {found.node for found in self._apart}
+        for call, func in self.training.methods("fit"):
+            keywords = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+            values = self.resolver.values(func.value)
+            if call in known and not all(self.kinds.is_model(v) or _is_no_object(v) for v in values):
+                yield UnsupportedTraining(
+                    call,
+                    "on some way to this `fit` what the model is cannot be seen",
+                    "make the model in this file, or port the other way by hand",
+                )
+            if (
+                call in known
+                or func in apart
+                or is_super(func.value)
+                or not (keywords & _FIT_KEYWORDS or self._is_compiled(func.value) or self._may_be_model(values))
+            ):
+                continue
+            if self.training.is_overridden(values, "fit") or (values and all(is_of_other_library(v) for v in values)):
+                continue
+            yield UnsupportedTraining(
+                call,
+                "this looks like Keras's `fit`, but what the model is cannot be seen here",
+                "give the model a name of its own where it is built in this file, or port this call by hand",
+            )
+
+    def _may_be_model(self, values: tuple[Value, ...]) -> bool:
+        """Whether what is not seen here is made of a model, or may be one that is compiled and trained nowhere else."""
+        if values and not any(map(is_unseen, values)):
+            return False
+        return self._has_untrained or any(self._is_made_of_model(v) for v in values)
+
+    @cached_property
+    def _has_untrained(self) -> bool:
+        fits = (*self.training.fits, *self.training.batch_fits)
+        trained = [c for fit in fits for c in self.training.compiles_of(fit.values)]
+        return not self.training.updates and any(c not in trained for c in self.training.compiles)
+
+    def _is_made_of_model(self, value: Value, depth: int = 0) -> bool:
+        """`next(iter([model]))`, `max(models, key=score)`"""
+        while isinstance(value, (Element, Member)):
+            value = value.of if isinstance(value, Element) else value.owner
+        if self.kinds.is_model(value):
+            return True
+        node = value.call if isinstance(value, Result) else value.node if isinstance(value, Literal) else None
+        if node is None or depth > _DEEPEST:
+            return False
+        made_of = [v for name in self.tree.names_in(node) for v in self.resolver.values(name)]
+        return any(self._is_made_of_model(v, depth + 1) for v in made_of if v is not value)
+
+    def _is_compiled(self, receiver: cst.BaseExpression) -> bool:
+        """Whether the same name is told to `compile`, as only Keras's models are."""
+        return any(
+            func.value.deep_equals(receiver) and not any(v == External("re") for v in self.resolver.values(func.value))
+            for _, func in self.training.methods("compile")
+        )
+
+    def _unsupported_calls(self) -> Iterator[UnsupportedTraining]:
+        known = self.training.sites
+        for call, func in self.training.methods("fit_generator", "train_on_batch", "minimize"):
+            values = self.resolver.values(func.value)
+            if call in known or any(map(self.kinds.is_optimizer, values)):
+                continue
+            name = func.attr.value
+            foreign = bool(values) and all(is_of_other_library(v) for v in values)
+            own = any(isinstance(v, Function) for v in self.resolver.values(call.func))
+            if not foreign and not own:
+                reason = f"this looks like Keras's `{name}`, but what it trains cannot be seen here"
+                advice = "make the model or the optimizer in this file, or write the step with a GradientTape"
+                if name == "fit_generator":
+                    reason = "training by `fit_generator` is not migrated"
+                    advice = "call `fit` with the same arguments: it takes generators and Sequences, too"
+                yield UnsupportedTraining(call, reason, advice)
+
+    @cached_property
+    def _apart(self) -> list[MethodApart]:
+        return MethodsApart(self.tree, self.resolver, self.kinds).found
+
+    def _methods_apart(self) -> Iterator[UnsupportedTraining]:
+        """What trains by a method that is not called as `model.fit(…)`, so that no rule can reach its arguments."""
+        for apart in self._apart:
+            name = apart.name or "fit"
+            owner = "optimizer" if name in _OF_OPTIMIZERS else "model"
+            reason = f"`{name}` is taken here as a value: the calls that train by it are out of sight"
+            advice = f"call {owner}.{name}(...) there; to hand it on, hand on a function of the script that calls it"
+            if not apart.name:
+                reason = "a method of a model is called here by a name that only the run knows: it may train"
+                advice = "call model.fit(...) and the other methods by their names, in branches"
+            elif apart.of_super and apart.is_called:
+                reason = (
+                    f"Keras's `{name}` is called here by a method of the model's own, which hides what it trains on"
+                )
+                advice = f"give this method another name, and call self.{name}(...) in it"
+            elif apart.is_called and name in _STEPS_OF_FIT:
+                reason = f"Keras's `{name}` is called here by itself, and trains beside `fit`"
+                advice = "call model.fit(...) or model.train_on_batch(...), or write the step with a GradientTape"
+            elif apart.is_called:
+                reason = f"`{name}` is called here as a function of the class"
+                advice = f"call model.{name}(...), of the model itself"
+            yield UnsupportedTraining(apart.node, reason, advice)
+
+    def _lost_gradients(self) -> Iterator[UnsupportedTraining]:
+        """Gradients of weights whose way to an update cannot be seen."""
+        followed = {c for update in self.training.updates for g in update.gradients for c in g.tape_calls}
+        for call in self.tree.calls:
+            sources = sources_of(call)
+            if call in followed or sources is None or not self.training.flow.is_tape_call(call):
+                continue
+            left_out = bool(self.training.sites) and self.training.is_never_run(call)
+            is_measured = self._is_under_tape(call) or self._only_measured(call)
+            if self._lists_weights(sources) and not is_measured and not left_out:
+                yield UnsupportedTraining(
+                    call,
+                    "these gradients of weights reach no update that can be seen here",
+                    "apply them in this file with optimizer.apply_gradients",
+                )
+
+    def _is_under_tape(self, call: cst.Call) -> bool:
+        """Whether another tape records, so that the gradients enter what that is asked for: the losses follow them."""
+        own = self.resolver.values(cst.ensure_type(call.func, cst.Attribute).value)
+        return any(
+            self.kinds.is_tape(value) and value not in own
+            for owner in self.tree.ancestors(call)
+            if isinstance(owner, cst.With)
+            for item in owner.items
+            for value in self.resolver.values(item.item)
+        )
+
+    def _lists_weights(self, sources: cst.BaseExpression) -> bool:
+        if isinstance(sources, (cst.List, cst.Tuple)):
+            return any(self._lists_weights(e.value) for e in sources.elements)
+        values = self.resolver.values(sources)
+        listed = [v.node for v in values if isinstance(v, Literal) and isinstance(v.node, (cst.List, cst.Tuple))]
+        if any(self._lists_weights(node) for node in listed if node is not sources):
+            return True
+        is_variable = any(self.kinds.is_variable(v) for v in values) and not self.training.is_input(sources)
+        return is_variable or any(self._is_weights(v) for v in values)
+
+    def _is_weights(self, value: Value) -> bool:
+        return isinstance(value, Member) and value.name in _WEIGHT_LISTS
+
+    def _only_measured(self, call: cst.Call) -> bool:
+        """Whether the gradients are only looked at: given to nothing but functions of TensorFlow, numpy and Python."""
+        for other in self.tree.calls:
+            if any(
+                isinstance(v, External) and v.path.startswith(_MEASURING) for v in self.resolver.values(other.func)
+            ) or self.training.flow.is_tape_call(other):
+                continue
+            if any(call in g.tape_calls for a in other.args for g in self.training.flow.sources(a.value)):
+                return False
+        sources = sources_of(call)
+        names = {n.value for n in self.tree.names_in(sources)} if sources is not None else set()
+        return not any(
+            call in g.tape_calls  # `w = w - rate * gradient`
+            for name in names
+            for scope in self.tree.scopes.values()
+            for binding in scope.bindings.get(name, ())
+            if binding.kind in ("assign", "augmented") and binding.value is not None
+            for g in self.training.flow.sources(binding.value)
+        )
+
+
+def _is_no_object(value: Value) -> bool:
+    """None, a number or a text, by which the model was called before it was made: `fit` would fail on it."""
+    return value == External("builtins.None") or (isinstance(value, Literal) and is_constant(value.node))
+
+
+def _names_backend(slices: Sequence[cst.SubscriptElement]) -> bool:
+    """`os.environ["KERAS_BACKEND"]`"""
+    first = slices[0].slice
+    return isinstance(first, cst.Index) and _is_text(first.value, "KERAS_BACKEND")
+
+
+def _is_text(node: cst.CSTNode, text: str) -> bool:
+    return isinstance(node, cst.SimpleString) and node.evaluated_value == text
