@@ -1,36 +1,91 @@
-"""What Keras gives for no rows: of a batch with fewer rows than there are workers, some have none.
+"""What Keras and TensorFlow give for no rows: of a batch with fewer rows than there are workers, some have none.
 
 The losses of Keras 3 give an empty array, where a sum over no rows is zero: it empties what it is added to, a penalty
 or a mean over all rows, and is no number that could be told. The moments of no rows are 0 / 0, and would be kept. Keras
-2 gives zero for such losses.
+2 gives zero for such losses. Convolutions and poolings of oneDNN, which TensorFlow takes on CPUs, fail on no rows, or
+end the process: they are given one of zeros, of which nothing is kept.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 
 from lockstep.script.wrapping import wraps
 
+# Functions of `tf.nn` that oneDNN computes, which Keras's layers call as well. The first argument has the rows.
+_OF_ONEDNN = (
+    "convolution", "conv1d", "conv2d", "conv3d", "conv_transpose", "conv1d_transpose", "conv2d_transpose",
+    "conv3d_transpose", "depthwise_conv2d", "separable_conv2d", "atrous_conv2d", "pool", "max_pool", "max_pool1d",
+    "max_pool2d", "max_pool3d", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "local_response_normalization",
+)  # fmt: skip
+
 _taught: set[Any] = set()
 
 
 def allow_no_rows() -> None:
-    """Let the losses of Keras 3 that are sums or means be zero where there are no rows, and BatchNormalization keep the
-    moments that it has, once for all."""
+    """Let the losses of Keras 3 that are sums or means be zero where there are no rows, BatchNormalization keep the
+    moments that it has, and convolutions and poolings give no rows, once for all."""
+    for functions in (tf.nn, tf.compat.v2.nn, tf.compat.v1.nn):
+        for name in _OF_ONEDNN:
+            _teach(functions, name, _rows_of_any)
+    _teach(tf.nn, "bias_add", _sum_of_any_rows)
     keras = sys.modules.get("keras")
     if not str(getattr(keras, "__version__", "")).startswith("3"):
         return
-    for module, name, method, taught in (
-        ("losses", "Loss", "__call__", _loss_of_any_rows),
-        ("layers", "BatchNormalization", "_moments", _moments_of_any_rows),
-    ):
-        cls = getattr(getattr(keras, module, None), name, None)
-        if hasattr(cls, method) and cls not in _taught:
-            _taught.add(cls)
-            setattr(cls, method, taught(keras, getattr(cls, method)))
+    losses, layers = keras.losses, keras.layers  # type: ignore[union-attr]
+    _teach(losses.Loss, "__call__", lambda call: _loss_of_any_rows(keras, call))
+    _teach(layers.BatchNormalization, "_moments", _moments_of_any_rows)
+    for axes in (1, 2, 3):
+        _teach(getattr(layers, f"GlobalMaxPooling{axes}D"), "call", _rows_of_any)
+
+
+def _teach(owner: Any, name: str, taught: Callable[[Any], Any]) -> None:
+    if hasattr(owner, name) and (owner, name) not in _taught:
+        _taught.add((owner, name))
+        setattr(owner, name, taught(getattr(owner, name)))
+
+
+def _rows_of_any(function: Any) -> Any:
+    signature = inspect.signature(function)
+    first = next(name for name in signature.parameters if name != "self")
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @wraps(function)
+    def of_any_rows(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        values = given[first] = tf.convert_to_tensor(given[first])
+        if not values.shape.rank or values.shape[0]:
+            return function(**given)
+
+        def of_none() -> Any:
+            one = tf.zeros(tf.concat([[1], tf.shape(values)[1:]], 0), values.dtype)
+            one.set_shape((1, *values.shape[1:]))
+            shape = given.get("output_shape")
+            of_one = {} if shape is None else {"output_shape": tf.concat([[1], tf.convert_to_tensor(shape)[1:]], 0)}
+            return function(**{**given, first: tf.concat([values, one], 0), **of_one})[:0]
+
+        return (
+            of_none() if values.shape[0] == 0 else tf.cond(tf.shape(values)[0] > 0, lambda: function(**given), of_none)
+        )
+
+    return of_any_rows
+
+
+def _sum_of_any_rows(bias_add: Any) -> Any:
+    """Keras 3 takes the second of two tensors without rows for a bias."""
+
+    @wraps(bias_add)
+    def of_any_rows(value: Any, bias: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(getattr(bias, "shape", (None,))) > 1:
+            return tf.add(value, bias)
+        return bias_add(value, bias, *args, **kwargs)
+
+    return of_any_rows
 
 
 def _loss_of_any_rows(keras: Any, call: Any) -> Any:
@@ -43,7 +98,7 @@ def _loss_of_any_rows(keras: Any, call: Any) -> Any:
     return of_any_rows
 
 
-def _moments_of_any_rows(_: Any, moments: Any) -> Any:
+def _moments_of_any_rows(moments: Any) -> Any:
     @wraps(moments)
     def of_any_rows(self: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         found = moments(self, inputs, *args, **kwargs)
