@@ -3,8 +3,9 @@
 The workers together read each sample once an epoch, and their k-th local batches together are the k-th global batch.
 Where a step behind the batches may look at several rows (it normalises by the batch, mixes or sorts it, or it cannot be
 seen what it does), whole batches are made, and cut where training reads them. The shard stands after everything that
-selects elements (take, skip, filter), before an unseeded shuffle, and after a seeded one, where the global batches stay
-sample for sample those of the run on one device. Where the pipeline cannot be cut in this file (its source or its batch
+selects elements (take, skip, filter), after a `map` that remembers samples or draws random numbers for one after the
+other, before an unseeded shuffle, and after a seeded one, where the global batches stay sample for sample those of the
+run on one device. Where the pipeline cannot be cut in this file (its source or its batch
 is elsewhere, or evaluation reads it too), each worker takes its part of every batch where training reads them: also of
 those that a Keras Sequence, an image generator or a generator function hands out. Where the loss is a sum over the
 batch, `loss="sum"` says so, since then a batch that does not split evenly is cut in another way. A pipeline that lets

@@ -2,7 +2,7 @@
 
 The shard stands as early as it may, so that no worker prepares samples that it then throws away, and never where it
 would change what is trained:
-- after take, skip, filter and everything else that counts or chooses elements;
+- after take, skip, filter and everything else that counts or chooses elements, and after a `map` that remembers some;
 - after the batches are made where what is done with them is not surely done row by row;
 - before an unseeded shuffle, so that no two workers need the same order, but after a `repeat(n)`;
 - after a seeded shuffle (or where nothing is shuffled, after repeat): each global batch is then, sample for sample,
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Callable
 
 import libcst as cst
@@ -21,6 +20,7 @@ import libcst as cst
 from migrator.facts.data.cache_files import file_of
 from migrator.facts.data.pipelines import Pipeline, Pipelines, Step, batch_argument
 from migrator.facts.data.reading import Consumption
+from migrator.facts.data.remembering import Remembering
 from migrator.facts.data.rowwise import Rowwise
 from migrator.facts.names import api
 from migrator.facts.objects.passing import Passing
@@ -39,13 +39,6 @@ _HARMLESS_CALLS = frozenset(
     }
 )
 _HARMLESS_ATTRIBUTES = frozenset({"cardinality", "element_spec"})
-_SEEDERS = frozenset(
-    {
-        "tensorflow.random.set_seed",
-        "keras.utils.set_random_seed",
-        "tensorflow.compat.v1.set_random_seed",
-    }
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +74,7 @@ class PipelineCuts:
         self.pipelines = pipelines
         self.passing = Passing(tree, resolver)
         self._rowwise = Rowwise(tree, resolver)
+        self._remembering = Remembering(tree, resolver)
         self._consumptions = consumptions
 
     def of(self, pipeline: Pipeline, consumption: Consumption) -> CutPipeline | None:
@@ -127,7 +121,7 @@ class PipelineCuts:
 
     def _cut(self, steps: list[Step]) -> int:
         """The index of the first step that follows the shard."""
-        order = [s.method for s in steps]
+        order = ["scan" if self._remembering.is_of(s) else s.method for s in steps]
         first = next((i for i, m in enumerate(order) if m in api.ORDERING), len(order))
         free = all(m in api.ELEMENTWISE | api.ORDERING for m in order[first:])
         if free and "shuffle" in order and not self._is_reproducible(steps):
@@ -139,15 +133,7 @@ class PipelineCuts:
         return max((*files, *(i + 1 for i, m in enumerate(order) if m not in api.ELEMENTWISE)), default=0)
 
     def _is_reproducible(self, steps: list[Step]) -> bool:
-        return self._seeds_everything or self.pipelines.is_seeded(steps)
-
-    @cached_property
-    def _seeds_everything(self) -> bool:
-        return any(
-            isinstance(v, External) and v.path in _SEEDERS
-            for call in self.tree.calls
-            for v in self.resolver.values(call.func)
-        )
+        return self._remembering.seeds_everything or self.pipelines.is_seeded(steps)
 
     def _flag(self, anchor: Step, pipeline: Pipeline) -> str | None:
         """The parameter that tells the training data from the other data that the function makes."""
