@@ -1,18 +1,24 @@
 """Of which batch values have a row each, so that what is put together of several batches can be taken apart again.
 
 `z = model(tf.concat([a, b], axis=0))` holds on each worker its rows of `a`, then its rows of `b`: `z[:len(a)]` is a
-worker's part of the former, whatever the batches' sizes. Batches are told apart by the place where each gets its name.
+worker's part of the former, whatever the batches' sizes. Batches are told apart by the place where each gets its name;
+what a dataset makes batches of has equally many rows in each of its parts, and is one, read at one place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.frames import Names
 from migrator.analysis.ops.call import Op
-from migrator.analysis.ops.moving import Joins
+from migrator.analysis.ops.moving import Joins, Tile
 from migrator.analysis.placement import ROWS, Shape, Sharded, options
 from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Site, Slice, Value
+from migrator.facts.program.tree import Tree
 
 Counts = tuple[Site, ...]
 
@@ -30,6 +36,37 @@ def blocks(data: Data) -> int:
     return max((p.blocks for p in options(data.placement) if isinstance(p, (Sharded, Shape))), default=1)
 
 
+def batched(element: Value, site: Site) -> Value:
+    """The elements of a dataset that makes batches here."""
+    return v.mapped(element, lambda d: replace(d, counts=(site,)))
+
+
+def read(data: Data, reader: cst.CSTNode) -> Data:
+    """What the elements of a dataset hold, where one is read."""
+    return replace(data, counts=tuple(Site(reader, (id(s.node), *s.context)) for s in data.counts))
+
+
+def forgotten(value: Value) -> Value:
+    """The value where it may be kept longer than the batch."""
+    return v.mapped(value, lambda d: replace(d, counts=()) if d.counts else d)
+
+
+def in_next_turn(names: Names, loop: cst.CSTNode, tree: Tree) -> Names:
+    """The names where the loop begins a turn: what it has read of a batch in the turn before may have other rows."""
+
+    def older(data: Data) -> Data:
+        is_kept = not any(tree.contains(loop, site.node) for site in data.counts)
+        return data if is_kept else replace(data, counts=())
+
+    return {name: v.mapped(value, older) for name, value in names.items()}
+
+
+def are_unlike(data: Data) -> bool:
+    """Whether it is made of several batches that are not seen to have equally many rows: each worker has its part of
+    each, and a mean weighs a worker's parts by other numbers than those of all rows where some do not divide."""
+    return blocks(data) > 1 and (len(data.counts) != blocks(data) or len(set(data.counts)) > 1)
+
+
 def common(given: Sequence[Data]) -> Counts:
     """The batches of which all of these have the rows; empty where that is not seen."""
     apart = {d.counts for d in given if isinstance(d.placement, (Sharded, Shape)) or d.placement == ROWS}
@@ -45,6 +82,8 @@ def kept(op: Op | None, given: Sequence[Data], items: Sequence[Value] | None, re
     if isinstance(op.kind, Joins) and not op.kind.new_axis and items is not None and isinstance(place, Sharded):
         parts = [item.data.counts if item.data is not None else () for item in items]
         counts = tuple(site for part in parts for site in part) if all(parts) and place.blocks > 1 else counts
+    if isinstance(op.kind, Tile) and isinstance(place, Sharded) and len(counts) == 1:
+        counts = counts * place.blocks
     is_exact = place == ROWS and not data.several
     blocks = 1 if is_exact else place.blocks if isinstance(place, (Sharded, Shape)) and place.rows == "one" else 0
     return Value(replace(data, counts=counts)) if counts and blocks == len(counts) else result

@@ -197,7 +197,7 @@ class Statements:
         loop = Loop()
         ends: list[Names | None] = []
         for _ in range(_MOST_TURNS):
-            frame.names = dict(state or {})
+            frame.names = row_counts.in_next_turn(state or {}, node, self.run.tree)
             if not enter():
                 ends = [frame.names]
                 break
@@ -321,7 +321,7 @@ class Statements:
             masked = masks.set_by(target, value, owner)
             if masked is not None:
                 self.bind(target.value, masked, frame)
-            self.run.objects.store_attribute(owner, target.attr.value, value, target)
+            self.run.objects.store_attribute(owner, target.attr.value, row_counts.forgotten(value), target)
         elif isinstance(target, cst.Subscript):
             owner = self.eval(target.value, frame)
             index = self.run.expressions.index(target.slice, frame)

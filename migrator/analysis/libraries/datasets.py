@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
+from migrator.analysis import row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -31,6 +32,7 @@ _KEEPING = frozenset({
 })  # fmt: skip
 # So many axes more than the elements of the dataset have those of these.
 _DEEPER = {"batch": 1, "padded_batch": 1, "unbatch": -1}
+_BATCHING = frozenset({"batch", "padded_batch"})
 # Theirs may have axes more, or fewer.
 _OTHERWISE_DEEP = frozenset({
     "apply", "ragged_batch", "dense_to_ragged_batch", "bucket_by_sequence_length", "sparse_batch", "concatenate",
@@ -153,14 +155,17 @@ class Datasets:
         path = atom.path
         if name in ("get_next", "__next__"):
             return self.elements(atom, node)
-        if name in ("batch", "padded_batch"):
+        if name in _BATCHING:
             self.run.note_batch_size(args.get("batch_size", 0) or NUMBER)
         if name in _KEEPING:
             if name == "filter" and args.positional:
                 self._applied(args.positional[0], element, node, frame)
             return v.of(atom)
         if name in _DEEPER or name in _OTHERWISE_DEEP:
-            return self._dataset(v.mapped(element, lambda d: _deepened(d, _DEEPER.get(name))), node, frame, path)
+            element = v.mapped(element, lambda d: _deepened(d, _DEEPER.get(name)))
+            if name in _BATCHING:
+                element = row_counts.batched(element, Site(node, frame.context))
+            return self._dataset(element, node, frame, path)
         if name == "map" and args.positional:
             return self._dataset(self._applied(args.positional[0], element, node, frame), node, frame, path)
         if name in ("flat_map", "interleave") and args.positional:
@@ -193,7 +198,7 @@ class Datasets:
         return result if result is not NOTHING else Value(Data(nested=True))
 
     def elements(self, atom: Made, reader: cst.CSTNode) -> Value:
-        element = v.mapped(self.run.heap.load(atom, _ELEMENT), _batched)
+        element = v.mapped(self.run.heap.load(atom, _ELEMENT), lambda d: row_counts.read(_batched(d), reader))
         given = self.run.share(element) if atom.path == _CUT else self.run.whole(element)
         is_numbered = self.run.heap.load(atom, _NUMBERED) is not NOTHING
         return v.of(Tuple((_INDEX, given))) if is_numbered else given

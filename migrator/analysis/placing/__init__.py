@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import ops
+from migrator.analysis import ops, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 MEETS = "a worker's part of the batch meets what is made of all of it"
+UNLIKE = "a mean is taken over several batches at once, and they may be of different sizes"
 
 
 class Placing:
@@ -80,9 +81,11 @@ class Placing:
         reduction = _reduction(result, op.leaves)
         if reduction:
             self.run.reductions.add(reduction)
+            if reduction == "mean" and any(row_counts.are_unlike(d) for d in op.leaves):
+                return gathered(self.run, op, UNLIKE, ordered=False)
             if reduction in self.run.plan.reductions and not op.symbolic and not self.repairing.blocked:
                 why = f"a {reduction} over the rows of a worker meets what is made of all rows"
-                return gathered(self.run, op, why)
+                return gathered(self.run, op, why, ordered=False)
         self.run.note_plain(op.node)
         return as_value(result, op.needs, op.symbolic, whole=op.whole)
 

@@ -61,14 +61,14 @@ def repaired(run: Run, op: Operation, lost: Arg) -> Value:
     return as_value(reduced, needs, op.symbolic)
 
 
-def gathered(run: Run, op: Operation, why: str) -> Value:
-    """The result of all rows, which are put together for it."""
+def gathered(run: Run, op: Operation, why: str, *, ordered: bool = True) -> Value:
+    """The result of all rows, put together for it. Not `ordered`: in any order, as means and sums take them."""
     given = {type(p) for d in op.leaves for p in options(d.placement)}
     # Nothing puts the shape of a part together. Of one whose rank is not seen the last size is likely of features.
     is_alone = given <= {Replicated, Shape} and not op.whole
     if Shape in given and not (is_alone and why == OF_UNSEEN_RANK):
         return Value(Data(Unknown("it makes something of the shape of the rows that a worker has"), needs=op.needs))
-    repair = run.placing.repairing.make(op.args, op.node, by_gathering, why)
+    repair = run.placing.repairing.make(op.args, op.node, by_gathering, why, ordered=ordered)
     result = infer(run, op.row, op.args, op.made, once_gathered)
     return whole.of_all_rows(op, result, op.needs | {repair}, why)
 

@@ -53,19 +53,24 @@ class Repairing:
         finally:
             self.blocked = before
 
-    def make(self, args: Arguments, node: cst.CSTNode, how: How, why: str, form: str = "whole") -> Repair:
-        """The repair that puts together what is given at the node, which is noted."""
+    def make(
+        self, args: Arguments, node: cst.CSTNode, how: How, why: str, form: str = "whole", *, ordered: bool = True
+    ) -> Repair:
+        """The repair that puts together what is given at the node, which is noted. Not `ordered`: its rows may come in
+        any order, the same for all arguments."""
         found: set[Operand] = set()
         blocked = self.blocked
         for place, value in args.all():
-            blocked = self.wrap(place, value, how, found) or blocked
+            blocked = self.wrap(place, value, how, found, ordered=ordered) or blocked
         repair = Repair(node, frozenset(found), why, blocked, form)
         if blocked:
             self.run.lost_at[node].update(n for n, x in args.all() if n is not None)
         self.run.note_repair(repair)
         return repair
 
-    def wrap(self, node: cst.BaseExpression | None, value: Value, how: How, found: set[Operand]) -> str:
+    def wrap(
+        self, node: cst.BaseExpression | None, value: Value, how: How, found: set[Operand], *, ordered: bool = True
+    ) -> str:
         """Adds what has to be wrapped of an argument; returns why that cannot be."""
         leaves = list(self.run.objects.leaves(value))
         hows = {how(d) for d in leaves} - {None}
@@ -77,7 +82,7 @@ class Repairing:
         if items is not None and isinstance(node, (cst.Tuple, cst.List)) and len(items) == len(node.elements):
             blocked = ""
             for element, item in zip(node.elements, items):
-                blocked = self.wrap(element.value, item, how, found) or blocked
+                blocked = self.wrap(element.value, item, how, found, ordered=ordered) or blocked
             return blocked
         if any(d.symbolic for d in leaves):
             return "it is part of a model that is built of Keras tensors"
@@ -90,7 +95,7 @@ class Repairing:
         cuts = [p for d in leaves for p in options(d.placement) if isinstance(p, Sharded)]
         if any(cut.axis != 0 for cut in cuts):
             return "the samples do not lie along its first axis"
-        if any(cut.blocks > 1 for cut in cuts):
+        if ordered and any(cut.blocks > 1 for cut in cuts):
             return "it is made of several batches, one behind the other"
         how_put = str(hows.pop())
         if how_put == "gather" and isinstance(node, cst.Name) and is_called(self.run, node):
