@@ -41,6 +41,12 @@ def gather_batch(facts: Facts) -> Findings:
             f"what {name} does with a batch is not seen; layers of Keras work on each sample by itself",
             "say that it does (`# migrate: rows=0`), or write it in this file",
         )
+    for node in facts.losses.trusted_rows:
+        yield Trust(
+            node,
+            "how many values each sample has is not seen: this must not put several samples into one row",
+            "say that it does not (`# migrate: rows=0`), or give the number of rows (`tf.shape(x)[0]`) in place of -1",
+        )
     for call in facts.losses.whole_compiles:
         yield from _whole_batch(facts, cst.ensure_type(call, cst.Call))
     done: set[cst.CSTNode] = set()

@@ -272,6 +272,11 @@ class Losses:
         return {} if self.too_much else self._run.trusted
 
     @property
+    def trusted_rows(self) -> set[cst.CSTNode]:
+        """Where a reshape is taken to put no two rows of a batch into one: the size of the rows is not seen."""
+        return set() if self.too_much else set(self._run.trusted_rows)
+
+    @property
     def needed_words(self) -> set[cst.CSTNode]:
         """The expressions of which the user's word says what would not be known, or known otherwise, without it."""
         return set() if self.too_much else self._run.needed_words

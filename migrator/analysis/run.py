@@ -138,6 +138,7 @@ class Run:
         self.needed_words: set[cst.CSTNode] = set()
         self.batch_sizes: set[int | None] = set()  # the sizes of batches that are known numbers
         self.trusted: dict[cst.CSTNode, str] = {}
+        self.trusted_rows: dict[cst.CSTNode, str] = {}
         self._lost_first: dict[int, tuple[Unknown, cst.CSTNode]] = {}
         self.seen: dict[cst.CSTNode, Value] = {}
         self.placements: dict[cst.CSTNode, set[tuple[Placement, bool]]] = defaultdict(set)
@@ -268,6 +269,14 @@ class Run:
             yield
         finally:
             self._is_evaluating = before
+
+    def trust(self, node: cst.CSTNode, found: dict[cst.CSTNode, str], what: str) -> None:
+        """Notes what is taken to keep the rows of a batch apart, unless the user says that it does."""
+        said = [n for n in (node, *self.tree.ancestors(node)) if self.said.get(n) == "rows"]
+        if said:
+            self.needed_words.add(said[0])
+        else:
+            found.setdefault(node, what)
 
     def note_plain(self, node: cst.CSTNode) -> None:
         """Notes an operation that is right as it stands, on some way to it."""

@@ -98,7 +98,8 @@ class Data:
     `counted`: see `is_positive`. `several`: made of a number of rows, and perhaps another number. `foreign`: an
     object of another package, perhaps a layer. `ragged`: its samples may have unequally many values.
     `pairs`: has all rows along another axis than the first, too, or may have. `counts`: the batches of which it has the
-    rows, or the number of rows, see row_counts.py.
+    rows, or the number of rows, see row_counts.py. `shape`: its sizes, None for those that are not known; of no account
+    unless it is as long as the rank.
     """
 
     placement: Placement = REPLICATED
@@ -121,6 +122,12 @@ class Data:
     ragged: bool = False
     pairs: bool = False
     counts: tuple[Any, ...] = ()
+    shape: tuple[int | None, ...] | None = None
+
+    @property
+    def sizes(self) -> tuple[int | None, ...] | None:
+        """Those of its axes, as far as these are known."""
+        return self.shape if self.shape is not None and len(self.shape) == self.rank else None
 
     @property
     def is_replicated(self) -> bool:
@@ -385,6 +392,7 @@ def join_data(a: Data, b: Data) -> Data:
         ragged=a.ragged or b.ragged,
         pairs=a.pairs or b.pairs,
         counts=a.counts if a.counts == b.counts else (),
+        shape=a.shape if a.shape == b.shape else None,
     )
 
 

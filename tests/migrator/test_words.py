@@ -380,3 +380,12 @@ def test_loaded_models_are_taken_on_trust_and_ready_made_ones_are_not() -> None:
     assert ready.remarks.trusted == ()
     assert loaded.is_changed
     assert ready.is_changed
+
+
+def test_samples_whose_size_is_not_seen_are_taken_to_stay_apart() -> None:
+    rows = "x = tf.reshape(x, (-1, 4))"
+    loop = LOOP.replace(LOSS, f"{rows}\n        {MEAN}")
+    unseen = loop.replace("(tf.ones([64, 8]), tf.ones([64, 1]))", "helpers.arrays()")
+    assert trusted(run(loop)) == []
+    assert trusted(run(unseen))[0].startswith("how many values each sample has is not seen")
+    assert trusted(said(rows, "rows=0", unseen)) == ["rows=0"]

@@ -215,9 +215,15 @@ def _batched(data: Data) -> Data:
 def _deepened(data: Data, axes: int | None) -> Data:
     """The data with so many axes more in front; an unknown number of them, if None."""
     if axes is None or (data.rank is not None and data.rank + axes < 0):
-        return replace(data, rank=None, least=0, width=None, rows=None)
+        return replace(data, rank=None, least=0, width=None, rows=None, shape=None)
     rank = None if data.rank is None else data.rank + axes
     has_own_width = data.width is not None and (data.axes if axes > 0 else data.axes + axes) > 0
+    sizes = data.sizes
     return replace(
-        data, rank=rank, least=max(data.least + axes, 0), width=data.width if has_own_width else None, rows=None
+        data,
+        rank=rank,
+        least=max(data.least + axes, 0),
+        width=data.width if has_own_width else None,
+        rows=None,
+        shape=None if sizes is None else (None,) * axes + sizes[max(-axes, 0) :],
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole, literal
 from migrator.analysis.ops.elementwise import elementwise
-from migrator.analysis.ops.moving import sizes, target
+from migrator.analysis.ops.moving import known_sizes, sizes, target
 from migrator.analysis.ops.terms import one_layout, placed, sharded, term, whole
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.analysis.records import replace
@@ -38,7 +38,7 @@ class Makes:
             raise NeedsWhole("it makes a value for each pair of rows", "all_reduce")
         place = Sharded(wanted.index(ROWS)) if ROWS in wanted else REPLICATED
         rows = wanted[0] if wanted and place == REPLICATED and isinstance(wanted[0], int) and wanted[0] > 0 else None
-        return Arg(place, rank=len(wanted), rows=rows)
+        return Arg(place, rank=len(wanted), rows=rows, shape=known_sizes(wanted))
 
 
 @dataclass(frozen=True)

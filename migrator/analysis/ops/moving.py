@@ -139,6 +139,11 @@ def sizes(shape: Arg) -> list[Any] | None:
     return found
 
 
+def known_sizes(wanted: list[Any]) -> tuple[int | None, ...]:
+    """The sizes that are known numbers; None for others."""
+    return tuple(size if isinstance(size, int) and size >= 0 else None for size in wanted)
+
+
 @dataclass(frozen=True)
 class Reshape:
     """Rows stay one after the other where the first size is left open, or is a number of rows."""
@@ -154,7 +159,7 @@ class Reshape:
         if cut is None:
             if any(not isinstance(leaf.placement, Replicated) for leaf in shape.leaves()):
                 raise NeedsWhole("a value that is no batch gets the shape of one")
-            return Arg(value.placement, rank=rank)
+            return Arg(value.placement, rank=rank, shape=None if wanted is None else known_sizes(wanted))
         if isinstance(shape.placement, Shape) and shape.items is None and shape.placement.axis == cut.axis == 0:
             return Arg(moved(value.placement, 0, "ragged" if cut.rows == "ragged" else None), rank=None)
         if wanted is None:
@@ -167,24 +172,35 @@ class Reshape:
                 raise NeedsWhole("its shape fixes the number of rows, or mixes them with other values", ALL_GATHER)
         if place is None:
             raise NeedsWhole("its shape moves the rows of the batch", ALL_GATHER)
-        if wanted[place] == -1 and _may_join_rows(value, wanted[place + 1 :]):
+        may_join = wanted[place] == -1 and _may_join_rows(value, wanted[place + 1 :])
+        if may_join:
             raise NeedsWhole("its shape may put several rows into one", ALL_GATHER)
         rows = cut.rows if cut.rows == "ragged" or known_rank(value) == rank == 1 else "even"
-        return Arg(moved(value.placement, place, rows), rank=rank)
+        sizes_of_rows = known_sizes(wanted) if place == 0 else None
+        made = moved(value.placement, place, rows)
+        return Arg(made, rank=rank, shape=sizes_of_rows, on_trust=may_join is None)
 
     def _same_place(self, cut: Sharded, wanted: list[Any]) -> int | None:
         """Rows in several blocks stay rows as long as none is split: only flat rows are sure."""
         return 0 if cut.axis == 0 and cut.blocks == 1 and wanted[0] == -1 else None
 
 
-def _may_join_rows(value: Arg, sizes: list[int]) -> bool:
-    """Whether what becomes one row may be more than one was. Numbers that are written out are taken on trust where the
-    width of the rows is not known; others, as in `[-1, k, x.shape[-1]]`, only of rows that have several axes."""
+def _may_join_rows(value: Arg, sizes: list[int]) -> bool | None:
+    """Whether what becomes one row may be more than one was; None where nobody knows.
+
+    Nobody does of numbers that are written out where no size of the rows is seen: `(-1, 784)` would then have to gather
+    where pictures are flattened, as nearly all that is written so does. Other numbers, as in `[-1, k, x.shape[-1]]`,
+    are taken on trust of rows that have several axes."""
     if not all(isinstance(size, int) and size > 0 for size in sizes):
         return len(sizes) > 1 and value.rank == 2
-    if value.width is None:
-        return False
-    return value.width % math.prod(sizes) != 0
+    joined = math.prod(sizes)
+    cut = sharded(value.placement)
+    is_row = cut is not None and cut.rows == "one"
+    whole_row = 1 if value.rank == 1 and is_row else value.width if value.rank == 2 else None
+    size = next((n for n in (value.sample, whole_row, value.width) if n is not None), None)
+    if size is None:
+        return None if joined > 1 else False
+    return size % joined != 0
 
 
 @dataclass(frozen=True)

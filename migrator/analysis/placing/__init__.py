@@ -78,6 +78,8 @@ class Placing:
         result = infer(self.run, op.row, op.args, op.made, as_it_is)
         if result.is_lost:
             return repaired(self.run, op, result)
+        if result.on_trust and not op.symbolic:
+            self.run.trust(op.node, self.run.trusted_rows, "")
         reduction = _reduction(result, op.leaves)
         if reduction:
             self.run.reductions.add(reduction)

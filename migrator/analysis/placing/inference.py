@@ -12,7 +12,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.placement import Placement, Replicated, Unknown
-from migrator.analysis.placing import ragged, ranks
+from migrator.analysis.placing import ragged, ranks, shapes
 from migrator.analysis.placing.views import View, as_it_is
 from migrator.analysis.values import Container, Data, External, Made, Repair, Tuple, Value
 
@@ -54,6 +54,7 @@ def as_value(arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool 
             rows=None if is_whole else arg.rows,
             integral=arg.integral,
             mask=arg.dtype == "bool",
+            shape=arg.shape,
         )
     )
 
@@ -117,6 +118,7 @@ def _arg_of_data(run: Run, data: Data, view: View) -> Arg:
         as_batch=rows in run.batch_sizes,
         integral=data.integral,
         positive=data.is_positive,
+        sample=shapes.of_a_row(data),
     )
 
 

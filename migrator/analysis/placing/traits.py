@@ -9,7 +9,7 @@ from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Sizes, Stacked
 from migrator.analysis.ops.moving import GetItem, Splits
 from migrator.analysis.placement import ROWS
-from migrator.analysis.placing import ragged
+from migrator.analysis.placing import ragged, shapes
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.records import replace
 from migrator.analysis.values import Value
@@ -24,6 +24,7 @@ _KEEPING_COUNTS = (Sizes, Cast, GetItem, Splits, Same, Stacked)
 def kept(run: Run, op: Operation, result: Value) -> Value:
     """The result with what it keeps of that which is known of the arguments."""
     result = _widened(op, _masking(op, result))
+    result = shapes.kept(op, result)
     result = _counting(op, ragged.kept(op, result))
     items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
     return row_counts.kept(op.row, op.leaves, items, result)

@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 def trusted(run: Run, node: cst.CSTNode, what: str, args: Arguments) -> Value:
     """What a layer or model gives of which nothing is known but that it is one, made at that node."""
     if any(not d.is_replicated for _, x in args.all() for d in run.objects.leaves(x)):
-        said = [n for n in (node, *run.tree.ancestors(node)) if run.said.get(n) == "rows"]
-        if said:
-            run.needed_words.add(said[0])
-        else:
-            run.trusted.setdefault(node, what)
+        run.trust(node, run.trusted, what)
     return sample_by_sample(run, args)
 
 

@@ -25,7 +25,20 @@ _MERGING = ("Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multi
 def _input(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     shape = args.get("shape", 0)
     items = run.objects.sequence_items(shape) if shape is not None else None
-    return Value(Data(Sharded(0), rank=None if items is None else len(items) + 1, symbolic=True))
+    if items is None:
+        return Value(Data(Sharded(0), symbolic=True))
+    sizes = (None, *(item.constant if isinstance(item.constant, int) else None for item in items))
+    return Value(Data(Sharded(0), rank=len(sizes), symbolic=True, shape=sizes))
+
+
+def _loaded(sample: tuple[int, ...], labels: tuple[int, ...]) -> Callable[..., Value]:
+    """`(x, y), (x_test, y_test) = keras.datasets.mnist.load_data()`, of so large samples."""
+
+    def load(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        both = v.of(Tuple(tuple(Value(Data(rank=len(s) + 1, shape=(None, *s))) for s in (sample, labels))))
+        return v.of(Tuple((both, both)))
+
+    return load
 
 
 def _merge(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame, *, path: str) -> Value:
@@ -60,9 +73,21 @@ def _activation(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> V
     return v.of(External(f"keras.activations.{name if isinstance(name, str) else 'sigmoid'}"))
 
 
+# Of what Keras loads: the sizes of a sample, and of its label.
+_LOADED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "mnist": ((28, 28), ()),
+    "fashion_mnist": ((28, 28), ()),
+    "cifar10": ((32, 32, 3), (1,)),
+    "cifar100": ((32, 32, 3), (1,)),
+    "boston_housing": ((13,), ()),
+    "california_housing": ((8,), ()),
+}
+
+
 FUNCTIONS: dict[str, Callable[[Run, Arguments, cst.CSTNode, Frame], Value]] = {
     "keras.activations.get": _activation,
     "keras.utils.unpack_x_y_sample_weight": _unpacked,
     **dict.fromkeys(SYMBOLIC, _input),
+    **{f"keras.datasets.{name}.load_data": _loaded(*sizes) for name, sizes in _LOADED.items()},
     **{f"keras.layers.{name.lower()}": partial(_merge, path=f"keras.layers.{name}") for name in _MERGING},
 }

@@ -1,0 +1,54 @@
+"""The sizes of arrays, as far as they are written in the script: of so many values each row of a batch has."""
+
+from __future__ import annotations
+
+import math
+
+from migrator.analysis.ops.elementwise import Cast, Elementwise
+from migrator.analysis.ops.making import Same, Stacked
+from migrator.analysis.ops.moving import ExpandDims, GetItem
+from migrator.analysis.placing.operation import Operation
+from migrator.analysis.records import replace
+from migrator.analysis.values import Data, Slice, Value
+
+Sizes = tuple["int | None", ...]
+
+
+def of_a_row(data: Data) -> int | None:
+    """How many values each row has."""
+    sizes = data.sizes
+    known = [size for size in sizes[1:] if size is not None] if sizes else []
+    return math.prod(known) if sizes and len(known) == len(sizes) - 1 else None
+
+
+def kept(op: Operation, result: Value) -> Value:
+    """The result with the sizes that it has of what it is made of."""
+    data = result.data
+    if data is None or result.objects or op.row is None or data.shape is not None:
+        return result
+    shape = _shape(op)
+    return result if shape is None else Value(replace(data, shape=shape, rank=len(shape)))
+
+
+def _shape(op: Operation) -> Sizes | None:
+    kind = op.row.kind if op.row is not None else None
+    given = [value.data for value in op.args.positional if not value.objects]
+    first = given[0] if given and len(given) == len(op.args.positional) else None
+    sizes = first.sizes if first is not None else None
+    if isinstance(kind, Elementwise):
+        several = [d for d in given if d is not None and d.rank != 0]
+        return several[0].sizes if len(several) == 1 and len(given) == len(op.args.positional) else None
+    if sizes is None or len(sizes) == 0:
+        return None
+    if isinstance(kind, (Cast, Same, Stacked)):
+        return sizes
+    by = op.args.get("axis", 1) if isinstance(kind, ExpandDims) else given[1] if len(given) > 1 else None
+    if isinstance(kind, ExpandDims):
+        axis = by.constant if isinstance(by, Value) else None
+        if not isinstance(axis, int):
+            return None
+        place = axis + len(sizes) + 1 if axis < 0 else axis
+        return (*sizes[:place], 1, *sizes[place:])
+    if isinstance(kind, GetItem) and isinstance(by, Data) and (isinstance(by.constant, Slice) or by.rank == 1):
+        return (None, *sizes[1:])  # some of the rows
+    return None
