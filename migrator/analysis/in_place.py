@@ -49,7 +49,9 @@ _DEEPEST = 12
 def store_rows(run: Run, array: Data, index: Value, value: Value, target: cst.Subscript) -> bool:
     """`array[index] = value`, where the array is a worker's part of the batch. False where it is none, or the change
     is to be followed as that of any other array."""
-    if isinstance(index.constant, str) or isinstance(array.placement, Local):
+    if isinstance(index.constant, str):  # a column
+        return all(_is_alike(d, array) and not d.needs for d in run.objects.leaves(value))
+    if isinstance(array.placement, Local):
         return False
     if not any(isinstance(p, Sharded) for p in options(array.placement)):
         if _is_part_of_rows(run, target.value) or (_has_sizes(array) and not _keeps_sizes(array, index, value)):

@@ -652,6 +652,7 @@ class Run:
 
     def unknown_call(self, function: Value, args: Arguments, node: cst.CSTNode) -> Value:
         """What nobody knows, called: of Keras tensors, a layer."""
+        self.libraries.called["", node] = None
         if self.is_symbolic(args):
             return unseen_layer(self, function, node, "", args)
         result = self.placing.unknown(args, node)

@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.analysis.losses import SUM, Losses
+from migrator.analysis.mapped import Mapped
 from migrator.analysis.values import Repair
 from migrator.facts.data.batch_shapes import Made, Size
 from migrator.facts.data.batch_sources import BatchSources
@@ -178,7 +179,13 @@ class Facts:
 
     @cached_property
     def sharding(self) -> Sharding:
-        return Sharding(self.tree, self.resolver, self.training, self.reading, self.minibatches, self.keywords)
+        return Sharding(
+            self.tree, self.resolver, self.training, self.reading, self.minibatches, self.keywords, self.mapped
+        )
+
+    @cached_property
+    def mapped(self) -> Mapped:
+        return Mapped(self.tree, tuple(self.scripts.values()))
 
     @cached_property
     def decisions(self) -> Decisions:

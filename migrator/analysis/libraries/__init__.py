@@ -48,11 +48,15 @@ class Libraries:
         self.run = run
         self.keras = keras.Keras(run)
         self.datasets = datasets.Datasets(run)
+        self.called: dict[
+            tuple[str, cst.CSTNode], None
+        ] = {}  # functions, objects and methods of theirs, with the calls
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def call(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of another library's function or class."""
+        self.called[path, node] = None
         handler = _FUNCTIONS.get(path)
         if handler is not None:
             return handler(self.run, args, node, frame)
@@ -103,6 +107,7 @@ class Libraries:
 
     def call_made(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what another library's class has made: a layer, a model, a loss."""
+        self.called[atom.path, node] = None
         if atom.path == tensorflow.CUSTOM_GRADIENT:
             return tensorflow.call_custom_gradient(self.run, atom, args, node, frame)
         replaced = self.run.objects.own_call(atom)
@@ -116,7 +121,10 @@ class Libraries:
 
     def call_method(self, owner: Value, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         found = NOTHING
+        self.called[f".{name}", node] = None
         for atom in owner:
+            if isinstance(atom, Made):
+                self.called[f"{atom.path}.{name}", node] = None
             found = v.join(found, self._call_method(atom, name, args, node, frame))
         if owner.data is not None and not (owner.objects and owner.data.constant is None):  # None has no methods
             found = v.join(found, self._data_method(owner.data, name, args, node, frame))

@@ -114,14 +114,14 @@ class Datasets:
         given = list(args.positional) or list(args.keywords.values())
         if len(given) == 1:
             given = self.run.objects.sequence_items(given[0]) or given
-        return v.of(Tuple(tuple(self._element(x) for x in given)))
+        return v.of(Tuple(tuple(self.element(x) for x in given)))
 
     def _dataset(self, element: Value, node: cst.CSTNode, frame: Frame, path: str = _DATASET) -> Value:
         made = Made(path, Site(node, frame.context))
         self.run.heap.store(made, _ELEMENT, element)
         return v.of(made)
 
-    def _element(self, value: Value) -> Value:
+    def element(self, value: Value) -> Value:
         found = NOTHING
         for atom in value:
             if isinstance(atom, Made) and atom.path.startswith(PREFIX):
@@ -170,7 +170,7 @@ class Datasets:
             return self._dataset(self._applied(args.positional[0], element, node, frame), node, frame, path)
         if name in ("flat_map", "interleave") and args.positional:
             inner = self._applied(args.positional[0], element, node, frame)
-            return self._dataset(self._element(inner), node, frame, path)
+            return self._dataset(self.element(inner), node, frame, path)
         if name == "enumerate":
             made = self._dataset(element, node, frame, path)
             self.run.heap.store(made.only, _NUMBERED, NUMBER)  # type: ignore[arg-type]

@@ -149,6 +149,7 @@ KINDS: dict[str, Kind] = {
     "loss-object-sparse": LossObject(LossFunction(None, sparse=True)),
     "per-sample-2": PerSample(2, least=2),
     "per-sample-axis": PerSample(axis=True),
+    "encoding": PerSample(refused=(("output_mode", "int"),)),
     "recurrent": PerSample(refused=(("stateful", False),)),
     "vdot": FlatProduct(),
     "equality": Elementwise(2, dtype="bool", strict=True),

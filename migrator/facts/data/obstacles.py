@@ -9,6 +9,7 @@ from typing import cast
 import libcst as cst
 import libcst.matchers as m
 
+from migrator.analysis.mapped import Mapped
 from migrator.edits import Refusal
 from migrator.facts.data.batch_shapes import BatchShapes, DoubtfulSize, Made, Shown, Size
 from migrator.facts.data.batch_sources import BatchSources
@@ -16,7 +17,6 @@ from migrator.facts.data.cache_files import CacheFiles
 from migrator.facts.data.first_axis import FirstAxis
 from migrator.facts.data.pipelines import Pipeline, Step, batch_argument
 from migrator.facts.data.reading import Consumption
-from migrator.facts.data.rowwise import Rowwise
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Parameter
@@ -80,16 +80,22 @@ def _is_fixed(shape: cst.BaseExpression) -> bool:
 
 class Obstacles:
     def __init__(
-        self, tree: Tree, resolver: Resolver, training: Training, sources: BatchSources, cache_files: CacheFiles
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sources: BatchSources,
+        cache_files: CacheFiles,
+        mapped: Mapped,
     ) -> None:
         self.tree = tree
         self.resolver = resolver
         self.training = training
         self.sources = sources
         self.cache_files = cache_files
+        self.mapped = mapped
         self.kinds = training.kinds
         self._batch_shapes = BatchShapes(tree, resolver)
-        self._rowwise = Rowwise(tree, resolver)
         self._first_axis = FirstAxis(resolver)
 
     @cached_property
@@ -180,9 +186,9 @@ class Obstacles:
         """Threads take turns by chance: random numbers that mix rows would mix others on each worker."""
         for step in self._behind_batches(pipeline):
             parallel = argument(step.call, "num_parallel_calls", 1) if step.method == "map" else None
-            if parallel is None or is_none(parallel.value) or self._rowwise.is_of(step):
+            if parallel is None or is_none(parallel.value) or self.mapped.is_row_by_row(step.call):
                 continue
-            draw = self._rowwise.reorders_by_chance(step)
+            draw = self.mapped.mixed_by_chance(step.call)
             if draw is not None:
                 why = "several threads draw the random numbers that mix the rows of these batches, in another order on "
                 advice = "leave out num_parallel_calls, or draw by tf.random.stateless_... with a seed from the data"

@@ -17,11 +17,11 @@ from typing import Callable
 
 import libcst as cst
 
+from migrator.analysis.mapped import Mapped
 from migrator.facts.data.cache_files import file_of
 from migrator.facts.data.pipelines import Pipeline, Pipelines, Step, batch_argument
 from migrator.facts.data.reading import Consumption
 from migrator.facts.data.remembering import Remembering
-from migrator.facts.data.rowwise import Rowwise
 from migrator.facts.names import api
 from migrator.facts.objects.passing import Passing
 from migrator.facts.objects.resolve import Resolver
@@ -67,14 +67,19 @@ class PipelineCuts:
     """`consumptions` gives all places where training reads a dataset."""
 
     def __init__(
-        self, tree: Tree, resolver: Resolver, pipelines: Pipelines, consumptions: Callable[[], list[Consumption]]
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        pipelines: Pipelines,
+        consumptions: Callable[[], list[Consumption]],
+        mapped: Mapped,
     ) -> None:
         self.tree = tree
         self.resolver = resolver
         self.pipelines = pipelines
         self.passing = Passing(tree, resolver)
-        self._rowwise = Rowwise(tree, resolver)
         self._remembering = Remembering(tree, resolver)
+        self.mapped = mapped
         self._consumptions = consumptions
 
     def of(self, pipeline: Pipeline, consumption: Consumption) -> CutPipeline | None:
@@ -117,7 +122,7 @@ class PipelineCuts:
 
     def _is_for_each_row(self, step: Step) -> bool:
         """Whether a step behind the batches does with each row, and each batch, what it would do with any other."""
-        return step.method in _FOR_EACH_BATCH or self._rowwise.is_of(step)
+        return step.method in _FOR_EACH_BATCH or (step.method == "map" and self.mapped.is_row_by_row(step.call))
 
     def _cut(self, steps: list[Step]) -> int:
         """The index of the first step that follows the shard."""

@@ -15,6 +15,7 @@ from typing import Union
 
 import libcst as cst
 
+from migrator.analysis.mapped import Mapped
 from migrator.edits import Refusal
 from migrator.facts.data.batch_cuts import Cut, CutExpressions
 from migrator.facts.data.batch_shapes import Made, Shown, Size
@@ -65,6 +66,7 @@ class Sharding:
         reading: Reading,
         minibatches: MinibatchFinder,
         keywords: Keywords,
+        mapped: Mapped,
     ) -> None:
         self.tree = tree
         self.resolver = resolver
@@ -76,9 +78,9 @@ class Sharding:
         self._loose_ends: dict[AnyOrder | UnseededFiles, None] = {}
         kinds, ranks = training.kinds, reading.pipelines.ranks
         self.cache_files = CacheFiles(tree, resolver, training, ranks)
-        self.obstacles = Obstacles(tree, resolver, training, reading.pipelines.sources, self.cache_files)
+        self.obstacles = Obstacles(tree, resolver, training, reading.pipelines.sources, self.cache_files, mapped)
         self.fit_arrays = FitArrays(tree, resolver, kinds, ranks, keywords, self.obstacles)
-        self._cuts = PipelineCuts(tree, resolver, reading.pipelines, lambda: self.consumptions)
+        self._cuts = PipelineCuts(tree, resolver, reading.pipelines, lambda: self.consumptions, mapped)
 
     # -- plans ---------------------------------------------------------------------------------------------------
 

@@ -213,7 +213,8 @@ per-sample (inputs): Dense(inputs,training) EinsumDense(inputs,training) Embeddi
     GlobalAvgPool3D GroupNormalization RMSNormalization(x) Rescaling Resizing(data,training) CenterCrop(data,training)
     Normalization Identity Add Average Maximum Minimum Multiply Subtract
 per-sample-axis (inputs,mask): Softmax[axis] LayerNormalization(inputs)[axis] UnitNormalization(inputs)[axis]
-per-sample (inputs): Hashing Discretization
+# it gives whole numbers, and no other output_mode
+encoding (inputs): Hashing Discretization StringLookup IntegerLookup TextVectorization
 masks (inputs): Masking
 per-sample (inputs,mask): GlobalAveragePooling1D GlobalAvgPool1D
 recurrent (inputs,mask,training,initial_state): LSTM(sequences,initial_state,mask,training)
