@@ -106,7 +106,7 @@ class Remembering:
         return self.seeds_everything or argument(call, "seed") is not None
 
     def _is_kept(self, node: cst.CSTNode, functions: list[FunctionLike], depth: int) -> bool:
-        """Whether what the expression holds outlives the sample: it is made outside of the functions that run for it."""
+        """Whether what it holds outlives the sample: it is made outside of the functions that run for it."""
         while isinstance(node, (cst.Attribute, cst.Subscript)):
             node = node.value
         if not isinstance(node, cst.Name):
