@@ -65,7 +65,7 @@ def broadcast(values: Any, root_rank: int = 0) -> Any:
     from lockstep.data.row_weights import watch_fit
     from lockstep.weights.broadcasting import broadcast as implementation
 
-    watch_fit(gathered=False)  # for models with a train_step of their own, whose optimizer nothing wraps
+    watch_fit()  # for models with a train_step of their own, whose optimizer nothing wraps
     return implementation(values, root_rank)
 
 
@@ -346,7 +346,7 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     i % N == r; with "gather" those from m*r//N to m*(r+1)//N of a batch of m rows, which come back in the order of the
     batch. Only where N does not divide m and the loss is a mean, a batch is dealt out into fewer, equal shards,
     gcd(m, N) of them, and several workers compute the same shard: only so is the mean over the workers that over the
-    batch.
+    batch. `fit` deals out all batches into as many shards as a full one, and weighs each by its rows.
 
     Raises TypeError for what holds no batches, ValueError for another loss and for what was cut before,
     MismatchError when the workers' random states differ.

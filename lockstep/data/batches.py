@@ -15,27 +15,58 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep.collectives.world import backend
-from lockstep.data.cuts import note_cut, refuse_cut
+from lockstep.data.cuts import note_cut, note_rows, refuse_cut
 from lockstep.data.leaves import is_dataclass, with_fields
 from lockstep.data.random_state import agree_on_dataset_order, agree_on_host_order
 from lockstep.data.same_batch import checked
+from lockstep.script.no_rows import allow_no_rows
 from lockstep.shards.dealing import dealt
 from lockstep.shards.repeated import note_possible
-from lockstep.shards.sizes import say_what_it_costs
+from lockstep.shards.sizes import number_of_shards, say_what_it_costs
+
+# Datasets with the batches that they are given, by TensorFlow's names.
+_KEEP_BATCHES = {f"{name}Dataset" for name in ("Prefetch", "Options", "Cache", "Shuffle", "Repeat", "Take", "Skip")}
 
 
-class _Cut:
+class Cut:
     """Which rows of a batch are this rank's."""
 
     def __init__(self, loss: str, rows: int | None = None) -> None:
         """rows: how many every batch has, where that is known."""
         self._loss = loss
+        # Into how many shards `fit` may deal out all batches, that of a full one; 0 where batches are cut alike anyway.
+        self.shards_in_fit = backend().size if loss == "mean" else 0
+        self._now: Any = 0
         if loss == "mean":
             note_possible(rows, backend().size)
 
     def __call__(self, rows: Any) -> slice:
         """Those of `rows` rows: an int or an integer tensor."""
-        return dealt(rows, self._loss, backend().rank, backend().size)
+        now = self._now if isinstance(self._now, int) else tf.convert_to_tensor(self._now)
+        return dealt(rows, self._loss, backend().rank, backend().size, now)
+
+    def deal_into(self, shards: int) -> None:
+        """Deal out what comes from now on into so many shards, which differ by a row; 0: into equal ones."""
+        allow_no_rows()
+        if isinstance(self._now, int):
+            self._now = shards
+        else:
+            self._now.assign(shards)
+
+    def see_dataset(self, dataset: Any) -> None:
+        """Have the pipeline that cuts this dataset ask anew for each batch, where `fit` may deal them out otherwise."""
+        sizes, size = _static_sizes(dataset), backend().size
+        if self._loss != "mean" or sizes != {None}:
+            self.shards_in_fit = 0
+            return
+        full = _known_sizes(dataset)
+        self.shards_in_fit = number_of_shards(full.pop(), size) if len(full) == 1 else size
+        last = _rows_of_last(dataset)
+        if last is not None and last % self.shards_in_fit == 0:
+            self._now, self.shards_in_fit = self.shards_in_fit, 0
+            return
+        with tf.init_scope():
+            self._now = tf.Variable(0, trainable=False, name="lockstep_shards")
 
 
 def shard_batches(batches: Any, loss: str) -> Any:
@@ -58,11 +89,13 @@ def _shard(batches: Any, loss: str) -> Any:
             f"batches, not {type(batches).__name__}; for arrays there is lockstep.shard_arrays"
         )
     agree_on_host_order("shard_batches")
-    cut = _Cut(loss)
+    cut = Cut(loss)
     if hasattr(batches, "__getitem__") and hasattr(batches, "__len__") and not isinstance(batches, (list, tuple)):
         return _shard_sequence(batches, cut)
     if inspect.isgenerator(batches) or hasattr(batches, "__next__"):
-        return (_own_rows(batch, cut) for batch in checked(batches))
+        own = (_own_rows(batch, cut) for batch in checked(batches))
+        note_rows(own, cut)
+        return own
     if not hasattr(batches, "__iter__"):
         raise TypeError(f"lockstep.shard_batches: a {type(batches).__name__} cannot be iterated over")
     return IterableShard(batches, cut)
@@ -78,6 +111,19 @@ def _known_sizes(dataset: Any) -> set[int]:
     return sizes
 
 
+def _rows_of_last(dataset: Any) -> int | None:
+    """The rows of the last batch, which is full where there is none; None where that is not known."""
+    while type(dataset).__name__.lstrip("_") in _KEEP_BATCHES:
+        dataset = dataset._inputs()[0]
+    if not hasattr(dataset, "_batch_size"):
+        return None
+    full = int(tf.get_static_value(dataset._batch_size))
+    samples = int(tf.data.experimental.cardinality(dataset._inputs()[0]))
+    if samples == tf.data.experimental.INFINITE_CARDINALITY:
+        return full
+    return None if samples < 0 else samples % full or full
+
+
 def _static_sizes(dataset: Any) -> set[int | None]:
     """The rows that each batch has by its spec, None for any number."""
     shapes = [getattr(spec, "shape", None) for spec in tf.nest.flatten(dataset.element_spec)]
@@ -87,16 +133,20 @@ def _static_sizes(dataset: Any) -> set[int | None]:
 def shard_dataset(dataset: Any, loss: str) -> Any:
     """A tf.data.Dataset of batches, cut; whoever calls this has made sure that all ranks' batches agree."""
     sizes = _static_sizes(dataset)
-    cut = _Cut(loss, sizes.pop() if len(sizes) == 1 else None)
+    cut = Cut(loss, sizes.pop() if len(sizes) == 1 else None)
+    cut.see_dataset(dataset)
 
     def own_rows(*element: Any) -> Any:
         batch = element if type(dataset.element_spec) is tuple else element[0]
         return tf.nest.map_structure(lambda component: _rows_of_tensor(component, cut), batch)
 
-    return dataset.map(own_rows, num_parallel_calls=tf.data.experimental.AUTOTUNE, deterministic=True)
+    shard = dataset.map(own_rows, num_parallel_calls=tf.data.experimental.AUTOTUNE, deterministic=True)
+    shard._lockstep_cut = cut  # what is traced does not keep the variables that it reads
+    note_rows(shard, cut)
+    return shard
 
 
-def _rows_of_tensor(tensor: Any, cut: _Cut) -> Any:
+def _rows_of_tensor(tensor: Any, cut: Cut) -> Any:
     if isinstance(tensor, tf.SparseTensor):
         return _rows_of_sparse(tensor, cut(tensor.dense_shape[0]))
     if isinstance(tensor, tf.RaggedTensor):
@@ -123,7 +173,7 @@ def _rows_of_sparse(tensor: Any, part: slice) -> Any:
     return tf.SparseTensor(tf.concat([rows, kept.indices[:, 1:]], 1), kept.values, shape)
 
 
-def _own_rows(batch: Any, cut: _Cut) -> Any:
+def _own_rows(batch: Any, cut: Cut) -> Any:
     """The rank's rows of a batch of arrays, tensors, or nested tuples, lists, dicts and dataclasses of them."""
 
     def rows(component: Any) -> Any:
@@ -142,9 +192,10 @@ def _own_rows(batch: Any, cut: _Cut) -> Any:
 class IterableShard:
     """An iterable of global batches, seen as this rank's slices of them; as often as the original."""
 
-    def __init__(self, batches: Any, cut: _Cut) -> None:
+    def __init__(self, batches: Any, cut: Cut) -> None:
         self._batches = batches
         self._cut = cut
+        note_rows(self, cut)
 
     def __iter__(self) -> Iterator[Any]:
         own = (_own_rows(batch, self._cut) for batch in checked(self._batches))
@@ -155,7 +206,7 @@ class IterableShard:
         return len(self._batches)
 
 
-def _shard_sequence(sequence: Any, cut: _Cut) -> Any:
+def _shard_sequence(sequence: Any, cut: Cut) -> Any:
     """The same sequence whose __getitem__ gives the rank's rows; Keras looks at its class and options.
 
     What the one keeps, as an order that each epoch makes anew, is what the other keeps: `fit` may be called again.
@@ -172,4 +223,5 @@ def _shard_sequence(sequence: Any, cut: _Cut) -> Any:
 
     shard: Any = object.__new__(types.new_class(cls.__name__, (cls,), exec_body=fill))
     object.__setattr__(shard, "__dict__", sequence.__dict__)
+    note_rows(shard, cut)
     return shard

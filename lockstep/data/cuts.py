@@ -18,6 +18,7 @@ from lockstep.script import lines
 
 _made_by: dict[int, tuple[weakref.ref[Any], str]] = {}  # by id, since arrays have no hash
 _gathered: set[str] = set()
+_cuts: dict[int, tuple[weakref.ref[Any], Any]] = {}  # by the id of what was cut
 
 
 def note_cut(function: str, shards: Iterable[Any], loss: str = "") -> None:
@@ -34,6 +35,18 @@ def note_cut(function: str, shards: Iterable[Any], loss: str = "") -> None:
 
 def _forget(identity: int, _: Any) -> None:
     _made_by.pop(identity, None)
+    _cuts.pop(identity, None)
+
+
+def note_rows(shard: Any, cut: Any) -> None:
+    """Remember what chooses this rank's rows of these batches, as long as they exist."""
+    _cuts[id(shard)] = weakref.ref(shard, functools.partial(_forget, id(shard))), cut
+
+
+def cuts_of(value: Any) -> list[Any]:
+    """What chooses this rank's rows of these batches, and of those that they were made of."""
+    noted = [(source, *_cuts.get(id(source), (None, None))) for source in _sources(value)]
+    return [cut for source, reference, cut in noted if reference is not None and reference() is source]
 
 
 def refuse_cut(function: str, values: Iterable[Any]) -> None:

@@ -5,8 +5,12 @@ into batches by itself, so only the training step sees how many rows each has. W
 that does not come out even, the model's `train_step` is therefore seen from outside, and what it reduces is
 weighted by its rows. It costs the sum of one number a step, which is why other training goes without.
 
-Where the batch size does not divide, several ranks have one and the same shard. `fit` shuffles it on each in an order
-of its own, so the first of them counts, and the others' rows weigh nothing.
+So are batches that were cut for a mean, where the last one may not come out even: equal shards of it, which several
+ranks have, would be right for the gradients, but count more than once in the metrics that callbacks decide by. While
+`fit` trains on them, they are dealt out into as many shards as a full batch, which may differ by a row.
+
+Where the batch size does not divide, several ranks have one and the same shard. `fit` shuffles arrays on each in an
+order of its own, so the first of them counts, and the others' rows weigh nothing.
 """
 
 from __future__ import annotations
@@ -22,13 +26,13 @@ import tensorflow as tf
 
 from lockstep.collectives.reduction import all_reduce
 from lockstep.collectives.world import backend
-from lockstep.data.cuts import is_cut_to_be_gathered
+from lockstep.data.cuts import cuts_of, is_cut_to_be_gathered
 from lockstep.data.validation_rows import with_whole_validation
 from lockstep.script import evaluation, which_keras
 from lockstep.script.metrics import each, is_whole
 from lockstep.script.variables import assign, values_of
 from lockstep.shards import step_rows
-from lockstep.shards.dealing import rows_together
+from lockstep.shards.dealing import dealt_into, rows_together
 
 _ALL = 1 << 62
 _PARTS_TO_VALIDATE = (
@@ -69,8 +73,8 @@ class _Shard:
 
 
 _shards: list[_Shard] = []
-_weighs_gathered = False
-_rows_together: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()  # of models, in their last `fit`
+_weighs: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_fit_weighs", default=False)
+_dealing: weakref.WeakKeyDictionary[Any, tuple[bool, int]] = weakref.WeakKeyDictionary()  # of models' last `fit`
 
 
 def note_shard(leaves: list[Any], counting: int | None, local_batch: int | None = None) -> None:
@@ -79,14 +83,12 @@ def note_shard(leaves: list[Any], counting: int | None, local_batch: int | None 
     _shards.append(_Shard(leaves, counting, local_batch))
 
 
-def watch_fit(*, gathered: bool) -> None:
-    """Let `fit` of every Keras say what it trains on: arrays, and what was cut for gathered losses where these may
-    stand beside others, as in Keras's own step.
+def watch_fit() -> None:
+    """Let `fit` of every Keras say what it trains on: arrays, and what was cut for gathered losses, beside which others
+    may stand.
 
     Before the script comes to `model.fit(...)`: what the arguments cut would be too late.
     """
-    global _weighs_gathered
-    _weighs_gathered |= gathered
     evaluation.watch()
     for keras in {id(keras): keras for keras in which_keras.all_loaded()}.values():
         _extend_fit(keras.Model)
@@ -98,35 +100,66 @@ def _extend_fit(cls: Any) -> None:
 
     @functools.wraps(fit)
     def fit_on_shard(self: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
-        token = _shard_in_fit.set(_shard_of(x))
         noted = _noted(x)
         is_array = noted is not None
         if noted is not None:
             noted.check(args[1] if len(args) > 1 else kwargs.get("batch_size"))
-        if _rows_together.get(self, is_array) != is_array:
-            self.train_function = None  # what it cuts was traced for data of another kind
-        _rows_together[self] = is_array
         split = with_whole_validation(fit, self, x, *args, **kwargs) if is_array else None
         given = split or inspect.signature(fit).bind(self, x, *args, **kwargs)
+        weighs = _weigh(given.arguments.get("callbacks"))
+        cuts = _waiting(x) if weighs and not is_array else []
+        shards = cuts[0].shards_in_fit if cuts else 0
+        token = _shard_in_fit.set(_Shard([], _counting_of(shards)) if cuts else _shard_of(x))
+        if _dealing.get(self, (is_array, shards)) != (is_array, shards):
+            self.train_function = None  # what it cuts was traced for data of another kind
+        _dealing[self] = is_array, shards
+        weighing = _weighs.set(weighs)
         validates_parts = is_array and bool(given.arguments.get("validation_split"))
         if validates_parts and noted is not None and noted.is_gathered:
             raise ValueError(_PARTS_TO_VALIDATE)
         try:
-            with rows_together(is_array), evaluation.on_parts(validates_parts):
+            with rows_together(is_array), dealt_into(shards), evaluation.on_parts(validates_parts):
+                for cut in cuts:
+                    cut.deal_into(shards)
                 return fit(*given.args, **given.kwargs)
         finally:
+            for cut in cuts:
+                cut.deal_into(0)
             _shard_in_fit.reset(token)
+            _weighs.reset(weighing)
 
     cls.fit = fit_on_shard
+
+
+def is_weighing() -> bool:
+    """Whether a `fit` runs whose logs and steps are those of all ranks."""
+    return _weighs.get()
+
+
+def _weigh(callbacks: Any) -> bool:
+    """Whether lockstep.callbacks made these callbacks, one of which has the steps seen through."""
+    listed = getattr(callbacks, "callbacks", callbacks)
+    return isinstance(listed, (list, tuple)) and any(getattr(one, "_lockstep", False) for one in listed)
+
+
+def _waiting(x: Any) -> list[Any]:
+    """The cuts of the batches, where `fit` may deal these out, all into as many shards."""
+    cuts = cuts_of(x)
+    return cuts if len({cut.shards_in_fit for cut in cuts} - {0}) == 1 and all(c.shards_in_fit for c in cuts) else []
+
+
+def _counting_of(shards: int) -> int:
+    """Of those ranks that have the same shard, the rows of the first count."""
+    return _ALL if backend().rank % (backend().size // shards) == 0 else 0
 
 
 def _shard_of(x: Any) -> _Shard | None:
     """The uneven shard that `fit` trains on."""
     if is_cut_to_be_gathered(x):
-        return _Shard([], _ALL) if _weighs_gathered else None
+        return _Shard([], _ALL)
     found = _noted(x)
     if found is not None and found.is_gathered:
-        return _Shard([], _ALL) if _weighs_gathered else None
+        return _Shard([], _ALL)
     return found if found is not None and found.counting is not None else None
 
 
@@ -178,6 +211,10 @@ def _times(value: Any, weight: Any) -> Any:
         # What does not count is not there at all: an optimizer may do something for each row.
         rows = tf.where(weight > 0, tf.shape(value.indices)[0], 0)
         return tf.IndexedSlices(_times(value.values[:rows], weight), value.indices[:rows], value.dense_shape)
+    if isinstance(value, (int, float)):
+        if tf.executing_eagerly():
+            return value * float(weight) if weight > 0 else 0.0
+        value = tf.convert_to_tensor(float(value))
     # What does not count may be anything, also no number.
     return tf.where(weight > 0, value * tf.cast(weight, value.dtype), tf.zeros_like(value))
 
@@ -249,16 +286,23 @@ def see_through(model: Any) -> RowCount | None:
             own = tf.cast(rows, tf.float32)
             weight = own * float(backend().size) / all_reduce(own, "sum")
             before = {id(v): tf.identity(value) for v, value in zip(states(), values_of(states()))}
-            with step_rows.step(step_rows.StepRows(rows, weight)):
+
+            def settle() -> None:
+                whole = {id(v) for metric in each(model.metrics) if is_whole(metric) for v in metric.variables}
+                by_step = {id(v) for metric in metrics_of_steps(model) for v in metric.variables}
+                for variable, value in zip(states(), values_of(states())):
+                    told = before.get(id(variable), tf.zeros_like(value))
+                    counting = value
+                    if id(variable) in by_step:
+                        counting = _told_of_step(variable, value, told, rows, weight)
+                    elif id(variable) not in whole:  # a row that only fills the last batch counts in no metric either
+                        counting = tf.where(rows > 0, value, told)
+                    assign(variable, counting)
+                    before[id(variable)] = counting
+
+            with step_rows.step(step_rows.StepRows(rows, weight, settle)):
                 result = step(data)
-            whole = {id(v) for metric in each(model.metrics) if is_whole(metric) for v in metric.variables}
-            by_step = {id(v) for metric in metrics_of_steps(model) for v in metric.variables}
-            for variable, value in zip(states(), values_of(states())):
-                told = before.get(id(variable), tf.zeros_like(value))
-                if id(variable) in by_step:
-                    assign(variable, _told_of_step(variable, value, told, rows, weight))
-                elif id(variable) not in whole:  # a row that only fills the last batch counts in no metric either
-                    assign(variable, tf.where(rows > 0, value, told))
+            settle()
             return result
 
         # Past Keras, which would track it as a part of the model.
@@ -275,7 +319,7 @@ def metrics_of_steps(model: Any) -> list[Any]:
 def _told_of_step(variable: Any, value: Any, told: Any, rows: Any, weight: Any) -> Any:
     """The batch's share in a mean over batches: of a rank that has none of its rows, nothing, as one batch."""
     if "count" in variable.name:
-        return told + 1
+        return tf.where(value == told, told, told + 1)
     return tf.where(rows > 0, told + (value - told) * tf.cast(weight, value.dtype), told)
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 
 @dataclass(frozen=True)
 class StepRows:
-    """counting: how many of this rank's rows count, int64; weight: that over its mean over the ranks, float32."""
+    """counting: how many of this rank's rows count, int64; weight: that over its mean over the ranks, float32; settle:
+    leaves in the metrics, of what they were told since it was last called, what counts."""
 
     counting: Any
     weight: Any
+    settle: Callable[[], None]
 
 
 _current: contextvars.ContextVar[StepRows | None] = contextvars.ContextVar("lockstep_step_rows", default=None)

@@ -36,12 +36,25 @@ def results_of(model: Any) -> tuple[Results, Results]:
     Of all ranks only where Keras's own metrics differ from rank to rank: what a metric of the script's keeps need not
     be sums.
     """
-    own = _told(model)
-    with _summed([v for metric in each(model.metrics) if _is_summed(metric) for v in metric.variables]):
-        together = _told(model)
+    own = _arrays(_told(model))
+    with _summed(_summed_states(model)):
+        together = _arrays(_told(model))
     names = sorted(own)
     differs = all_reduce([float(_are_apart(own[name], together[name])) for name in names], "max") if names else []
     return own, {name: together[name] for name, apart in zip(names, differs) if apart}
+
+
+@tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+def of_all_ranks(model: Any, logs: dict[str, Any]) -> dict[str, Any]:
+    """What a step returns of the metrics of its model, which tell of the epoch so far: what they tell of the samples of
+    all ranks."""
+    with _summed(_summed_states(model)):
+        together = {name: tf.identity(value) for name, value in _told(model).items()}
+    return {name: together.get(name, value) for name, value in logs.items()}
+
+
+def _summed_states(model: Any) -> list[Any]:
+    return [v for metric in each(model.metrics) if _is_summed(metric) for v in metric.variables]
 
 
 @contextlib.contextmanager
@@ -57,12 +70,16 @@ def _summed(variables: Sequence[Any]) -> Iterator[None]:
             variable.assign(value)
 
 
-def _told(model: Any) -> Results:
+def _arrays(told: dict[str, Any]) -> Results:
+    return {name: np.asarray(value) for name, value in told.items()}
+
+
+def _told(model: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for metric in model.metrics:
         result = metric.result()
         found.update(result if isinstance(result, dict) else {metric.name: result})
-    return {name: np.asarray(value) for name, value in found.items()}
+    return found
 
 
 def _is_summed(metric: Any) -> bool:

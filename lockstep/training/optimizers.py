@@ -14,6 +14,7 @@ from lockstep.collectives.reduction import check_reduction
 from lockstep.data.row_weights import watch_fit
 from lockstep.script import which_keras
 from lockstep.script.disguise import become, disguised
+from lockstep.training import steps
 from lockstep.training.gradients import reduce_in_step
 
 _MARK = "_lockstep_reduction"
@@ -26,7 +27,8 @@ def distributed_optimizer(optimizer: Any, reduction: str) -> Any:
     if reduction not in ("mean", "sum"):
         raise ValueError(f'reduction must be "mean" or "sum", not {reduction!r}')
     check_reduction(reduction)
-    watch_fit(gathered=True)
+    watch_fit()
+    steps.watch()
     if isinstance(optimizer, (list, tuple)):
         return type(optimizer)(distributed_optimizer(one, reduction) for one in optimizer)
     if isinstance(optimizer, dict) and "class_name" not in optimizer:
