@@ -15,6 +15,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import builtin, runtime, tensorflow
 from migrator.analysis.libraries.keras import (
+    adapting,
     compiling,
     layers,
     losses,
@@ -67,6 +68,7 @@ _METHODS: Methods = {
     **optimizers.METHODS,
     **penalties.METHODS,
     **training.METHODS,
+    **adapting.METHODS,
 }
 # What trains a model, or gives it other weights.
 _FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_weights"})
@@ -94,7 +96,7 @@ class Keras:
         self.run.note_applied(atom, args)
         if api.makes_model(path):
             return models.call(self.run, atom, args, node, frame)
-        return layers.call(self.run, atom, args, node, frame)
+        return adapting.with_learned(self.run, atom, layers.call(self.run, atom, args, node, frame))
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of an object of a class of the program that comes from one of Keras's."""
