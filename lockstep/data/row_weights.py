@@ -295,12 +295,14 @@ def see_through(model: Any) -> RowCount | None:
                     counting = value
                     if id(variable) in by_step:
                         counting = _told_of_step(variable, value, told, rows, weight)
-                    elif id(variable) not in whole:  # a row that only fills the last batch counts in no metric either
+                    elif id(variable) not in whole | seen.by_batch:
+                        # A row that only fills the last batch counts in no metric either.
                         counting = tf.where(rows > 0, value, told)
                     assign(variable, counting)
                     before[id(variable)] = counting
 
-            with step_rows.step(step_rows.StepRows(rows, weight, settle)):
+            seen = step_rows.StepRows(rows, weight, settle)
+            with step_rows.step(seen):
                 result = step(data)
             settle()
             return result

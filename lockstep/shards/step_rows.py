@@ -5,18 +5,20 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True)
 class StepRows:
     """counting: how many of this rank's rows count, int64; weight: that over its mean over the ranks, float32; settle:
-    leaves in the metrics, of what they were told since it was last called, what counts."""
+    leaves in the metrics, of what they were told since it was last called, what counts; by_batch: the ids of variables
+    of metrics that were told what counts."""
 
     counting: Any
     weight: Any
     settle: Callable[[], None]
+    by_batch: set[int] = field(default_factory=set)
 
 
 _current: contextvars.ContextVar[StepRows | None] = contextvars.ContextVar("lockstep_step_rows", default=None)

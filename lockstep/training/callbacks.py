@@ -21,7 +21,7 @@ from lockstep.collectives.world import backend
 from lockstep.data import row_weights
 from lockstep.data.random_state import let_fit_shuffle_anew, seed_again
 from lockstep.script import evaluation, which_keras
-from lockstep.training import restoring
+from lockstep.training import batch_means, restoring
 from lockstep.training.metrics import Results, results_of
 from lockstep.weights.sending import check_all_sent
 
@@ -141,6 +141,8 @@ class _AverageLogs:
         if getattr(model, "jit_compile", False):
             model.jit_compile = False
         self._rows = row_weights.see_through(model)
+        if self._rows is not None:
+            batch_means.watch(model)
         self._told: _Told | None = None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:

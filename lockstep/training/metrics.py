@@ -23,6 +23,8 @@ def metric_result(metric: Any) -> Any:
     variables = list(getattr(metric, "variables", ()))
     if not variables or not callable(getattr(metric, "result", None)):
         raise TypeError(f"lockstep.metric_result takes a Keras metric, not {type(metric).__name__}")
+    if is_whole(metric):
+        return metric.result()
     with _summed(variables):
         return tf.nest.map_structure(tf.identity, metric.result())
 

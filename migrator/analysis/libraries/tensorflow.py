@@ -171,7 +171,16 @@ def call_custom_gradient(run: Run, atom: Made, args: Arguments, node: cst.CSTNod
 
 
 def _set(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`tf.compat.v1.assign(variable, value)`, `keras.backend.update_add(variable, value)`"""
+    """`tf.compat.v1.assign(variable, value)`, `keras.backend.update(variable, value)`"""
+    return _set_by(run, args, node, adds=False)
+
+
+def _add(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.compat.v1.assign_add(variable, value)`, `keras.backend.update_add(variable, value)`"""
+    return _set_by(run, args, node, adds=True)
+
+
+def _set_by(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool) -> Value:
     if not args.positional:
         return run.placing.unknown(args, node)
     nodes: dict[int | str, cst.BaseExpression] = {
@@ -180,7 +189,7 @@ def _set(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     given = Arguments(args.positional[1:], args.keywords, args.rest, nodes)
     for atom in args.positional[0]:
         if isinstance(atom, Made) and atom.path == VARIABLE:
-            run.heap.store(atom, "content", _written(run, given, node))
+            run.heap.store(atom, "content", _written(run, given, node, adds=adds))
     return args.positional[0]
 
 
@@ -196,13 +205,14 @@ def may_set(run: Run, args: Arguments, result: Value) -> None:
                 run.heap.store(atom, "content", Value(replace(data, constant=NOT_CONSTANT, whole=False)))
 
 
-_SETTING = (
-    *(f"tensorflow.{name}" for name in api.SETTING_VARIABLES),
-    *(f"tensorflow.Variable.{name}" for name in api.SETTING_VARIABLES),
-    *(f"keras.backend.{name}" for name in ("update", "update_add", "update_sub", "moving_average_update", "set_value")),
-)
+_ADDING = frozenset({"assign_add", "assign_sub"})
+_SETTING = {
+    **{f"tensorflow.{of}{name}": name in _ADDING for name in api.SETTING_VARIABLES for of in ("", "Variable.")},
+    **{f"keras.backend.{name}": False for name in ("update", "moving_average_update", "set_value")},
+    **{f"keras.backend.{name}": True for name in ("update_add", "update_sub")},
+}
 FUNCTIONS: dict[str, Handler] = {
-    **dict.fromkeys(_SETTING, _set),
+    **{path: _add if adds else _set for path, adds in _SETTING.items()},
     "tensorflow.function": _function,
     LATER: _function,
     CUSTOM_GRADIENT: _custom_gradient,
@@ -246,9 +256,6 @@ def _strategy_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) ->
     return None
 
 
-_ADDING = frozenset({"assign_add", "assign_sub"})
-
-
 def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) -> Value | None:
     """The methods of tapes and variables; None for others."""
     if atom.path == STRATEGY:
@@ -272,8 +279,10 @@ def _written(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool = True)
     if not leaves:
         return NUMBER
     is_batch = len(args.positional) + len(args.keywords) == 1  # and no table of which some rows change
-    # What a layer keeps is read elsewhere, too, and saved; what a loop adds up is put together where it is read.
-    parts = (Partial,) if adds and not run.calls.is_in_layer else ()
+    # What a layer keeps is read elsewhere, too, and saved; steps of `fit` weigh by their rows, which none does behind
+    # them. What a loop adds up is put together where it is read.
+    is_in_step = run.calls.is_in_layer or run.libraries.keras.fitting
+    parts = () if is_in_step or not adds else (Partial,)
     if any(not isinstance(d.placement, (Replicated, Unknown, Local, *parts)) for d in leaves):
         needs = frozenset((run.placing.repairing.put_together(args, node),)).union(*(d.needs for d in leaves))
         has_rows = any(not isinstance(d.placement, (Replicated, Partial)) for d in leaves)

@@ -144,6 +144,8 @@ class Decisions:
                 kinds.add(SUM)
             elif number.metric is None:
                 kinds.add(number.reduction)
+            elif not self.locality.fed_to(number.metric.metric):
+                continue  # `fit` feeds it
             elif number.expression in steering or self.first_steered_by(number.metric.call) is not None:
                 fed = {self.losses.of_number(node).reduction for node in self.locality.fed_to(number.metric.metric)}
                 kinds |= fed if fed in ({MEAN}, {SUM}) and number.metric.is_mean else {SUM}

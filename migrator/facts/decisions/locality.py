@@ -20,7 +20,9 @@ from migrator.facts.dependence.spreading import Marks, Spread
 from migrator.facts.names import vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.iteration import Iteration
+from migrator.facts.objects.keywords import Keywords
 from migrator.facts.objects.kinds import calls, origin
+from migrator.facts.objects.listed import listed_values
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
@@ -258,6 +260,8 @@ class Locality:
         found.update(dict.fromkeys(self._given_by_models(), Mark.VALUE))
         found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
         found.update(dict.fromkeys(self._metrics_of_models(), Mark.VALUE))
+        asked = (call for call in self._metric_results if self.is_fed_by_fit(cast(cst.Attribute, call.func).value))
+        found.update(dict.fromkeys(asked, Mark.VALUE))
         found.update({call: Mark.VALUE for call, func in self.training.methods("train_step") if is_super(func.value)})
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
@@ -444,8 +448,29 @@ class Locality:
         ]
 
     def is_fed_locally(self, metric: cst.BaseExpression) -> bool:
-        """Whether a Keras metric was updated with local values: `m(loss)` or `m.update_state(loss)`."""
-        return any(map(self.of, self.fed_to(metric)))
+        """Whether a Keras metric was updated with local values: `m(loss)`, `m.update_state(loss)`, or by `fit`."""
+        return any(map(self.of, self.fed_to(metric))) or self.is_fed_by_fit(metric)
+
+    def is_fed_by_fit(self, metric: cst.BaseExpression) -> bool:
+        """Whether a model is compiled with it that Keras trains on this worker's rows."""
+        return not self._compiled_metrics.isdisjoint(self.resolver.values(metric))
+
+    @cached_property
+    def _compiled_metrics(self) -> frozenset[Value]:
+        """What models are compiled with that Keras trains on this worker's rows."""
+        given = Keywords(self.tree, self.resolver).given
+        compiles = [c for fit in self.training.fits for c in self.training.compiles_of(fit.values)]
+        nodes = [given(c.call, *of) for c in compiles for of in (("metrics", 2), ("weighted_metrics",))]
+        return frozenset(v for node in nodes if node is not None for v in self._metrics_in(node))
+
+    def _metrics_in(self, node: cst.BaseExpression) -> Iterator[Value]:
+        """Those in lists, and in dictionaries by outputs."""
+        for value in listed_values(self.resolver, node):
+            if isinstance(value, Literal) and isinstance(value.node, cst.Dict):
+                for element in value.node.elements:
+                    yield from self._metrics_in(element.value)
+            elif self.is_metric(value):
+                yield value
 
     def fed_to(self, metric: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a Keras metric is updated with."""

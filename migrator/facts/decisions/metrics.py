@@ -85,6 +85,7 @@ class Metrics:
             return None
         metrics = self.resolver.values(func.value)
         is_mean = not self.parts_differ and all(_is_mean(calls(v)) for v in metrics)
+        is_mean = is_mean and not self.locality.is_fed_by_fit(func.value)  # which has parts of any size
         return MetricResult(
             call, func.value, is_mean, any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
         )
