@@ -46,6 +46,7 @@ _EXITS = (
 _BUILDING = ("keras.layers.", "keras.models.", "keras.Sequential", "keras.Model", "keras.optimizers.")
 _DRAWS = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 _CALM = frozenset({"summary", "get_config", "count_params", "get_weights", "get_layer", "to_json", "numpy", "predict"})
+_SETTING_WEIGHTS = frozenset({"set_weights", "load_weights"})
 
 
 class Consequences:
@@ -179,6 +180,8 @@ class Consequences:
             owner = owner.owner if isinstance(owner, Member) else owner.of
         if value.name in _CALM:
             return False
+        if value.name in _SETTING_WEIGHTS:  # also of what a library gives the script's object, as callbacks a model
+            return True
         kinds = self.training.kinds
         if kinds.has_weights(value.owner) or kinds.is_optimizer(value.owner) or kinds.is_dataset(value.owner):
             return True

@@ -107,6 +107,12 @@ class DecidingCalls:
             elif function is not None:
                 yield from self.resolver.returned_by_itself(function)
 
+    def sets_weights(self, call: cst.Call) -> bool:
+        """`self.model.set_weights(…)`, of a model that a library gives the script's object."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "set_weights":
+            return False
+        return not any(isinstance(v, Function) for v in self.resolver.values(call.func))
+
     def decides(self, call: cst.Call) -> bool:
         """Whether training goes on by what the call is given: it seeds, ends the process, raises what is caught, or is
         one of Keras's callbacks, called by hand."""
