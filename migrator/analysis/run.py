@@ -145,6 +145,7 @@ class Run:
         self.decisions: dict[cst.CSTNode, Value] = {}
         self.losses: dict[cst.CSTNode, Value] = {}
         self.added_losses: dict[cst.CSTNode, Value] = {}
+        self.kept_by_layers: set[v.Repair] = set()
         self.compiled: dict[cst.CSTNode, Value] = {}
         self.fits: dict[cst.CSTNode, list[tuple[v.Atom, Value, Value]]] = defaultdict(list)
         self.called: set[cst.CSTNode] = set()

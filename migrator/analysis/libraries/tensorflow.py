@@ -285,6 +285,8 @@ def _written(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool = True)
     parts = () if is_in_step or not adds else (Partial,)
     if any(not isinstance(d.placement, (Replicated, Unknown, Local, *parts)) for d in leaves):
         needs = frozenset((run.placing.repairing.put_together(args, node),)).union(*(d.needs for d in leaves))
+        if run.calls.is_in_layer:
+            run.kept_by_layers |= needs
         has_rows = any(not isinstance(d.placement, (Replicated, Partial)) for d in leaves)
         return Value(Data(REPLICATED, whole=is_batch and has_rows, needs=needs))
     found = NOTHING

@@ -109,7 +109,10 @@ class Keras:
         build = self.run.objects.method(atom, "build")
         if build is not None and args.positional:
             self.run.calls.call(build, Arguments([NUMBER]), node, frame)
+        known = set(self.run.kept_by_layers)
         result = self._applied_instance(atom, args, node, frame)
+        adapting.note_kept(self.run, atom, self.run.kept_by_layers - known)
+        result = adapting.with_learned(self.run, atom, result)
         return masks.left_by(self.run, atom, args, result, node, frame)
 
     def _applied_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

@@ -1,8 +1,11 @@
-"""Preprocessing layers, which learn of the data by `adapt`, without gradients: of all rows of a batch, on all
-workers."""
+"""Layers that learn of the data without gradients: by `adapt`, or by what they put into variables themselves.
+
+They learn of all rows of a batch, on all workers.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -14,12 +17,12 @@ from migrator.analysis.libraries.keras import metrics
 from migrator.analysis.libraries.keras.names import LAYER
 from migrator.analysis.libraries.keras.objects import Methods, is_of
 from migrator.analysis.records import replace
-from migrator.analysis.values import NONE, Data, Instance, Made, Value
+from migrator.analysis.values import NONE, Data, Instance, Made, Repair, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
-_LEARNED = "learned by adapt"
+_LEARNED = "learned of batches"
 
 
 def _adapt(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -38,8 +41,15 @@ def _update_state(run: Run, atom: Made | Instance, args: Arguments, node: cst.CS
     return metrics.METHODS["update_state"](run, atom, args, node, frame)
 
 
+def note_kept(run: Run, atom: v.Atom, repairs: Iterable[Repair]) -> None:
+    """Notes what a layer of the program's puts into variables: they are of the model, whatever they are for."""
+    needs = frozenset(repairs)
+    if needs:
+        run.heap.store(atom, _LEARNED, Value(Data(needs=needs)))
+
+
 def with_learned(run: Run, atom: v.Atom, result: Value) -> Value:
-    """What a layer gives, which depends on what it was adapted to."""
+    """What a layer gives, which needs what the layer has learned to be of all rows."""
     needs = frozenset(r for d in run.objects.leaves(run.heap.load(atom, _LEARNED)) for r in d.needs)
     return v.mapped(result, lambda data: replace(data, needs=data.needs | needs)) if needs else result
 
