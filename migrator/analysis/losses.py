@@ -55,9 +55,10 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
 
 
 class Losses:
-    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `models`, `said`: see Run. `entries`: functions of interest,
-    called or not. `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so
-    that means are taken over all rows. `gathered`: expressions around which all rows are put together for that."""
+    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `combined`, `models`, `said`: see Run. `entries`: functions of
+    interest, called or not. `numbers`: what the script decides by; where there is any, each row of a batch is on one
+    worker, so that means are taken over all rows. `gathered`: expressions around which all rows are put together for
+    that."""
 
     def __init__(
         self,
@@ -73,6 +74,7 @@ class Losses:
         numbers: Collection[cst.CSTNode] = (),
         gathered: Collection[cst.CSTNode] = (),
         datasets: Collection[cst.CSTNode] = (),
+        combined: Collection[cst.CSTNode] = (),
     ) -> None:
         self.tree = tree
         self._entries = list(dict.fromkeys(entries))
@@ -82,7 +84,7 @@ class Losses:
         self.too_much = False
         for _ in range(_MOST_ROUNDS):
             known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
-            self._run = Run(tree, scripts, **known, datasets=datasets, plan=self._plan, said=said)
+            self._run = Run(tree, scripts, **known, datasets=datasets, combined=combined, plan=self._plan, said=said)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
             try:

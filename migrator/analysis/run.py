@@ -28,6 +28,7 @@ from migrator.analysis.objects import Objects
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing import Placing, giving_back
+from migrator.analysis.placing.views import once_reduced
 from migrator.analysis.records import replace
 from migrator.analysis.statements import Statements
 from migrator.analysis.values import (
@@ -90,7 +91,8 @@ class Run:
     """`readers`: loops and calls whose data each worker has its part of; `datasets`: the expressions that these data
     are; `rows`: expressions that are such parts;
     `sizes`: numbers that become those of a worker's rows; `reduced`: calls that give gradients of which an update makes
-    those of all workers; `models`: calls of packages that make models; `said`: what the user says of expressions, see
+    those of all workers; `combined`: names whose number all workers add up or average right behind the assignment;
+    `models`: calls of packages that make models; `said`: what the user says of expressions, see
     Stated."""
 
     def __init__(
@@ -103,6 +105,7 @@ class Run:
         rows: Collection[cst.CSTNode] = (),
         sizes: Collection[cst.CSTNode] = (),
         reduced: Collection[cst.CSTNode] = (),
+        combined: Collection[cst.CSTNode] = (),
         models: Collection[cst.CSTNode] = (),
         plan: Plan | None = None,
         said: Mapping[cst.CSTNode, str] | None = None,
@@ -113,6 +116,7 @@ class Run:
         self.rows = rows
         self.sizes = sizes
         self.reduced = reduced
+        self.combined = set(combined)
         self.models = models
         self.plan = plan or Plan()
         self.said = said or {}
@@ -475,6 +479,11 @@ class Run:
             return cut
         objects = (self.objects.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)
         return Value(cut.data, frozenset(objects))
+
+    @staticmethod
+    def once_combined(value: Value) -> Value:
+        """A number of a worker's part, as all have it once it is that of the batch."""
+        return v.mapped(value, lambda d: replace(d, placement=once_reduced(d)))
 
     def whole(self, value: Value) -> Value:
         """A batch that every worker has as a whole."""

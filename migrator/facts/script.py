@@ -7,7 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.analysis.losses import SUM, Losses
+from migrator.analysis.losses import MEAN, SUM, Losses
 from migrator.analysis.mapped import Mapped
 from migrator.analysis.values import Repair
 from migrator.facts.data.batch_shapes import Made, Size
@@ -77,6 +77,7 @@ class Facts:
         self.kinds = Kinds(self.resolver)
         self.joining = Joining(self.tree, self.resolver, modules)
         self._spans: dict[cst.Module, Spans] = {}
+        self._combined: set[cst.CSTNode] = set()
         # The name by which the edited files call the runtime; where a file has its own, the engine asks again with it.
         self.runtime = api.RUNTIME
 
@@ -155,17 +156,22 @@ class Facts:
             numbers,
             gathered,
             self.sharding.cut_datasets,
+            self._combined,
         )
 
     @cached_property
     def repairs(self) -> list[Repair]:
         """What has to be put together in the losses that are trained on, in source order."""
-        found = self.reductions.repairs_of_updates | self.decisions.repairs
+        return sorted(self._repairs(self.decisions), key=lambda repair: self.tree.order[repair.node])
+
+    def _repairs(self, decisions: Decisions) -> set[Repair]:
+        losses = decisions.losses
+        found = Reductions(self.training, losses, self.sharding).repairs_of_updates | decisions.repairs
         for fit in (*self.training.fits, *self.training.batch_fits):
-            found |= self.losses.of_forward(fit.call).repairs | self.losses.of_fit(fit.call).repairs
+            found |= losses.of_forward(fit.call).repairs | losses.of_fit(fit.call).repairs
         for call in self.tree.calls:
-            found |= self.losses.of_added(call).repairs
-        return sorted(found, key=lambda repair: self.tree.order[repair.node])
+            found |= losses.of_added(call).repairs
+        return found
 
     @cached_property
     def minibatches(self) -> MinibatchFinder:
@@ -189,6 +195,31 @@ class Facts:
 
     @cached_property
     def decisions(self) -> Decisions:
+        """Asked anew where a loss would put together again what a name holds that is put together where it gets it."""
+        decisions = self._decided()
+        for _ in range(_MOST_GATHERINGS):
+            again = self._combined_twice(decisions) - self._combined
+            if not again:
+                break
+            self._combined |= again
+            decisions = self._decided()
+        return decisions
+
+    def _combined_twice(self, decisions: Decisions) -> set[cst.CSTNode]:
+        """The names that get a number of all workers, and that enter what is put together for a loss."""
+        numbers = [n for n in decisions.local_numbers if n.metric is None and n.reduction in (MEAN, SUM)]
+        operands = [o.node for repair in self._repairs(decisions) for o in repair.operands] if numbers else []
+        locality, contains = decisions.locality, self.tree.contains
+        return {
+            binding.target
+            for binding in locality.bindings_behind(operands)
+            if isinstance(binding.target, cst.Name)
+            and isinstance(binding.value, cst.CSTNode)
+            and not locality.of(binding)
+            and any(n.binding is binding or contains(binding.value, n.expression) for n in numbers)
+        }
+
+    def _decided(self) -> Decisions:
         decisions = self._reduced_decisions()
         if self.training.batch_fits or not self._makes_own_steps:
             return decisions

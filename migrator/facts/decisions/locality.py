@@ -177,6 +177,17 @@ class Locality:
         spread.add(((self.dependence.number(node), Mark.VALUE) for node in nodes), (), ())
         return spread
 
+    def bindings_behind(self, nodes: Iterable[cst.CSTNode]) -> set[Binding]:
+        """The assignments that these are computed from."""
+        queue: list[Key] = [node for node in nodes if isinstance(node, cst.BaseExpression)]
+        found: set[Key] = set()
+        while queue:
+            key = queue.pop()
+            if key not in found:
+                found.add(key)
+                queue += [k for k, _ in self.dependence.inputs(key)]
+        return {key for key in found if isinstance(key, Binding)}
+
     def inputs(self, key: Key) -> list[Key]:
         """What makes the value local."""
         return [k for k, way in self.dependence.inputs(key) if _PASSED[way][self.of(k)]]

@@ -65,7 +65,7 @@ class TapedLosses:
 
     def goes_back_through(self, binding: Binding) -> bool:
         """Whether a tape goes back through the name: the loss itself must stay this worker's until then."""
-        return any(
+        return binding in self.differentiated or any(
             name.value == binding.name and self.tree.order[name] > self.tree.order[binding.node]
             for call in self.tree.calls
             if self.training.flow.is_tape_call(call)
