@@ -22,7 +22,7 @@ from migrator.analysis.placement import (
     options,
 )
 from migrator.analysis.records import replace
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Method, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Method, Repair, Site, Tuple, Value
 from migrator.facts.names import api
 
 if TYPE_CHECKING:
@@ -283,10 +283,13 @@ def _written(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool = True)
     # them. What a loop adds up is put together where it is read.
     is_in_step = run.calls.is_in_layer or run.libraries.keras.fitting
     parts = () if is_in_step or not adds else (Partial,)
-    if any(not isinstance(d.placement, (Replicated, Unknown, Local, *parts)) for d in leaves):
-        needs = frozenset((run.placing.repairing.put_together(args, node),)).union(*(d.needs for d in leaves))
-        if run.calls.is_in_layer:
-            run.kept_by_layers |= needs
+    needs: frozenset[Repair] = frozenset(r for d in leaves for r in d.needs)
+    is_apart = any(not isinstance(d.placement, (Replicated, Unknown, Local, *parts)) for d in leaves)
+    if is_apart:
+        needs |= {run.placing.repairing.put_together(args, node)}
+    if run.calls.is_in_layer:
+        run.kept_by_layers |= needs
+    if is_apart:
         has_rows = any(not isinstance(d.placement, (Replicated, Partial)) for d in leaves)
         return Value(Data(REPLICATED, whole=is_batch and has_rows, needs=needs))
     found = NOTHING
