@@ -357,7 +357,3 @@ class Calls:
             return v.join(args.rest, self.run.default(function, param) or NOTHING)
         found = self.run.default(function, param)
         return found if found is not None else v.unseen(f"nothing is given for {param.name.value}")
-
-    def entry(self, function: Function, values: list[Value], frame: Frame) -> Value:
-        """Runs a function that nobody in the program calls."""
-        return self.call(v.of(function), Arguments(values), function.node, frame)

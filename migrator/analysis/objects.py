@@ -449,7 +449,7 @@ class Objects:
             if added.data is not None:
                 self.run.heap.store(atom, None, Value(added.data))
 
-    def unpacked(self, value: Value, count: int, starred: int | None, node: cst.CSTNode) -> list[Value]:
+    def unpacked(self, value: Value, count: int, starred: int | None) -> list[Value]:
         """What the targets of an unpacking get."""
         items = self.sequence_items(value)
         if items is not None and starred is None and len(items) == count:

@@ -398,9 +398,7 @@ class Run:
         """Notes the loss of which a call takes the gradients."""
         self.losses[node] = v.join(self.losses.get(node, NOTHING), loss)
 
-    def fit(
-        self, model: v.Atom, node: cst.CSTNode, predicted: Value, loss: Value, forward: frozenset[v.Repair]
-    ) -> None:
+    def fit(self, model: v.Atom, node: cst.CSTNode, predicted: Value, loss: Value) -> None:
         """Notes what a model predicts in training, and the loss that Keras makes of it."""
         self.fits[node].append((model, predicted, loss))
 

@@ -332,7 +332,7 @@ class Statements:
 
     def _unpack(self, elements: Sequence[cst.BaseElement], value: Value, node: cst.CSTNode, frame: Frame) -> None:
         starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)
-        parts = self.run.objects.unpacked(value, len(elements), starred, node)
+        parts = self.run.objects.unpacked(value, len(elements), starred)
         for element, part in zip(elements, parts):
             self.bind(element.value, part, frame)
 

@@ -134,11 +134,6 @@ class Data:
         return self.placement == REPLICATED
 
     @property
-    def has_features(self) -> bool:
-        """Whether it surely has axes behind the first one."""
-        return self.axes >= 2
-
-    @property
     def axes(self) -> int:
         """So many it surely has."""
         return self.least if self.rank is None else self.rank

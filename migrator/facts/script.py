@@ -319,7 +319,7 @@ class Facts:
 
     @cached_property
     def shuffles(self) -> Shuffles:
-        return Shuffles(self.tree, self.resolver, self.ranks, self.pipelines, self.origins, self.shares)
+        return Shuffles(self.tree, self.resolver, self.ranks, self.pipelines, self.origins)
 
     @cached_property
     def reduced(self) -> Reduced:
@@ -327,7 +327,7 @@ class Facts:
 
     @cached_property
     def files(self) -> Files:
-        return Files(self.tree, self.resolver, self.kinds, self.training, self.ranks)
+        return Files(self.tree, self.resolver, self.kinds, self.ranks)
 
     @cached_property
     def paths(self) -> Paths:
@@ -355,7 +355,7 @@ class Facts:
 
     @cached_property
     def origins(self) -> Origins:
-        return Origins(self.tree, self.resolver)
+        return Origins(self.resolver)
 
     @cached_property
     def built(self) -> Built:

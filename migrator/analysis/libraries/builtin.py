@@ -221,7 +221,7 @@ def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
     run.objects.update(owner, added)
     if not any(isinstance(a, Container) and a.kind == "dict" for a in added):
         pair = run.objects.elements(added, node, node)
-        key, item = run.objects.unpacked(pair, 2, None, node) if pair is not NOTHING else (NUMBER, NOTHING)
+        key, item = run.objects.unpacked(pair, 2, None) if pair is not NOTHING else (NUMBER, NOTHING)
         run.objects.store_item(owner, key, item, node)
 
 

@@ -77,7 +77,7 @@ class PipelineCuts:
         self.tree = tree
         self.resolver = resolver
         self.pipelines = pipelines
-        self.passing = Passing(tree, resolver)
+        self.passing = Passing(resolver)
         self._remembering = Remembering(tree, resolver)
         self.mapped = mapped
         self._consumptions = consumptions
@@ -113,7 +113,7 @@ class PipelineCuts:
         target, statement = form
         if any(True for _ in self.tree.loops_around(statement)):
             return None
-        if not self._reads_only(pipeline, anchor, consumption) or not self._is_known_before(batch.value, statement):
+        if not self._reads_only(pipeline, anchor) or not self._is_known_before(batch.value, statement):
             return None
         keeps_name = self._may_rebind(batch, statement)
         if condition is not None and not (keeps_name and isinstance(anchor.base, cst.Name)):
@@ -224,7 +224,7 @@ class PipelineCuts:
             return isinstance(owner, cst.FunctionDef)
         return self.tree.contains(block, binding.node)
 
-    def _reads_only(self, pipeline: Pipeline, anchor: Step, consumption: Consumption) -> bool:
+    def _reads_only(self, pipeline: Pipeline, anchor: Step) -> bool:
         """Whether nothing but training reads the dataset from the cut on."""
         later = pipeline.steps[pipeline.steps.index(anchor) :]
         statements = {self.tree.statement_of(s.call) for s in later}

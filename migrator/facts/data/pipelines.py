@@ -78,7 +78,6 @@ class Pipeline:
     where it may be one of several datasets, or is put together of them: then `unseen`, too.
     """
 
-    consumed: cst.BaseExpression
     steps: list[Step] = field(default_factory=list)
     source: cst.Call | None = None
     source_path: str = ""
@@ -178,7 +177,7 @@ class Pipelines:
         return self.is_dataset(node) or self.sources.is_source(node)
 
     def history(self, consumed: cst.BaseExpression) -> Pipeline:
-        pipeline = Pipeline(consumed)
+        pipeline = Pipeline()
         pipeline.hands_out_batches = self.sources.is_source(consumed) or self.sources.gives_batches(consumed)
         self._follow(consumed, (), pipeline, set())
         for way in (pipeline, *pipeline.forks):

@@ -25,17 +25,6 @@ _ALIKE = "alike"
 _NEITHER = ""
 _ITSELF = "itself"  # `total = total + loss`: the other term tells
 _DEEPEST = 40
-# Functions that give a number as it is, or the sum or mean of what they are given.
-_LINEAR = frozenset({
-    "builtins.float", "builtins.sum", "builtins.list", "builtins.tuple", "math.fsum", "numpy.mean", "numpy.average",
-    "numpy.sum", "numpy.nanmean", "numpy.array", "numpy.asarray", "numpy.float32", "numpy.float64", "numpy.stack",
-    "numpy.squeeze", "statistics.mean", "statistics.fmean", "tensorflow.reduce_mean", "tensorflow.reduce_sum",
-    "tensorflow.math.reduce_mean", "tensorflow.math.reduce_sum", "tensorflow.cast", "tensorflow.identity",
-    "tensorflow.stop_gradient", "tensorflow.stack", "tensorflow.convert_to_tensor", "tensorflow.constant",
-    "tensorflow.squeeze", "tensorflow.reshape", "tensorflow.add_n", "tensorflow.math.add_n",
-    "tensorflow.get_static_value", "keras.backend.get_value", "keras.backend.mean", "keras.ops.mean",
-    "keras.ops.convert_to_numpy", "numpy.ravel", "keras.backend.eval",
-})  # fmt: skip
 _CONDENSING = frozenset({"mean", "reduce_mean", "average", "sum", "reduce_sum", "fmean", "fsum", "nanmean", "add_n"})
 _ROUNDING = frozenset({"builtins.int", "builtins.round", "builtins.bool", "numpy.round", "tensorflow.round"})
 _LINEAR_METHODS = frozenset(
@@ -107,10 +96,10 @@ class Means:
 
     def _made_of(self, node: cst.CSTNode) -> str:
         if isinstance(node, cst.Name):
-            return self._bound(self.locality.dependence.bindings_of(node), node)
+            return self._bound(self.locality.dependence.bindings_of(node))
         if isinstance(node, cst.Attribute):
             bindings = [k for k in self.locality.inputs(node) if isinstance(k, Binding)]
-            return self._bound(bindings, node) if bindings else _NEITHER
+            return self._bound(bindings) if bindings else _NEITHER
         if isinstance(node, cst.BinaryOperation):
             return self._operation(node)
         if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, (cst.Minus, cst.Plus)):
@@ -146,7 +135,7 @@ class Means:
             return _ALIKE if _is_zero(part) else "constant"
         return self._of(part)
 
-    def _bound(self, bindings: Iterable[Binding], node: cst.CSTNode) -> str:
+    def _bound(self, bindings: Iterable[Binding]) -> str:
         """What the name gets, and what is put into the list that it is."""
         kinds = []
         for binding in bindings:
@@ -249,13 +238,6 @@ class Means:
             kinds = [self._of(given) for given in self.locality.fed_to(func.value)[:1]]
             is_metric = any(map(self.locality.is_metric, self.resolver.values(func.value)))
             return _joined(kinds) or self._mean if is_metric else _NEITHER
-        if any(isinstance(v, External) and v.path in _LINEAR for v in values) or any(
-            calls(v) in _LINEAR for v in values
-        ):
-            if len(call.args) > 1 and any(self.locality.of(a) for a in call.args[1:]):
-                return _NEITHER
-            kind = self._of(call.args[0].value) if call.args else _NEITHER
-            return kind if kind in (MEAN, SUM) else _NEITHER
         if (
             isinstance(func, cst.Attribute)
             and func.attr.value in _LINEAR_METHODS

@@ -17,7 +17,6 @@ from migrator.facts.objects.values import Element, External, Function, Member, O
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Statement, Tree
-from migrator.facts.training.sites import Training
 
 _MODEL_WRITERS = frozenset({"save", "save_weights", "export", "save_model"})
 _MODEL_READERS = frozenset({"load_weights"})
@@ -120,11 +119,10 @@ class Write:
 
 
 class Files:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, ranks: Ranks) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, ranks: Ranks) -> None:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
-        self.training = training
         self.ranks = ranks
         self._names = Paths(tree, resolver)
 

@@ -112,25 +112,6 @@ def is_v1_optimizer(path: str) -> bool:
     return bool(re.match(r"^tensorflow\.(?:compat\.v1\.)?train\.\w*Optimizer$", path))
 
 
-def is_loss_class(path: str) -> bool:
-    return bool(re.match(r"^keras\.losses\.[A-Z]\w*$", path))
-
-
-def is_loss_function(path: str) -> bool:
-    """Functions that give one loss for each sample."""
-    return bool(re.match(r"^keras\.(?:losses|metrics|objectives)\.[a-z]\w*$", path)) and not path.endswith(
-        (".get", ".deserialize", ".serialize")
-    )
-
-
-_TIED_LOSSES = frozenset({"dice", "tversky", "circle"})
-
-
-def is_split_loss(name: str) -> bool:
-    """Whether the Keras loss of that name takes its samples one by one; the others relate them within the batch."""
-    return name.rpartition(".")[2].lower() not in _TIED_LOSSES
-
-
 WRITING_CALLBACKS = frozenset({
     "keras.callbacks.ModelCheckpoint", "keras.callbacks.TensorBoard", "keras.callbacks.CSVLogger",
     "keras.callbacks.BackupAndRestore", "keras.callbacks.experimental.BackupAndRestore",

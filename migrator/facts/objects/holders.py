@@ -395,9 +395,6 @@ class Holders:
             return None
         return Holder(target, self.tree.statement_of(assigned), value=call, field=field)
 
-    def _is_any_with_weights(self, node: cst.CSTNode) -> bool:
-        return any(map(self.kinds.has_weights, self.resolver.values(node)))
-
     def _is_record(self, node: cst.CSTNode, field: str) -> bool:
         """Whether it surely has an attribute of that name."""
         values = self.resolver.values(node)

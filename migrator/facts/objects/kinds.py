@@ -28,9 +28,6 @@ class Kinds:
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
 
-    def _derives(self, value: Value, wanted: str) -> bool:
-        return isinstance(value, Object) and self._resolver.derives_from(value.of, lambda path: path == wanted)
-
     def is_model(self, value: Value) -> bool:
         """A Keras model: it has `compile` and `fit`."""
         if isinstance(value, Result):

@@ -9,12 +9,11 @@ import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function, Object
-from migrator.facts.program.tree import Binding, Tree, semantic_children
+from migrator.facts.program.tree import Binding, semantic_children
 
 
 class Origins:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
-        self.tree = tree
+    def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
 
     def behind(

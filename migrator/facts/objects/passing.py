@@ -8,12 +8,10 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.program.tree import Tree
 
 
 class Passing:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
-        self.tree = tree
+    def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
 
     def literal(self, node: cst.CSTNode, way: Collection[cst.Call] | None = None) -> cst.BaseExpression | None:

@@ -79,10 +79,6 @@ class Ranks:
     def depends_on_size(self, node: cst.CSTNode) -> bool:
         return Role.SIZE in self.roles(node)
 
-    def is_behind(self, part: cst.CSTNode, node: cst.CSTNode) -> bool:
-        """Whether the value of the node is made of the part, through names, attributes and functions."""
-        return any(other is part for other in self.origins.behind(node, self._is_agreed))
-
     def made_of(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The node and what its value is made of, up to what all processes have agreed on."""
         return self.origins.behind(node, self._is_agreed)

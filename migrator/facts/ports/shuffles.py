@@ -12,7 +12,7 @@ from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Result
 from migrator.facts.ports.ranks import Ranks
-from migrator.facts.ports.shares import Share, Shares
+from migrator.facts.ports.shares import Share
 from migrator.facts.program.syntax import argument, has_unpacked_keywords, is_none
 from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.entropy import is_own, is_unseeded
@@ -30,15 +30,12 @@ _SHUFFLING_FOLDERS = re.compile(r"^keras\.(?:utils|preprocessing)\.(?:image|text
 
 
 class Shuffles:
-    def __init__(
-        self, tree: Tree, resolver: Resolver, ranks: Ranks, pipelines: Pipelines, origins: Origins, shares: Shares
-    ) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, ranks: Ranks, pipelines: Pipelines, origins: Origins) -> None:
         self.tree = tree
         self.resolver = resolver
         self.ranks = ranks
         self.pipelines = pipelines
         self.origins = origins
-        self.shares = shares
 
     def before(self, share: Share) -> cst.Call | None:
         """The call that shuffles what is shared out, on each worker differently; None where no such is seen."""

@@ -14,7 +14,6 @@ from typing import TypeVar, Union, cast
 
 import libcst as cst
 
-Block = Union[cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite]
 Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
 FunctionLike = Union[cst.FunctionDef, cst.Lambda]
 Loop = Union[cst.For, cst.While]

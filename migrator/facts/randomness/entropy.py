@@ -62,7 +62,7 @@ class Entropy:
         self.tree = tree
         self.resolver = resolver
         self.training = training
-        self._origins = Origins(tree, resolver)
+        self._origins = Origins(resolver)
 
     def refusal(self) -> Refusal | None:
         """A refusal where workers would train on what each draws or knows by itself."""

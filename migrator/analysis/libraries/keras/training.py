@@ -84,8 +84,7 @@ def _forward(run: Run, atom: Made | Instance, x: Value, y: Value, node: cst.CSTN
     lost = penalties.of_outputs(run)
     if any(isinstance(d.placement, Unknown) for d in v.contents(lost)):
         result = lost
-    forward = frozenset(r for d in v.contents(predicted) for r in d.needs)
-    run.fit(atom, node, predicted, result, forward)
+    run.fit(atom, node, predicted, result)
 
 
 def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -98,7 +97,7 @@ def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
         given = Arguments([y, predicted])
         result = compiling.applied_loss(run, atom, loss, given, node, frame) if loss is not NOTHING else NUMBER
         for fitted in {node, *keras.fitting}:
-            run.fit(atom, fitted, predicted, result, frozenset())
+            run.fit(atom, fitted, predicted, result)
     return Value(Data(Partial("mean"), nested=True))
 
 
