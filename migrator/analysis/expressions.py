@@ -18,6 +18,7 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Function, Instance, Site, Tuple, Value
+from migrator.facts.program.tree import Scope
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -44,12 +45,15 @@ def _literal(text: str) -> Any:
 class Expressions:
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._read_by: dict[cst.Lambda, set[Scope | None]] = {}  # the scopes of which lambdas read names
 
     def eval(self, node: cst.CSTNode, frame: Frame) -> Value:
-        self.run.spend()
+        run = self.run
+        run.spend()
         value = _EVALUATE.get(type(node), Expressions._unhandled)(self, node, frame)
-        value = self.run.cut(node, value)
-        self.run.record(node, value)
+        if id(node) in run.cut_nodes:
+            value = run.cut(node, value)
+        run.record(node, value)
         return value
 
     def _unhandled(self, node: cst.CSTNode, frame: Frame) -> Value:
@@ -325,9 +329,27 @@ class Expressions:
     # -- functions -----------------------------------------------------------------------------------------------
 
     def _lambda(self, node: cst.Lambda, frame: Frame) -> Value:
-        function = Function(node, frame)
+        function = Function(node, self._closed_over(node, frame))
         self.run.define(function, node.params)
         return v.of(function)
+
+    def _closed_over(self, node: cst.Lambda, frame: Frame) -> Frame:
+        """The innermost frame of which the lambda reads a name: one that reads none of the function around it is the
+        same whenever that runs."""
+        scopes = self._read_by.get(node)
+        if scopes is None:
+            scopes = self._read_by[node] = self._scopes_read(node)
+        while frame.parent is not None and frame.scope not in scopes:
+            frame = frame.parent
+        return frame
+
+    def _scopes_read(self, node: cst.Lambda) -> set[Scope | None]:
+        tree = self.run.tree
+        here = tree.scope_of(node)
+        names = list(tree.names_in(node))
+        if here.is_class or any(name.value == "super" for name in names) or _has_defaults(node.params):
+            return {here}
+        return {tree.scope_of(name).lookup(name.value) for name in names}
 
     def _call(self, node: cst.Call, frame: Frame) -> Value:
         return self.run.calls.evaluate(node, frame)
@@ -347,6 +369,11 @@ class Expressions:
             value = self.eval(node.value, frame) if node.value is not None else v.NONE
         frame.yielded = v.join(frame.yielded, value)
         return NUMBER
+
+
+def _has_defaults(params: cst.Parameters) -> bool:
+    several = (*params.posonly_params, *params.params, *params.kwonly_params)
+    return any(param.default is not None for param in several)
 
 
 def _sizes(first: Sequence[Value], others: Value) -> Value | None:

@@ -63,42 +63,55 @@ def join_names(states: Iterable[Names | None]) -> Names | None:
     return found
 
 
+@dataclass(eq=False)
+class _Cell:
+    value: Value
+    is_read: bool
+
+
 class Heap:
     """What objects hold, at each of their fields: all that is ever stored there, whenever that is."""
 
     def __init__(self, chosen: Callable[[Value], Value]) -> None:
         """`chosen` gives what is stored as it is under the conditions that decide that it is."""
         self._chosen = chosen
-        self._cells: dict[tuple[Atom, object], Value] = {}
+        self._cells: dict[tuple[Atom, object], _Cell] = {}
         self._fields: dict[Atom, dict[object, None]] = {}
-        self._read: set[tuple[Atom, object]] = set()
+        self._read_empty: set[tuple[Atom, object]] = set()
         self.version = 0
         self.is_stale = False  # something was read before all of it was stored
 
     def load(self, owner: Atom, key: object) -> Value:
-        cell = (owner, key)
-        if not self.is_stale:
-            self._read.add(cell)
-        return self._cells.get(cell, NOTHING)
+        cell = self._cells.get((owner, key))  # once: objects are slow keys
+        if cell is None:
+            self._read_empty.add((owner, key))
+            return NOTHING
+        cell.is_read = True
+        return cell.value
 
     def store(self, owner: Atom, key: object, value: Value) -> None:
-        cell = (owner, key)
         value = self._chosen(value)
-        before = self._cells.get(cell, NOTHING)
+        cell = self._cells.get((owner, key))
+        before = cell.value if cell is not None else NOTHING
         after = join(before, value)
-        if after != before:
-            self._cells[cell] = after
-            self._fields.setdefault(owner, {})[key] = None
-            self.version += 1
-            self.is_stale = self.is_stale or cell in self._read
+        if after is before or after == before:
+            return
+        if cell is None:
+            cell = self._cells[owner, key] = _Cell(after, (owner, key) in self._read_empty)
+        cell.value = after
+        self._fields.setdefault(owner, {})[key] = None
+        self.version += 1
+        self.is_stale = self.is_stale or cell.is_read
 
     def forget_reads(self) -> None:
-        self._read.clear()
+        self._read_empty.clear()
+        for cell in self._cells.values():
+            cell.is_read = False
 
     def held(self) -> Iterator[tuple[Atom, Value]]:
         """Each object that holds something, with what it holds."""
-        for (owner, _), value in self._cells.items():
-            yield owner, value
+        for (owner, _), cell in self._cells.items():
+            yield owner, cell.value
 
     def fields(self, owner: Atom) -> list[object]:
         return list(self._fields.get(owner, ()))

@@ -175,7 +175,7 @@ def note(
         data = atom.owner.data if isinstance(atom, Method) and atom.name == "pop" else None
         if data is not None and _has_sizes(data) and isinstance(node.func, cst.Attribute):
             _change(run, node, node.func.value)
-    if not isinstance(run.tree.parent.get(node), cst.Expr):
+    if type(run.tree.parent.get(node)) is not cst.Expr:
         return
     for atom in function:
         if isinstance(atom, External) and atom.path.startswith(("numpy.", "random.")):

@@ -193,10 +193,7 @@ class Losses:
         data = value.data if value is not None and not value.objects else None
         if data is None or data.symbolic or data.masked or node in self._plan.expressions:
             return False
-        return all(
-            isinstance(placement, Sharded) and placement.axis == 0 and placement.blocks == 1
-            for placement, _ in self._run.placements[node]
-        )
+        return node not in self._run.not_rows
 
     def may_be_a_row(self, node: cst.Subscript) -> bool:
         """Whether the item is a part of a structure, or a row: what it is taken of may be either."""
@@ -238,8 +235,12 @@ class Losses:
     @property
     def put_together(self) -> Iterator[tuple[cst.BaseExpression, frozenset[Repair]]]:
         """What is the same on all workers once it is repaired, with the repairs."""
+        are_repaired: dict[int, bool] = {}  # by their ids: many expressions have the same value
         for node, value in self._run.seen.items() if not self.too_much else ():
-            if self._is_repaired(value) and isinstance(node, cst.BaseExpression):
+            is_repaired = are_repaired.get(id(value))
+            if is_repaired is None:
+                is_repaired = are_repaired[id(value)] = self._is_repaired(value)
+            if is_repaired and isinstance(node, cst.BaseExpression):
                 verdict = self.of_number(node)
                 if verdict.is_agreed and verdict.repairs:
                     yield node, verdict.repairs

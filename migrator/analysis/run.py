@@ -145,7 +145,7 @@ class Run:
         self.trusted_rows: dict[cst.CSTNode, str] = {}
         self._lost_first: dict[int, tuple[Unknown, cst.CSTNode]] = {}
         self.seen: dict[cst.CSTNode, Value] = {}
-        self.placements: dict[cst.CSTNode, set[tuple[Placement, bool]]] = defaultdict(set)
+        self.not_rows: set[cst.CSTNode] = set()  # what stands, some time, otherwise than as rows of a worker
         self.decisions: dict[cst.CSTNode, Value] = {}
         self.losses: dict[cst.CSTNode, Value] = {}
         self.added_losses: dict[cst.CSTNode, Value] = {}
@@ -245,10 +245,12 @@ class Run:
             if joined is not before:
                 self.seen[node] = joined
             if value.data is not None:
-                self.placements[node].add((value.data.placement, value.data.whole))
-                if isinstance(value.data.placement, Unknown):
+                placement = value.data.placement
+                if not (isinstance(placement, Sharded) and placement.axis == 0 and placement.blocks == 1):
+                    self.not_rows.add(node)
+                if isinstance(placement, Unknown):
                     # What is lost is handed on as it is; parts of an expression are recorded before the whole.
-                    self._lost_first.setdefault(id(value.data.placement), (value.data.placement, node))
+                    self._lost_first.setdefault(id(placement), (placement, node))
 
     def where_lost(self, placement: Unknown) -> cst.CSTNode | None:
         """The first expression that stands nowhere in this way."""
@@ -404,8 +406,6 @@ class Run:
 
     def cut(self, node: cst.CSTNode, value: Value) -> Value:
         """The value, or a worker's part of it where the text is going to take that; what the user says that it is."""
-        if id(node) not in self._cut_nodes:
-            return value
         if node in self.said:
             value = self._as_said(node, value)
         if node in self.datasets:
@@ -420,8 +420,8 @@ class Run:
         return self.share(value) if node in self.rows else value
 
     @cached_property
-    def _cut_nodes(self) -> set[int]:
-        """The ids of the nodes that `cut` is about: of all others, it is told by one look-up."""
+    def cut_nodes(self) -> set[int]:
+        """The ids of the nodes that `cut` is about: all others are told by one look-up."""
         several = (self.said, self.datasets, self.sizes, self.plan.expressions, self._rows_beside, self.rows)
         return {id(node) for nodes in several for node in nodes}
 

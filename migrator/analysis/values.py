@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING, Any, Union
 import libcst as cst
 
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Scaled, Sharded, Unknown, either, options
+from migrator.analysis.placement import (
+    LOCAL,
+    REPLICATED,
+    Partial,
+    Placement,
+    Replicated,
+    Scaled,
+    Sharded,
+    Unknown,
+    either,
+    options,
+)
 from migrator.analysis.records import replace
 
 if TYPE_CHECKING:
@@ -131,7 +142,7 @@ class Data:
 
     @property
     def is_replicated(self) -> bool:
-        return self.placement == REPLICATED
+        return isinstance(self.placement, Replicated)
 
     @property
     def axes(self) -> int:
