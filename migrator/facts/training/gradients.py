@@ -105,12 +105,19 @@ class GradientFlow:
 
     def sources(self, node: cst.CSTNode) -> list[Gradients]:
         """All gradients that flow into the expression, each at the place nearest to it."""
+        if not self._are_any:
+            return []
         if node not in self._known:
             self._steps = 0
             found = self._behind(Part(node))
             # What takes too many steps is not seen at all, rather than in part.
             self._known[node] = found if self._steps <= _MOST_STEPS else []
         return self._known[node]
+
+    @cached_property
+    def _are_any(self) -> bool:
+        """Whether any are taken, or reduced: where Keras does all of that, nothing needs to be followed."""
+        return any(self.is_tape_call(call) or self.reduces(call) for call in self.tree.calls)
 
     def gives_gradients(self, node: cst.CSTNode) -> bool:
         """Whether the expression is gradients, and nothing else among them."""

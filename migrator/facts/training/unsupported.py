@@ -241,8 +241,9 @@ class Unsupported:
             if call in followed or sources is None or not self.training.flow.is_tape_call(call):
                 continue
             left_out = bool(self.training.sites) and self.training.is_never_run(call)
-            is_measured = self._is_under_tape(call) or self._only_measured(call)
-            if self._lists_weights(sources) and not is_measured and not left_out:
+            if left_out or not self._lists_weights(sources):
+                continue
+            if not self._is_under_tape(call) and not self._only_measured(call):  # which takes the longest to tell
                 yield UnsupportedTraining(
                     call,
                     "these gradients of weights reach no update that can be seen here",
