@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Union, cast
+from typing import Union
 
 import libcst as cst
 import libcst.matchers as m
@@ -55,9 +55,11 @@ def _within(node: cst.CSTNode) -> Iterator[Shared]:
 def parted(script: Script, places: Collection[int]) -> Script:
     """The script with a line for each of the statements in those lines and blocks, which begin at these offsets."""
     module, spans = script.module, Spans(script.module, script.text)
+    tree = Tree((module,))
+    shared: list[Shared] = [*tree.all_of(cst.SimpleStatementLine), *tree.all_of(cst.SimpleStatementSuite)]
     gaps = sorted(
         gap
-        for node in cast("Sequence[Shared]", m.findall(module, m.SimpleStatementLine() | m.SimpleStatementSuite()))
+        for node in shared
         if spans.span(node.body[0])[0] in places
         for gap in _gaps(node, spans, _indent(module, spans, node))
     )

@@ -53,7 +53,12 @@ class Graph:
         return [] if number is None else [(self.keys[source], way) for source, way in self.sources[number]]
 
     def link(self, source: Key | None, target: Key, way: Way = Way.WHOLE) -> None:
-        if source is not None and source is not target:
-            start, end = self.number(source), self.number(target)
-            self.edges[start].append((end, way))
-            self.sources[end].append((start, way))
+        if source is None or source is target:
+            return
+        start, end = self._numbers.get(source), self._numbers.get(target)
+        if start is None:
+            start = self.number(source)
+        if end is None:
+            end = self.number(target)
+        self.edges[start].append((end, way))
+        self.sources[end].append((start, way))

@@ -21,6 +21,10 @@ _CHOOSING = frozenset({
     "tensorflow.cond", "tensorflow.case", "tensorflow.switch_case", "keras.ops.cond", "keras.ops.switch",
     "keras.backend.switch",
 })  # fmt: skip
+_DECIDED = frozenset({
+    cst.While, cst.If, cst.For, cst.IfExp, cst.BooleanOperation, cst.CompIf, cst.Call, cst.Arg, cst.Return, cst.Match,
+    cst.MatchCase, cst.Assert,
+})  # fmt: skip
 _BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.MatchCase, cst.ExceptHandler, cst.Else, cst.Finally)
 
 
@@ -53,6 +57,8 @@ class Regions:
 
     def _bodies(self, node: cst.CSTNode) -> tuple[cst.CSTNode, ...] | None:
         parent = self.tree.parent.get(node)
+        if type(parent) not in _DECIDED:  # most of them; libcst's classes are slow to ask
+            return None
         if isinstance(parent, cst.While) and node is parent.test:
             return (parent.test, parent.body, *([parent.orelse] if parent.orelse is not None else []))
         if isinstance(parent, cst.If) and node is parent.test:
