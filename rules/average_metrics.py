@@ -37,10 +37,11 @@ where training is steered by it; validation then goes on in batches of the scrip
 Leaves alone: numbers that are printed for single batches, and losses that are only printed or stored; other validation
 metrics, which every worker computes on the whole data; what a file that the chief writes is told; conditions on steps
 and epochs; `fit`, whose callbacks are synchronised.
-Refuses: what cannot be put together; where a batch is handed to `train_on_batch`, which may not get each row once, also
-a decision by the number of samples seen (`x.shape[0]`), by a sum, by the largest value; a metric of a class of the
-script's own, of which it cannot be seen what its state adds up to; also in `compile`, where callbacks may decide by it
-beside a `train_step` of the script's own.
+Refuses: what cannot be put together; a signal handler or a thread that steers training by itself; where a batch is
+handed to `train_on_batch`, which may not get each row once, also a decision by the number of samples seen
+(`x.shape[0]`), by a sum, by the largest value; a metric of a class of the script's own, of which it cannot be seen
+what its state adds up to; also in `compile`, where callbacks may decide by it beside a `train_step` of the script's
+own.
 """
 
 from __future__ import annotations
@@ -94,6 +95,13 @@ def average_metrics(facts: Facts) -> Findings:
                 "decide by a mean over the batch, or make the workers agree by hand with lockstep.all_reduce",
                 breaks_training=True,
                 cause=number.cause,
+            )
+        elif number.reduction == "chief" and facts.decisions.locality.interrupts(number.expression):
+            yield Refusal(
+                number.expression,
+                "a signal handler or another thread steers training here, on each worker at a moment of its own",
+                "set a flag there, and ask for it in the loop or in a callback",
+                breaks_training=True,
             )
         elif number.reduction == "chief":
             yield _combined(facts, number, "broadcast")

@@ -30,8 +30,8 @@ _LENGTHS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "batch_size"
 # Classes of what is trained, and of what trains it.
 _MAKING = re.compile(r"keras\.(?:layers|regularizers|constraints|initializers|optimizers|losses)\.(?:\w+\.)*[A-Z]\w*$")
 _OF_WEIGHTS = ("_initializer", "_regularizer", "_constraint")
-# Functions of Python's that ask a function when to stop.
-_STOPPING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter")
+# They ask a function when to stop, or how fast to go on.
+_ASKING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter", "keras.callbacks.LearningRateScheduler")
 _EXITS = frozenset({"sys.exit", "os._exit"})
 
 
@@ -66,7 +66,7 @@ class DecidingCalls:
                 yield arg.value
                 if not runs_on_samples:
                     yield from self._given_by(arg.value)
-        elif self._calls_one_of(call, _STOPPING):
+        elif self._calls_one_of(call, _ASKING):
             for arg in call.args:
                 yield from self._given_by(arg.value)
 

@@ -70,6 +70,7 @@ _FLAGS = re.compile(
     r"^(?:threading|multiprocessing)\.(?:Event|Value|Array|Barrier)$|^(?:queue|multiprocessing)\.\w*Queue$"
 )
 _FLAG_METHODS = frozenset({"is_set", "isSet", "wait", "empty", "full", "qsize", "get", "get_nowait"})
+_SCHEDULERS = frozenset({"keras.callbacks.LearningRateScheduler"})
 # They call what they are given whenever it suits them.
 _INTERRUPTING = frozenset({"signal.signal", "threading.Thread", "threading.Timer", "multiprocessing.Process"})
 _STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
@@ -296,7 +297,21 @@ class Locality:
         return asked and self._runs_while_training(call)
 
     def _runs_while_training(self, node: cst.CSTNode) -> bool:
-        return any(self.tree.contains(body, node) for loop in self._training_loops for body in loop)
+        running = (*self._training_loops, self._callbacks)
+        return any(self.tree.contains(body, node) for bodies in running for body in bodies)
+
+    @cached_property
+    def _callbacks(self) -> list[cst.CSTNode]:
+        """What callbacks of the script's do, with all that runs in it."""
+        found: list[cst.CSTNode] = []
+        for cls in self.tree.all_of(cst.ClassDef):
+            if self.resolver.derives_from(Class(cls), lambda path: path.startswith("keras.callbacks.")):
+                found += self.training.reached_from(cls.body)
+        for call in self.tree.calls:
+            if any(isinstance(v, External) and v.path in _SCHEDULERS for v in self.resolver.values(call.func)):
+                functions = [f for arg in call.args for f in self._functions_in(arg.value)]
+                found += [body for function in functions for body in self.training.reached_from(function)]
+        return found
 
     @cached_property
     def _training_loops(self) -> list[list[cst.CSTNode]]:
@@ -308,17 +323,26 @@ class Locality:
                 found.append(bodies)
         return found
 
+    def interrupts(self, node: cst.CSTNode) -> bool:
+        """Whether it runs in a signal handler or another thread, where no workers come together."""
+        return any(self.tree.contains(body, node) for body in self._interruptions)
+
+    @cached_property
+    def _interruptions(self) -> list[cst.CSTNode]:
+        """What signal handlers and other threads do."""
+        found: list[cst.CSTNode] = []
+        for call in self.tree.calls:
+            if any(isinstance(v, External) and v.path in _INTERRUPTING for v in self.resolver.values(call.func)):
+                handlers = [f for arg in call.args for f in self._functions_in(arg.value)]
+                found += [body for handler in handlers for body in self.training.reached_from(handler)]
+        return found
+
     def _set_by_interruptions(self) -> Iterator[cst.BaseExpression]:
         """What a signal handler, or another thread, sets: when a worker sees it is a matter of chance."""
-        for call in self.tree.calls:
-            if not any(isinstance(v, External) and v.path in _INTERRUPTING for v in self.resolver.values(call.func)):
-                continue
-            handlers = [f for arg in call.args for f in self._functions_in(arg.value)]
-            bodies = [body for handler in handlers for body in self.training.reached_from(handler)]
-            for node in self.tree.all_of(cst.Assign, cst.AnnAssign, cst.AugAssign):
-                value = cast("cst.Assign | cst.AnnAssign | cst.AugAssign", node).value
-                if value is not None and any(self.tree.contains(body, node) for body in bodies):
-                    yield value
+        for node in self.tree.all_of(cst.Assign, cst.AnnAssign, cst.AugAssign):
+            value = cast("cst.Assign | cst.AnnAssign | cst.AugAssign", node).value
+            if value is not None and self.interrupts(node):
+                yield value
 
     def _is_list(self, node: cst.CSTNode) -> bool:
         """Whether the node is a list of batches, written out, or such a dictionary: as long on all workers."""
