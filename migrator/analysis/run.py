@@ -50,6 +50,8 @@ from migrator.facts.program.tree import Tree
 
 _CALLABLES = (Function, Bound, External, v.Curried)
 _BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+_STRUCTURES = frozenset(External(f"builtins.{name}") for name in ("list", "tuple", "dict", "object"))
+_SAMENESS = {"Is": True, "Equal": True, "IsNot": False, "NotEqual": False}
 _COMPREHENSIONS = frozenset({cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp})
 _MOST_STEPS = 400_000
 _MOST_RUNS = 4
@@ -625,7 +627,7 @@ class Run:
 
     @staticmethod
     def compared_statically(operator: str, left: Value, right: Value) -> bool | None:
-        """The outcome of a comparison of literals, and of `is None`."""
+        """The outcome of a comparison of literals, of `is None`, and of `type(x) is list`."""
         a, b = left.constant, right.constant
         if operator in ("Is", "IsNot") and b is None:
             if a is not NOT_CONSTANT:
@@ -634,6 +636,8 @@ class Run:
             if left.data is not None and not left.objects:
                 surely_not = left.data.placement != REPLICATED
             return (operator == "IsNot") if surely_not else None
+        if left.only in _STRUCTURES and right.only in _STRUCTURES and operator in _SAMENESS:
+            return (left.only == right.only) is _SAMENESS[operator]
         if a is NOT_CONSTANT or b is NOT_CONSTANT:
             return None
         if operator == "Equal":

@@ -264,12 +264,18 @@ def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
 
 
 def _class_of(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`type(obj)`: the class of one of the program's; others are not told."""
+    """`type(obj)`: the class of one of the program's, and what surely is a list, tuple or dictionary, or no such thing;
+    others are not told."""
     if len(args.positional) != 1:
         return _replicated(run, args, node, frame)
     value = args.positional[0]
     classes = [v.of(a.cls) for a in value if isinstance(a, v.Instance)]
     is_all = value.data is None and len(classes) == len(value.objects)
+    kinds = _structures(value)
+    # Of what a call has made it is only known what it can do: a `deque` is a list here.
+    is_written = not any(isinstance(a, Container) and isinstance(a.site.node, cst.Call) for a in value)
+    if kinds is not None and len(kinds) == 1 and is_written:
+        return v.of(External(f"builtins.{kinds.pop() or 'object'}"))
     return v.join_all([*classes, *([] if classes and is_all else [_replicated(run, args, node, frame)])])
 
 
@@ -413,6 +419,18 @@ def _replicated(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> V
     return NUMBER
 
 
+def _structures(value: Value) -> set[str] | None:
+    """The kinds of structures that the value surely is one of, "" for a tensor; None where that is not seen."""
+    if value.data is not None:
+        is_tensor = isinstance(value.data.placement, Sharded) and not value.data.nested and not value.objects
+        return {""} if is_tensor else None
+    kinds = {
+        "tuple" if isinstance(a, Tuple) else a.kind if isinstance(a, Container) and a.kind in ("list", "dict") else ""
+        for a in value.objects
+    }
+    return kinds if "" not in kinds else None
+
+
 def _is_instance(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`isinstance(data, tuple)`, where a value surely is one, or a tensor; else either."""
     value = args.positional[0] if args.positional else NOTHING
@@ -420,14 +438,8 @@ def _is_instance(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> 
     asked = [a.path if isinstance(a, External) else "" for x in (classes, run.objects.parts(classes)) for a in x]
     if not asked or not set(asked) <= {"builtins.tuple", "builtins.list", "builtins.dict"}:
         return NUMBER
-    if value.data is not None and not value.objects:
-        is_tensor = isinstance(value.data.placement, Sharded) and not value.data.nested
-        return v.constant(False) if is_tensor else NUMBER
-    kinds = {
-        "tuple" if isinstance(a, Tuple) else a.kind if isinstance(a, Container) and a.kind in ("list", "dict") else ""
-        for a in value.objects
-    }
-    if value.data is not None or "" in kinds:
+    kinds = _structures(value)
+    if kinds is None:
         return NUMBER
     found = {f"builtins.{kind}" in asked for kind in kinds}
     return v.constant(found.pop()) if len(found) == 1 else NUMBER

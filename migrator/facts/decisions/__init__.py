@@ -26,7 +26,13 @@ from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.means import Means, Rows
 from migrator.facts.decisions.metrics import MetricResult, Metrics
 from migrator.facts.decisions.numbers_behind import NumbersBehind
-from migrator.facts.decisions.settling import settle_by_repair, settle_by_word, settle_draws, settle_symbols
+from migrator.facts.decisions.settling import (
+    settle_by_repair,
+    settle_by_word,
+    settle_draws,
+    settle_structures,
+    settle_symbols,
+)
 from migrator.facts.decisions.steering import SteeringPlaces
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.decisions.whole_calls import WholeCalls
@@ -83,6 +89,7 @@ class Decisions:
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         self.agreed_by_word = settle_by_word(agreed, self.locality)
         settle_symbols(self.locality, losses)
+        settle_structures(tree, resolver, self.locality, losses)
         settle_draws(repaired, tree, resolver, self.locality)
         WholeCalls(tree, resolver, training, files, losses, self.locality).settle()
         self.repairs = settle_by_repair(frozenset(repaired), rows, losses, self.locality, self._places, taped)

@@ -16,6 +16,7 @@ from migrator.facts.decisions.means import Rows
 from migrator.facts.decisions.steering import SteeringPlaces
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.draws import draws
 
@@ -33,6 +34,14 @@ def settle_symbols(locality: Locality, losses: Losses) -> None:
     for key, mark in list(locality.origins.items()):
         if mark == Mark.STATISTIC and isinstance(key, cst.CSTNode) and losses.is_symbolic(key):
             locality.forget(key)
+
+
+def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
+    """How many tensors a list or tuple holds that is written out is the same on all workers, whatever these are."""
+    for call in tree.calls:
+        if len(call.args) == 1 and External("builtins.len") in resolver.values(call.func):
+            if losses.number_of_items(call.args[0].value) is not None:
+                locality.settle(call)
 
 
 def settle_draws(repaired: Iterable[Repair], tree: Tree, resolver: Resolver, locality: Locality) -> None:

@@ -12,10 +12,10 @@ from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras import compiling, penalties
 from migrator.analysis.libraries.keras.convention import trusted
 from migrator.analysis.libraries.keras.names import BASES
-from migrator.analysis.libraries.keras.objects import is_of
+from migrator.analysis.libraries.keras.objects import ENDS, is_of
 from migrator.analysis.placement import Sharded
 from migrator.analysis.records import replace
-from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Value
+from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Tuple, Value
 from migrator.facts.names import api
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ _WEIGHTS = frozenset({
     "trainable_variables", "trainable_weights", "variables", "weights", "non_trainable_variables",
     "non_trainable_weights", "kernel", "bias", "gamma", "beta", "embeddings", "recurrent_kernel",
 })  # fmt: skip
+# Of which list they are the only one, or all.
+_ENDS = {"input": "inputs", "output": "outputs"}
 _ANY = Site(cst.Pass(), ())
 
 
@@ -48,11 +50,23 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
         return Value(Data(nested=True, layer=True))
     if name == "metrics":
         return NUMBER
-    if name in ("output", "input", "outputs", "inputs"):
-        known, symbolic = run.heap.load(atom, "outputs"), Value(Data(Sharded(0), symbolic=True))
+    if name in (*_ENDS, *ENDS):
+        symbolic = Value(Data(Sharded(0), symbolic=True, nested=name in ENDS))
         if isinstance(atom, Made) and atom.path == api.OF_A_PACKAGE:
             return trusted(run, atom.site.node, "", Arguments([symbolic]))
-        return known if known is not NOTHING and name.startswith("out") else symbolic
+        known = run.heap.load(atom, _ENDS.get(name, name))
+        return (_listed(run, known) if name in ENDS else known) if known is not NOTHING else symbolic
     if name == "loss":
         return compiling.loss_of(run, atom)
     return v.of(v.Method(v.of(atom), name))
+
+
+def _listed(run: Run, tensors: Value) -> Value:
+    """The list of them: of one, of those in a list or tuple; of dictionaries and what is nested the order is not told."""
+    items = run.objects.sequence_items(tensors)
+    if items is None and tensors.objects:
+        return v.mapped(run.objects.parts(tensors), lambda d: replace(d, nested=True))
+    items = [tensors] if items is None else items
+    if any(item.objects for item in items):
+        return v.mapped(v.join_all(items), lambda d: replace(d, nested=True))
+    return v.of(Tuple(tuple(items)))

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # What methods of Keras's objects do, by their names.
 Methods = dict[str, Callable[["Run", "Made | Instance", Arguments, cst.CSTNode, Frame], Value]]
+# What a functional model is made of, as its heap calls them.
+ENDS = ("inputs", "outputs")
 # What a layer is told of masks, and behind how many arguments that may stand.
 _TOLD_OF_MASKS, _BEFORE_THESE = ("mask_zero", "return_sequences"), 4
 
@@ -33,13 +35,19 @@ def make(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) 
         if layers is not None:
             _add_layers(run, made, layers)
     elif path in api.MODEL_CLASSES:
-        outputs = args.get("outputs", 1)
-        if outputs is not None:
-            run.heap.store(made, "outputs", outputs)
+        _store_ends(run, made, args)
     return v.of(made)
 
 
 # -- what they are made with ------------------------------------------------------------------------------------------
+
+
+def _store_ends(run: Run, atom: v.Atom, args: Arguments) -> None:
+    """The Keras tensors that a functional model leads from and to."""
+    for i, name in enumerate(ENDS):
+        tensors = args.get(name, i)
+        if tensors is not None:
+            run.heap.store(atom, name, tensors)
 
 
 def store_arguments(run: Run, atom: v.Atom, args: Arguments) -> None:
@@ -108,9 +116,8 @@ def _init(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, f
     if reduction is not None:
         run.heap.store(atom, ("argument", "super reduction"), reduction)
     note_told(run, atom, args)
-    outputs = args.get("outputs", 1)
-    if outputs is not None and is_of(run, atom, lambda p: p in api.MODEL_CLASSES):
-        run.heap.store(atom, "outputs", outputs)
+    if is_of(run, atom, lambda p: p in api.MODEL_CLASSES):
+        _store_ends(run, atom, args)
     layers = args.get("layers", 0)
     if layers is not None and is_of(run, atom, lambda p: p in api.SEQUENTIAL):
         _add_layers(run, atom, layers)
