@@ -108,4 +108,6 @@ class Dependence(Graph):
                 self._bindings.link(binding)
         for target, value in self.tree.item_assignments:
             self._items.link_assigned(target, value)
+        for change in self.tree.augmented:
+            self._items.link_changed_view(change)
         self._items.link_to_objects()

@@ -12,6 +12,7 @@ import libcst as cst
 from migrator.facts.dependence.graph import Graph, Key
 from migrator.facts.dependence.handed_back import HandedBack
 from migrator.facts.dependence.item_paths import Path, anywhere, behind, constant_key, is_slice, parts_with
+from migrator.facts.dependence.libraries import VIEWING_ATTRIBUTES
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.namespaces import Namespaces, holds_attributes
 from migrator.facts.objects.indirect import Indirect
@@ -119,8 +120,11 @@ class Containers:
             elif isinstance(part, cst.Attribute):
                 others[("attribute", part.attr.value), path] = None
                 named = self.names.bindings_of_attribute(part)
+                if part.attr.value in VIEWING_ATTRIBUTES:
+                    queue.append((part.value, anywhere(path)))
             elif isinstance(part, cst.Call):
                 queue += self.handed_back.by(part, path)
+                others.update(dict.fromkeys((("changed", f), path) for f in self.handed_back.remembering(part)))
                 others.update(
                     dict.fromkeys((("changed", cls.node), path) for cls in self.handed_back.behind_super(part))
                 )

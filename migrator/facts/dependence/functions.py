@@ -89,6 +89,8 @@ class Functions:
         elif isinstance(function, cst.FunctionDef):
             for returned in self.returned(function):
                 self.graph.link(returned, target)
+            if function.decorators:
+                self.graph.link(("changed", function), target)
             for given in self.yields.get(function, ()):
                 self.graph.link(given, target, Way.INTO)
         self.graph.link(("returns", function), target, Way.CHOICE)

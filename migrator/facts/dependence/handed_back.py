@@ -48,10 +48,20 @@ class HandedBack:
                     inside = behind((arg.keyword.value,), path)
                     yield from ((arg.value, keys) for keys in [inside] if keys is not None)
             return
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if isinstance(call.func, cst.Attribute) and name in libraries.VIEWS:
+            yield call.func.value, anywhere(path)
+            return
         if not (values and all(_is_of_framework(v) for v in values)):
             yield from ((arg.value, anywhere(path)) for arg in call.args)
         if isinstance(call.func, cst.Attribute):
             yield call.func.value, of_method(call, path)
+
+    def remembering(self, call: cst.Call) -> Iterator[cst.FunctionDef]:
+        """The functions that may give at each call what they have made at the first: `@functools.lru_cache`."""
+        for function in self.functions.run_by(call):
+            if isinstance(function, cst.FunctionDef) and function.decorators:
+                yield function
 
     def behind_super(self, call: cst.Call) -> Iterator[Class]:
         """The classes whose object `super()` is, where that is a container of the script's: `class Log(list)`."""

@@ -98,8 +98,19 @@ class Items:
                 for part, way in meeting(path, node, taken):
                     self.graph.link(("item", holder, path), part, way)
 
+    def link_changed_view(self, node: cst.AugAssign) -> None:
+        """`view += loss` of a part or another view of an array changes that; of a number it makes another one."""
+        for binding in self.containers.names.bindings_of(node.target) if isinstance(node.target, cst.Name) else ():
+            if isinstance(binding.value, (cst.Call, cst.Subscript, cst.Attribute)) and binding.node is not node:
+                for holder in self.containers.contents(binding.value):
+                    self.graph.link(node.value, holder, Way.INTO)
+
     def link_to_objects(self) -> None:
-        """An object of the script's that is a container holds what is put into it under any key."""
+        """An object of the script's that is a container, or that a function remembers, holds what is put into it under
+        any key."""
+        for item in (item for items in self._items_at.values() for item in items):
+            if item[0] == "stored" and isinstance(item[1], tuple) and item[1][0] == "changed":
+                self.graph.link(item, item[1], Way.INTO)
         for holder, paths in self._items_of.items():
             if isinstance(holder, tuple) and holder[0] == "changed":
                 for path in paths:

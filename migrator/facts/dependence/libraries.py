@@ -52,10 +52,18 @@ _KEEPING = (
 )  # fmt: skip
 _HANDING_BACK = frozenset({
     "builtins.getattr", "builtins.vars", "builtins.iter", "builtins.next", "builtins.zip", "builtins.enumerate",
-    "builtins.reversed", "builtins.filter", "builtins.map", "numpy.asarray", "numpy.ravel", "numpy.reshape",
+    "builtins.reversed", "builtins.filter", "builtins.map",
+    "numpy.asarray", "numpy.asanyarray", "numpy.ascontiguousarray", "numpy.ravel", "numpy.reshape", "numpy.squeeze",
+    "numpy.transpose", "numpy.swapaxes", "numpy.moveaxis", "numpy.expand_dims", "numpy.atleast_1d", "numpy.atleast_2d",
+    "numpy.atleast_3d", "numpy.split", "numpy.array_split", "numpy.hsplit", "numpy.vsplit", "numpy.flip",
+    "numpy.diagonal", "numpy.real", "numpy.imag", "numpy.broadcast_to",
     "operator.itemgetter", "operator.attrgetter", "functools.partial", "builtins.super", "builtins.globals",
     "builtins.locals", "csv.writer", "csv.DictWriter", "io.TextIOWrapper", "codecs.getwriter",
 })  # fmt: skip
+
+# Methods and attributes of NumPy's arrays that give another view of the same numbers.
+VIEWS = frozenset({"reshape", "ravel", "view", "squeeze", "transpose", "swapaxes", "diagonal", "__array__"})
+VIEWING_ATTRIBUTES = frozenset({"T", "mT", "flat", "real", "imag", "base"})
 
 
 def is_agreed(path: str) -> bool:
