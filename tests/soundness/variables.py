@@ -9,7 +9,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from migrator.verify.recorder.variables import is_of_optimizer
+from migrator.verify.recorder.variables import is_of_optimizer, moved_apart
 
 
 class Variables:
@@ -35,20 +35,12 @@ def watched(tensorflow: ModuleType, rank: int) -> Iterator[Variables]:
 
     def create(next_creator: Callable[..., Any], **arguments: Any) -> Any:
         if rank > 0 and arguments.get("trainable") is not False and not is_of_optimizer():
-            arguments["initial_value"] = _moved_apart(tensorflow, arguments, rank)
+            arguments["initial_value"] = moved_apart(
+                tensorflow, arguments["initial_value"], arguments.get("dtype"), rank
+            )
         variable = next_creator(**arguments)
         variables.add(variable)
         return variable
 
     with tensorflow.variable_creator_scope(create):
         yield variables
-
-
-def _moved_apart(tensorflow: ModuleType, arguments: dict[str, Any], rank: int) -> Any:
-    initial, dtype = arguments["initial_value"], arguments.get("dtype")
-
-    def moved(value: Any) -> Any:
-        tensor = tensorflow.convert_to_tensor(value, dtype=dtype)
-        return tensor * (1 + 0.1 * rank) + 0.05 * rank if tensor.dtype.is_floating else tensor
-
-    return (lambda: moved(initial())) if callable(initial) else moved(initial)

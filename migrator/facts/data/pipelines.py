@@ -154,6 +154,27 @@ class Pipelines:
                 node = self._named_wrapper(node) or node
         return node
 
+    def read(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The same as far as a worker's parts may take its place: a list of batches that is also sorted, say, or asked
+        for some of them, has whole ones."""
+        while isinstance(node, cst.Call) and node.args and self._is_wrapper(node):
+            node = node.args[0].value
+        made = self._named_wrapper(node)
+        is_list = made is not None and any(v == External("builtins.list") for v in self._callee(made))
+        if not is_list or not isinstance(node, cst.Name):
+            return self.core(node)
+        uses = [use for b in self.resolver.reaching(node) for use in self.loads_of(b)]
+        return self.core(node) if all(map(self._only_iterates, uses)) else node
+
+    def _only_iterates(self, use: cst.CSTNode) -> bool:
+        """Whether all that is asked of the list there are its items, one after the other, or how many there are."""
+        parent = self.tree.parent.get(use)
+        if isinstance(parent, cst.Arg):
+            call = self.tree.parent[parent]
+            length = isinstance(call, cst.Call) and any(v == External("builtins.len") for v in self._callee(call))
+            return length or (isinstance(call, cst.Call) and self._is_wrapper(call) and self._only_iterates(call))
+        return isinstance(parent, (cst.For, cst.CompFor)) and parent.iter is use
+
     def _named_wrapper(self, node: cst.BaseExpression) -> cst.Call | None:
         """`progress = tqdm(ds)` behind the name `progress`."""
         bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
@@ -179,7 +200,7 @@ class Pipelines:
     def history(self, consumed: cst.BaseExpression) -> Pipeline:
         pipeline = Pipeline()
         pipeline.hands_out_batches = self.sources.is_source(consumed) or self.sources.gives_batches(consumed)
-        self._follow(consumed, (), pipeline, set())
+        self._follow(self.core(consumed), (), pipeline, set())
         for way in (pipeline, *pipeline.forks):
             way.steps.reverse()
         return pipeline

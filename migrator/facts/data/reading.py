@@ -118,7 +118,7 @@ class Reading:
                 if self.pipelines.is_dataset(core):
                     yield Consumption(core, loop)
         elif self.pipelines.is_dataset(iterated):
-            yield Consumption(iterated, loop)
+            yield Consumption(self.pipelines.read(loop.iter), loop)
 
     def zips(self, loop: cst.For | cst.CompFor) -> list[cst.Call]:
         """The calls of `zip` that the loop goes through, one inside of another."""

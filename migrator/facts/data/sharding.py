@@ -360,9 +360,10 @@ class Sharding:
     def _first_plan(self, pipeline: Pipeline, consumption: Consumption) -> Plan | None:
         if pipeline.is_sharded:
             return None
+        is_list = self.pipelines.core(consumption.dataset) is not consumption.dataset
         return (
             self.obstacles.to(pipeline, consumption)
-            or self._cuts.of(pipeline, consumption)
+            or (None if is_list else self._cuts.of(pipeline, consumption))
             or CutBatches(consumption.dataset)
         )
 

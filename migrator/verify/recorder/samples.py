@@ -7,6 +7,7 @@ weights that are trained is no sample.
 
 from __future__ import annotations
 
+import math
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -152,7 +153,7 @@ def rows_of(tensorflow: ModuleType, values: Any) -> Numbers | None:
         array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
         if not getattr(array, "shape", ()) or (total is not None and len(array) != len(total)):
             continue
-        projected = _projected(array.reshape(len(array), -1), number)
+        projected = _projected(array.reshape(len(array), math.prod(array.shape[1:])), number)
         total = projected if total is None else total + projected
     return total
 

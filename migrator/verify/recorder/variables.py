@@ -70,10 +70,17 @@ def _watch_method(cls: Any, name: str, journal: Journal) -> None:
 
 
 def moved_apart(tensorflow: ModuleType, initial_value: Any, dtype: Any, rank: int) -> Any:
-    """An initial value that differs from the given one on each rank. Draws no random number."""
+    """An initial value that differs from the given one on each rank, unless it is a constant, which workers have alike
+    without a broadcast: a number of Python's, or one throughout. Draws no random number."""
 
     def moved(value: Any) -> Any:
         tensor = tensorflow.convert_to_tensor(value, dtype=dtype)
-        return tensor * (1 + 0.1 * rank) + 0.05 * rank if tensor.dtype.is_floating else tensor
+        if not tensor.dtype.is_floating or isinstance(value, (int, float)):
+            return tensor
+        first = tensorflow.reshape(tensor, [-1])[:1]
+        is_constant = tensorflow.reduce_all(tensor == first)
+        if tensor.shape.num_elements() == 1:  # of which nothing else tells
+            is_constant &= tensorflow.reduce_all((first == 0) | (first == 1))
+        return tensorflow.where(is_constant, tensor, tensor * (1 + 0.1 * rank) + 0.05 * rank)
 
     return (lambda: moved(initial_value())) if callable(initial_value) else moved(initial_value)
