@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Of the settings, those that an option of the same name replaces.
-_REPLACED = ("target", "select", "exclude", "respect_gitignore", "line_length", "strict", "per_file_ignores")
+_REPLACED = ("target", "select", "exclude", "respect_gitignore", "line_length", "strict", "per_file_ignores", "python")
 # Those that an option of the same name adds to.
 _ADDED = ("ignore", "extend_select", "extend_exclude")
 
@@ -40,6 +40,7 @@ def settings_of(given: Given) -> Settings:
 
 def options_of(settings: Settings, given: Given) -> Options:
     """The same for the run, with the names of rules and the target looked up."""
+    from migrator.environment import NoEnvironment, site_packages
     from migrator.registry import UnknownRule, choose
     from migrator.run import Options
     from migrator.targets import UnknownTarget, target_named
@@ -61,8 +62,9 @@ def options_of(settings: Settings, given: Given) -> Options:
             heeds_ignores=not given.no_suppressions,
             per_file=settings.per_file(),
             add_ignore=given.add_ignore,
+            site_packages=site_packages(settings.python),
         )
-    except (UnknownRule, UnknownTarget) as error:
+    except (UnknownRule, UnknownTarget, NoEnvironment) as error:
         raise click.UsageError(str(error)) from None
 
 

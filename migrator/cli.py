@@ -197,6 +197,7 @@ def _tell(done: Done, asked: Given, settings: Settings, accepted: Baseline | Non
         shows_diff=asked.dry_run,
         lists_edits=asked.check,
         is_quiet=asked.quiet,
+        is_verbose=asked.verbose,
         launch=_launch(settings) if done.writes else "",
     )
     return show(done, wanted)

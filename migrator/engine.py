@@ -13,6 +13,7 @@ from pathlib import Path
 
 import libcst as cst
 
+from migrator.analysis.packages import UsedUp
 from migrator.apply import Edited
 from migrator.crowded import crowded, parted
 from migrator.edits import Edit, Guard, InsertBefore, Refusal, Trust, Wrap
@@ -115,6 +116,8 @@ def migrate_program(
             path = next(p for p, script in scripts.items() if script.module is error.module)
             done[path] = ScriptSyntaxError("libcst, the parser of this tool, loses text here", *error.place)
             del scripts[path]
+        except UsedUp:
+            program = replace(program, site_packages=())
         except RecursionError:
             too_deep = Failure("the analysis of this program goes too deep: migrate fewer of its files at once")
             done.update((path, too_deep) for path in scripts if is_about_training(program.files[path]))
@@ -163,6 +166,7 @@ def _migrate(
         before, remarks = told(findings, findings)
         data = program.files[script.path]
         outcome = Outcome(data, data, before, old, old, before, remarks=remarks, remarks_after=remarks)
+        outcome = replace(outcome, read=tuple(sorted(facts.sources.read)))
         if script.path in edits:
             spans = facts.spans(script.module)
             edited = Edited(facts.tree, spans, edits[script.path], script.style)
@@ -218,7 +222,7 @@ def _found(
     heeding: Heeding,
 ) -> tuple[Facts, Heeded, dict[Path, list[Edit]]]:
     """What the rules find in each file, and the edits of those that are to be changed."""
-    facts = Facts(scripts, target.package)
+    facts = Facts(scripts, target.package, program.site_packages)
     check_rules(facts.words, all_rules())
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
     asked = _ask_each_part(facts, scripts, program, rules)

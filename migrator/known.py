@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from migrator.cache import Cache, Look, folder_of
+from migrator.environment import NoEnvironment, site_packages
 from migrator.settings import Settings
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Known:
         """`given`: all parameters of the command."""
         # All that is given counts but for what only changes how the outcome is told.
         question = {name: value for name, value in given.items() if name not in _TELLING}
+        question["packages"] = _installed(settings)
         self._cache = Cache(folder_of(cache_dir), {**question, "settings": settings})
         self._look = Look.at(paths, settings.filter())
         self.result = self._cache.recall(self._look) if self._look is not None else None
@@ -36,3 +38,11 @@ class Known:
     def remember(self, run: Run) -> None:
         if self._look is not None:
             self._cache.remember(self._look, run.result, run.around)
+
+
+def _installed(settings: Settings) -> list[tuple[str, int]]:
+    """The folders of the packages that are read, and when something was last put there or taken away."""
+    try:
+        return [(str(folder), folder.stat().st_mtime_ns) for folder in site_packages(settings.python)]
+    except (OSError, NoEnvironment):
+        return []

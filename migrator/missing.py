@@ -66,7 +66,7 @@ def _file(facts: Facts, node: cst.Import | cst.ImportFrom) -> Iterator[str]:
     for name in imported_modules(node):
         top = name.lstrip(".").split(".")[0]
         is_given = facts.joining.is_of_program(node)
-        if top and not is_given and not _is_package(top):
+        if top and not is_given and not (_is_package(top) or facts.sources.has(top)):
             yield f"{Path(*name.lstrip('.').split('.'))}.py"
 
 

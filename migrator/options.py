@@ -43,6 +43,7 @@ class Given:
     show_settings: bool
     show_files: bool
     strict: bool | None
+    python: str | None
     per_file_ignores: dict[str, tuple[str, ...]] | None
     no_suppressions: bool
     jobs: int | None
@@ -160,6 +161,12 @@ _OPTIONS = (
         "--strict/--no-strict",
         default=None,
         help="Whether to refuse layers and models of packages that would be taken on trust.",
+    ),
+    click.option(
+        "--python",
+        metavar="PATH",
+        help="Read the packages of this interpreter, of an environment's folder, or none (default: those beside "
+        "this tool).",
     ),
     click.option(
         "--per-file-ignores",
@@ -289,7 +296,12 @@ _OPTIONS = (
         is_eager=True,
         help="List the rules and exit.",
     ),
-    click.option("-v", "--verbose", is_flag=True, help="With --version: of Python, of the parser and the like, too."),
+    click.option(
+        "-v",
+        "--verbose",
+        is_flag=True,
+        help="Tell which code of packages was read. With --version: of Python, of the parser and the like, too.",
+    ),
     click.option("--version", is_flag=True, help="Print the version and exit."),
 )
 

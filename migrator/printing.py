@@ -45,6 +45,7 @@ class Wanted:
     shows_diff: bool
     lists_edits: bool
     is_quiet: bool
+    is_verbose: bool
     launch: str
 
 
@@ -222,6 +223,8 @@ def _show_aside(run: Done, wanted: Wanted) -> None:
         for line in text.gone(result):
             click.echo(line, err=True)
         summary, following = text.summary(result, dry=dry), text.following(result, wanted.launch)
+        for line in text.packages(result) if wanted.is_verbose else ():
+            click.echo(line, err=True)
         for line in (*text.remarks(result), *text.listing(result, dry=dry), summary, following):
             if line:
                 click.echo(line, err=True)

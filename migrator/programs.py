@@ -26,7 +26,8 @@ class Program:
 
     `imported` tells of each file which others of the program it imports. Files in `context` are only read; those
     `unread` could not be, and are empty. `shadow` is a file that Python would import in the place of the runtime.
-    `line_length` is that of the lines that are written, where the user gives one; `styles` what formatters are told.
+    `line_length` is that of the lines that are written, where the user gives one; `styles` what formatters are told;
+    `site_packages` where the packages lie whose code is read.
     """
 
     files: Mapping[Path, bytes]
@@ -36,6 +37,7 @@ class Program:
     shadow: Path | None = None
     line_length: int | None = None
     styles: Mapping[Path, Style] = field(default_factory=dict)
+    site_packages: tuple[Path, ...] = ()
 
     def style_of(self, path: Path) -> Style:
         """How the file is to be written, as far as it is known without the file."""

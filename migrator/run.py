@@ -63,6 +63,8 @@ class Options:
     per_file: PerFile = NOWHERE
     # Write comments with this reason that have all ignored which is left, and nothing else.
     add_ignore: str = ""
+    # Where the packages lie whose code is read.
+    site_packages: tuple[Path, ...] = ()
 
 
 Result = Union[Outcome, Failure]
@@ -428,7 +430,7 @@ def _migrated(options: Options, program: Program) -> dict[Path, Result]:
     try:
         with at_most(seconds):
             target = target_named(options.target)
-            program = replace(program, line_length=options.line_length)
+            program = replace(program, line_length=options.line_length, site_packages=options.site_packages)
             if any(map(is_about_training, program.files.values())):
                 program = shadowed(program, target.package)
             rules = [all_rules()[name] for name in options.rules]

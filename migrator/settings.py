@@ -50,6 +50,8 @@ class Settings:
     baseline: str = ""
     # What connects the workers that `migrate verify` starts, and that the next step names.
     backend: str = BACKENDS[0]
+    # The environment whose packages are read: an interpreter, a folder, or "none"; empty: that of this tool.
+    python: str = ""
 
     @property
     def baseline_file(self) -> Path | None:
@@ -129,6 +131,7 @@ _KEYS = {
     "baseline": _Key("the name of a file", _string),
     "line-length": _Key("a number from 20 to 320", _width),
     "backend": _Key(" or ".join(BACKENDS), _backend),
+    "python": _Key("the path of an interpreter, or of an environment's folder", _string),
 }
 
 
@@ -216,7 +219,9 @@ def _table(file: Path) -> Any:
 
 
 def _with_file(file: Path, table: Any) -> Settings:
-    return _with(Settings(Path(os.path.abspath(file)).parent, file), table, f"{file}: [tool.migrate]")
+    found = _with(Settings(Path(os.path.abspath(file)).parent, file), table, f"{file}: [tool.migrate]")
+    # A path is one from the file's folder; a bare name is looked for as the shell does.
+    return replace(found, python=os.path.join(found.root, found.python)) if os.sep in found.python else found
 
 
 def _inline(given: str) -> dict[str, Any]:

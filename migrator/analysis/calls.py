@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -105,6 +105,15 @@ class Calls:
         self._summaries.clear()
         self._keys.clear()
 
+    def begin_anew(self) -> tuple[Any, ...]:
+        """Begins with no calls known; gives those that are, to go on with."""
+        known = (self._keys, self._summaries, self._running, self._met)
+        self._keys, self._summaries, self._running, self._met = {}, {}, {}, set()
+        return known
+
+    def go_on(self, known: tuple[Any, ...]) -> None:
+        self._keys, self._summaries, self._running, self._met = known
+
     @property
     def is_in_layer(self) -> bool:
         """Whether code runs that a layer or a model does with its inputs."""
@@ -179,6 +188,9 @@ class Calls:
         return found
 
     def _call(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        read = self.run.packages.call_object(atom, args, node, frame)
+        if read is not None:
+            return read
         if isinstance(atom, Function):
             return self.function(atom, args, node, frame)
         if isinstance(atom, Bound):

@@ -64,7 +64,8 @@ class Expressions:
     def _name(self, node: cst.Name, frame: Frame) -> Value:
         if node.value in _LITERAL_NAMES:
             return v.constant(_LITERAL_NAMES[node.value])
-        return self.run.load(node.value, frame)
+        value = self.run.load(node.value, frame)
+        return self.run.packages.opened(value) if self.run.packages.inside else value
 
     def _number(self, node: cst.Integer | cst.Float | cst.Imaginary, frame: Frame) -> Value:
         return v.constant(_literal(node.value))
@@ -236,7 +237,8 @@ class Expressions:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _attribute(self, node: cst.Attribute, frame: Frame) -> Value:
-        return self.run.objects.attribute(self.eval(node.value, frame), node.attr.value, node)
+        value = self.run.objects.attribute(self.eval(node.value, frame), node.attr.value, node)
+        return self.run.packages.opened(value) if self.run.packages.inside else value
 
     def _subscript(self, node: cst.Subscript, frame: Frame) -> Value:
         owner, index = self.eval(node.value, frame), self.index(node.slice, frame)

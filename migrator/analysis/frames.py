@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -79,6 +80,7 @@ class Heap:
         self._fields: dict[Atom, dict[object, None]] = {}
         self._read_empty: set[tuple[Atom, object]] = set()
         self.version = 0
+        self._journal: list[tuple[tuple[Atom, object], Value]] | None = None
         self.is_stale = False  # something was read before all of it was stored
 
     def load(self, owner: Atom, key: object) -> Value:
@@ -98,10 +100,43 @@ class Heap:
             return
         if cell is None:
             cell = self._cells[owner, key] = _Cell(after, (owner, key) in self._read_empty)
+        if self._journal is not None:
+            self._journal.append(((owner, key), before))
         cell.value = after
         self._fields.setdefault(owner, {})[key] = None
         self.version += 1
         self.is_stale = self.is_stale or cell.is_read
+
+    @contextmanager
+    def undone_later(self) -> Iterator[Callable[[], None]]:
+        """Gives what takes back all that is stored meanwhile, but for what is `kept`."""
+        journal: list[tuple[tuple[Atom, object], Value]] = []
+        before, is_stale = self.version, self.is_stale
+
+        def undo() -> None:
+            for (owner, key), value in reversed(journal):
+                self._cells[owner, key].value = value
+                if value is NOTHING:
+                    del self._cells[owner, key]
+                    del self._fields[owner][key]
+            if before + len(journal) == self.version:
+                self.version, self.is_stale = before, is_stale
+            journal.clear()
+
+        self._journal = journal
+        try:
+            yield undo
+        finally:
+            self._journal = None
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """While what is stored is not taken back."""
+        journal, self._journal = self._journal, None
+        try:
+            yield
+        finally:
+            self._journal = journal
 
     def forget_reads(self) -> None:
         self._read_empty.clear()

@@ -29,16 +29,21 @@ class Imports:
     def bound_by(self, node: cst.Import | cst.ImportFrom, importer: cst.Module) -> Iterator[tuple[str, Value]]:
         if isinstance(node.names, cst.ImportStar):
             return
+        packages = self.run.packages.modules
+        is_of_package = importer in packages
         for alias in node.names:
             full = dotted(alias.name)
             name = (
                 alias.asname.name.value if alias.asname is not None and isinstance(alias.asname.name, cst.Name) else ""
             )
-            if isinstance(node, cst.ImportFrom):
+            if isinstance(node, cst.ImportFrom) and is_of_package:
+                source = packages.absolute(importer, module_name(node))
+                yield name or full, v.of(External(api.canonical(f"{source}.{full}")))
+            elif isinstance(node, cst.ImportFrom):
                 yield name or full, self._from(node, full, importer)
             else:
                 wanted = full if name else full.split(".")[0]
-                module = self.modules.named(importer, wanted)
+                module = self.modules.named(importer, wanted) if not is_of_package else None
                 yield name or wanted, v.of(File(module) if module is not None else External(api.canonical(wanted)))
 
     def _from(self, node: cst.ImportFrom, name: str, importer: cst.Module) -> Value:
@@ -64,6 +69,8 @@ class Imports:
 
     def starred(self, name: str, importer: cst.Module) -> Value | None:
         """What the name may be by the file's `from … import *`."""
+        if importer in self.run.packages.modules:
+            return self.run.packages.modules.starred(importer, name)
         for node in self.tree.imports:
             if not isinstance(node, cst.ImportFrom) or not isinstance(node.names, cst.ImportStar):
                 continue

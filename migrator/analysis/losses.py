@@ -12,6 +12,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import ALL_GATHER, ROWS, Partial, Replicated, Scaled, Sharded, Unknown, options
 from migrator.analysis.placing import MEETS
 from migrator.analysis.records import replace
@@ -55,8 +56,8 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
 
 
 class Losses:
-    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `combined`, `models`, `said`: see Run. `entries`: functions of
-    interest, called or not. `numbers`: what the script decides by; where there is any, each row of a batch is on one
+    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `combined`, `models`, `said`, `sources`: see Run. `entries`:
+    functions of interest, called or not. `numbers`: what the script decides by; where there is any, each row of a batch is on one
     worker, so that means are taken over all rows. `gathered`: expressions around which all rows are put together for
     that."""
 
@@ -75,6 +76,7 @@ class Losses:
         gathered: Collection[cst.CSTNode] = (),
         datasets: Collection[cst.CSTNode] = (),
         combined: Collection[cst.CSTNode] = (),
+        sources: Sources | None = None,
     ) -> None:
         self.tree = tree
         self._entries = list(dict.fromkeys(entries))
@@ -84,7 +86,8 @@ class Losses:
         self.too_much = False
         for _ in range(_MOST_ROUNDS):
             known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
-            self._run = Run(tree, scripts, **known, datasets=datasets, combined=combined, plan=self._plan, said=said)
+            known.update(datasets=datasets, combined=combined)
+            self._run = Run(tree, scripts, **known, plan=self._plan, said=said, sources=sources)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
             try:
@@ -312,10 +315,11 @@ class Losses:
         return node if node is not None and self.tree.module_of(node) is self.tree.module_of(asked) else asked
 
     def _repairable(self, reduction: str, repairs: frozenset[Repair]) -> Verdict:
-        for repair in sorted(repairs, key=lambda r: self.tree.order[r.node]):
+        for repair in sorted(repairs, key=lambda r: self.tree.order.get(r.node, -1)):
             obstacle = self.obstacle(repair)
             if obstacle:
-                return Verdict(NONE, why=f"{repair.why}; {obstacle}" if repair.why else obstacle, node=repair.node)
+                place = repair.node if repair.node in self.tree.order else None  # none is in the code of packages
+                return Verdict(NONE, why=f"{repair.why}; {obstacle}" if repair.why else obstacle, node=place)
         return Verdict(reduction, repairs)
 
     def obstacle(self, repair: Repair) -> str:

@@ -26,6 +26,8 @@ from migrator.analysis.libraries.keras import unseen_layer
 from migrator.analysis.libraries.tensorflow import LATER
 from migrator.analysis.objects import Objects
 from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.packages import Packages
+from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.placing.views import once_reduced
@@ -95,7 +97,7 @@ class Run:
     `sizes`: numbers that become those of a worker's rows; `reduced`: calls that give gradients of which an update makes
     those of all workers; `combined`: names whose number all workers add up or average right behind the assignment;
     `models`: calls of packages that make models; `said`: what the user says of expressions, see
-    Stated."""
+    Stated; `sources`: the packages whose code is run, too."""
 
     def __init__(
         self,
@@ -111,6 +113,7 @@ class Run:
         models: Collection[cst.CSTNode] = (),
         plan: Plan | None = None,
         said: Mapping[cst.CSTNode, str] | None = None,
+        sources: Sources | None = None,
     ) -> None:
         self.tree = tree
         self.readers = readers
@@ -133,14 +136,23 @@ class Run:
         self.libraries = Libraries(self)
         self.frames: dict[cst.Module, Frame] = {}
         self._defaults: dict[tuple[int, int, str], Value] = {}
-        self._generators = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
-        self._steps = 0
+        self.generators: set[cst.CSTNode | None] = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
+        self.steps_left = _MOST_STEPS
         self.in_loss = False  # whether code runs that a loss is made by
-        self._forget()
+        self.packages = Packages(self, sources or Sources((), tree))
+        before = set(vars(self))
+        self.forget()
+        self._recorded = vars(self).keys() - before
 
-    def _forget(self) -> None:
+    def records(self) -> dict[str, Any]:
+        """All that is recorded until now, to be restored."""
+        return {name: vars(self)[name] for name in self._recorded}
+
+    def restore(self, records: Mapping[str, Any]) -> None:
+        vars(self).update(records)
+
+    def forget(self) -> None:
         """Begins with no records."""
-        self.calls.forget()
         self.needed_words: set[cst.CSTNode] = set()
         self.batch_sizes: set[int | None] = set()  # the sizes of batches that are known numbers
         self.trusted: dict[cst.CSTNode, str] = {}
@@ -189,7 +201,8 @@ class Run:
         for _ in range(_MOST_RUNS):
             self.heap.is_stale = False
             self.heap.forget_reads()
-            self._forget()
+            self.calls.forget()
+            self.forget()
             for module in self.tree.modules:
                 self._run_module(module)
             for function in entries:
@@ -236,8 +249,8 @@ class Run:
     # -- what is met ---------------------------------------------------------------------------------------------
 
     def spend(self) -> None:
-        self._steps += 1
-        if self._steps > _MOST_STEPS:
+        self.steps_left -= 1
+        if self.steps_left < 0:
             raise TooMuch
 
     def record(self, node: cst.CSTNode, value: Value) -> None:
@@ -499,7 +512,7 @@ class Run:
         while owner is not None and owner.scope is not scope:
             owner = owner.parent
         if owner is None:
-            owner = self.frames.get(self._module_of(frame))
+            owner = self.frames.get(self.module_of(frame))
         if owner is None or owner.names is None:
             return v.unseen(f"what {name} is by then is not seen")
         value = owner.names.get(name)
@@ -520,14 +533,14 @@ class Run:
         return NOTHING if owner.scope.bindings.get(name) else self._global(name, owner)
 
     def _global(self, name: str, frame: Frame) -> Value:
-        starred = self.imports.starred(name, self._module_of(frame))
+        starred = self.imports.starred(name, self.module_of(frame))
         if starred is not None:
             return starred
         if name in _BUILTINS:
             return v.of(External(f"builtins.{name}"))
         return v.NUMBER if name.startswith("__") else v.unseen(f"what {name} is cannot be seen")
 
-    def _module_of(self, frame: Frame) -> cst.Module:
+    def module_of(self, frame: Frame) -> cst.Module:
         current = frame
         while current.parent is not None:
             current = current.parent
@@ -541,7 +554,7 @@ class Run:
                 break
             owner = owner.parent  # a walrus in a comprehension binds outside of it
         if name in frame.scope.globals:
-            owner = self.frames.get(self._module_of(frame), frame)
+            owner = self.frames.get(self.module_of(frame), frame)
         elif name in frame.scope.nonlocals and frame.parent is not None:
             scope = frame.scope.lookup(name)
             while owner.parent is not None and owner.scope is not scope:
@@ -559,7 +572,7 @@ class Run:
         owner: Frame | None = frame
         while owner is not None and owner.scope is not scope:
             owner = owner.parent
-        owner = owner or self.frames.get(self._module_of(frame))
+        owner = owner or self.frames.get(self.module_of(frame))
         if owner is None or owner.names is None:
             return
         joined = value if owner is frame else v.join(owner.names.get(name, NOTHING), value)
@@ -603,7 +616,7 @@ class Run:
         return value
 
     def is_generator(self, function: cst.FunctionDef | cst.Lambda) -> bool:
-        return isinstance(function, cst.FunctionDef) and function in self._generators
+        return isinstance(function, cst.FunctionDef) and function in self.generators
 
     def lifted(self, function: Function, args: Arguments, node: cst.CSTNode) -> Arguments:
         self.called.add(function.node)

@@ -281,7 +281,7 @@ class Statements:
 
     def _class(self, node: cst.ClassDef, frame: Frame) -> None:
         cls = Class(node, frame)
-        bases = [self.eval(arg.value, frame) for arg in node.bases if arg.star == ""]
+        bases = [self.run.packages.base(self.eval(arg.value, frame)) for arg in node.bases if arg.star == ""]
         keywords = {k.keyword.value: self.eval(k.value, frame) for k in node.keywords if k.keyword is not None}
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, owner=node)
         self.body(node.body, inner)

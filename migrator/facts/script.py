@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import libcst as cst
 
 from migrator.analysis.losses import MEAN, SUM, Losses
 from migrator.analysis.mapped import Mapped
+from migrator.analysis.packages.sources import Sources
 from migrator.analysis.values import Repair
 from migrator.facts.data.batch_shapes import Made, Size
 from migrator.facts.data.batch_sources import BatchSources
@@ -66,15 +68,19 @@ _MOST_GATHERINGS = 6
 class Facts:
     """What the rules may ask of the files that make up a program: most often one script."""
 
-    def __init__(self, scripts: Sequence[Script], package: str = api.RUNTIME) -> None:
-        """`scripts` in the order in which Python would run them; `package` is what the migrated ones import."""
+    def __init__(
+        self, scripts: Sequence[Script], package: str = api.RUNTIME, site_packages: Sequence[Path] = ()
+    ) -> None:
+        """`scripts` in the order in which Python would run them; `package` is what the migrated ones import;
+        `site_packages`: where the packages lie whose code is read."""
         self.package = package
         self.scripts = {script.module: script for script in scripts}
         self.scripts_at = {script.path: script for script in scripts}
         self.tree = Tree(tuple(self.scripts))
         modules = Modules(scripts)
+        self.sources = Sources(site_packages, self.tree)
         self.resolver = Resolver(self.tree, modules)
-        self.kinds = Kinds(self.resolver)
+        self.kinds = Kinds(self.resolver, self.sources.has)
         self.joining = Joining(self.tree, self.resolver, modules)
         self._spans: dict[cst.Module, Spans] = {}
         self._combined: set[cst.CSTNode] = set()
@@ -157,6 +163,7 @@ class Facts:
             gathered,
             self.sharding.cut_datasets,
             self._combined,
+            self.sources,
         )
 
     @cached_property

@@ -57,6 +57,13 @@ def remarks(result: RunResult) -> Iterator[str]:
             yield f"{_place(file, finding)} {click.style('unused:', fg='yellow')} {finding.message}"
 
 
+def packages(result: RunResult) -> Iterator[str]:
+    """What of packages was understood by its code."""
+    for file in result.files:
+        for name in file.outcome.read if isinstance(file.outcome, Outcome) else ():
+            yield f"{click.style(f'{file.name}:', bold=True)} read: {name}"
+
+
 def errors(result: RunResult) -> Iterator[str]:
     """A line for each failure; files that one failure took together share it."""
     names: dict[tuple[str, str], list[str]] = {}

@@ -78,7 +78,14 @@ class Libraries:
         if path.startswith(stores.PREFIXES):
             return v.of(Made(path, Site(node, frame.context)))
         if node in self.run.models:
-            return keras.make(self.run, api.OF_A_PACKAGE, args, node, frame)
+            made = keras.make(self.run, api.OF_A_PACKAGE, args, node, frame)
+            self.run.packages.fill(made, path, args, node, frame)
+            return made
+        read = self.run.packages.call(path, args, node, frame)
+        return read if read is not None else self.unread(path, args, node, frame)
+
+    def unread(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """The call of what no source is seen of."""
         if keras.is_made(path):
             return keras.make(self.run, path, args, node, frame)
         row = ops.lookup(keras.full_name(path)) if not _is_fixed_draw(path, args) else None

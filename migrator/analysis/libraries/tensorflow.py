@@ -266,6 +266,8 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
         return None
     content = run.heap.load(atom, "content")
     if name in api.SETTING_VARIABLES:
+        if run.packages.inside:
+            run.packages.met.note_kept(args)
         run.heap.store(atom, "content", _written(run, args, node, adds=name in _ADDING))
         return v.of(atom)
     if name in ("read_value", "value", "numpy"):

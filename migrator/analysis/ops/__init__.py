@@ -48,6 +48,7 @@ ALIASES = (
     (rf"^tensorflow\.compat\.v1\.(?=(?:(?:math|nn|linalg)\.)?(?!(?:{V1_DIFFERS})$)\w+$)", "tensorflow."),
     (r"^tensorflow\.keras\.", "keras."),
     (r"^tf_keras\.", "keras."),
+    (r"^tensorflow\.dtypes\.(?=(?:cast|complex|saturate_cast)$)", "tensorflow."),
     (r"^tensorflow\.(math|nn|linalg|signal|bitwise)\.(?=\w+$)", "tensorflow."),
     (r"^keras\.ops\.(?:nn|numpy|math|linalg|core)\.(?=\w+$)", "keras.ops."),
     (r"^tensorflow\.Variable\.(?=\w+$)", "tensorflow.Tensor."),

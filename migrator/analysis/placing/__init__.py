@@ -59,7 +59,10 @@ class Placing:
     ) -> Value:
         """The same for an operation of which the row is known, or that has none."""
         op = operation(self.run, row, path, args, node, made)
-        return traits.kept(self.run, op, self._placed(op))
+        value = self._placed(op)
+        if self.run.packages.inside:
+            self.run.packages.met.note_lost(op, value)
+        return traits.kept(self.run, op, value)
 
     def _placed(self, op: Operation) -> Value:
         poison = next((d for d in op.leaves if isinstance(d.placement, Unknown)), None)

@@ -49,6 +49,15 @@ class Gathering:
             args.nodes,
         )
 
+    def whole(self, args: Arguments) -> Arguments:
+        """The arguments as they are once all rows are put together."""
+
+        def gather(value: Value) -> Value:
+            return v.mapped(value, lambda d: _as_whole(d, frozenset()))
+
+        keywords = {name: gather(x) for name, x in args.keywords.items()}
+        return Arguments([gather(x) for x in args.positional], keywords, gather(args.rest), args.nodes)
+
     def _copied(self, value: Value, node: cst.CSTNode) -> Value:
         """The value with lists and dictionaries of its own, which hold the same."""
         objects: set[v.Atom] = set()

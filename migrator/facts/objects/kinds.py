@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Callable
 
 import libcst as cst
 import libcst.matchers as m
@@ -25,8 +26,10 @@ _SHARDED_DATASETS = ("shard_batches", "shard_and_rebatch_dataset")
 class Kinds:
     """Predicates over values of one script."""
 
-    def __init__(self, resolver: Resolver) -> None:
+    def __init__(self, resolver: Resolver, is_installed: Callable[[str], bool]) -> None:
+        """`is_installed`: whether a name is that of a package beside the script's own interpreter."""
         self._resolver = resolver
+        self._is_installed = is_installed
 
     def is_model(self, value: Value) -> bool:
         """A Keras model: it has `compile` and `fit`."""
@@ -40,7 +43,13 @@ class Kinds:
     def models_of_packages(self) -> frozenset[cst.CSTNode]:
         """The calls of packages that make models, as only what the script does with them tells."""
         values = {v for receiver in self._used_as_models() for v in self._resolver.values(receiver)}
-        return frozenset(v.call for v in values if isinstance(v, Result) and calls(v) and _is_of_package(calls(v)))
+        return frozenset(v.call for v in values if isinstance(v, Result) and calls(v) and self._is_of_package(calls(v)))
+
+    def _is_of_package(self, path: str) -> bool:
+        """Whether a dotted name is that of a package of which nothing is known but that it is one."""
+        root = path.partition(".")[0]
+        is_there = packages.is_there(root) or self._is_installed(root)
+        return is_there and not (packages.is_known(root) or path.startswith(_OTHER_LIBRARIES))
 
     def _used_as_models(self) -> Iterator[cst.BaseExpression]:
         """What is told to compile in Keras's words, and what a model is made of by its inputs and outputs."""
@@ -196,12 +205,6 @@ def _is_model_class(value: Value) -> bool:
 def _is_compile(call: cst.Call) -> bool:
     named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
     return m.matches(call.func, m.Attribute(attr=m.Name("compile"))) and bool(named & _TOLD_TO_COMPILE)
-
-
-def _is_of_package(path: str) -> bool:
-    """Whether a dotted name is that of a package of which nothing is known but that it is one."""
-    root = path.partition(".")[0]
-    return packages.is_there(root) and not (packages.is_known(root) or path.startswith(_OTHER_LIBRARIES))
 
 
 def is_call_of(value: Value, *paths: str) -> bool:

@@ -52,7 +52,8 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
         return NUMBER
     if name in (*_ENDS, *ENDS):
         symbolic = Value(Data(Sharded(0), symbolic=True, nested=name in ENDS))
-        if isinstance(atom, Made) and atom.path == api.OF_A_PACKAGE:
+        is_seen = run.heap.load(atom, "outputs") is not NOTHING
+        if isinstance(atom, Made) and atom.path == api.OF_A_PACKAGE and not is_seen:
             return trusted(run, atom.site.node, "", Arguments([symbolic]))
         known = run.heap.load(atom, _ENDS.get(name, name))
         return (_listed(run, known) if name in ENDS else known) if known is not NOTHING else symbolic

@@ -55,6 +55,10 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
     row = ops.lookup(path)
     if row is None and LAYER.match(path):
         return trusted(run, atom.site.node, path, args)
+    if row is not None and "training" in args.keywords and "training" not in row.parameters:  # Keras keeps it to itself
+        args = Arguments(
+            args.positional, {k: x for k, x in args.keywords.items() if k != "training"}, args.rest, args.nodes
+        )
     made = arguments_of(run, atom)
     made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
     result = v.mapped(run.placing.place(row, path, args, node, made), lambda d: replace(d, least=max(d.least, 2)))

@@ -57,6 +57,8 @@ def _add_loss(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNod
     value = args.get("losses", 0) or args.get("loss") or NUMBER
     if any(isinstance(a, (Function, Bound)) for a in value):
         value = run.calls.call(value, Arguments(), node, frame)
+    if run.packages.inside:
+        run.packages.met.note_penalty(value)
     value = run.placing.repairing.as_mean(value, args.node("losses", 0), node)
     run.heap.store(_EVERY_MODEL, "added losses", v.join_all(Value(d) for d in run.objects.leaves(value)))
     run.added_losses[node] = v.join(run.added_losses.get(node, NOTHING), value)
