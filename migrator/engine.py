@@ -386,7 +386,8 @@ def _ask_each_part(
         return _ask(facts, audits if foreign else rules)
     found: dict[cst.Module, list[Found]] = {module: [] for module in facts.tree.modules}
     for part, asked in ((native, rules), (foreign, audits)):
-        for module, more in _ask(Facts([s for s in scripts if s.path in part], facts.package), asked).items():
+        apart = Facts([s for s in scripts if s.path in part], facts.package, program.site_packages)
+        for module, more in _ask(apart, asked).items():
             found[module] += more
     for module in (facts.scripts_at[path].module for path in native & foreign & facts.scripts_at.keys()):
         edited = next((f for f in found[module] if f.edit is not None), None)

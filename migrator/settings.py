@@ -220,8 +220,8 @@ def _table(file: Path) -> Any:
 
 def _with_file(file: Path, table: Any) -> Settings:
     found = _with(Settings(Path(os.path.abspath(file)).parent, file), table, f"{file}: [tool.migrate]")
-    # A path is one from the file's folder; a bare name is looked for as the shell does.
-    return replace(found, python=os.path.join(found.root, found.python)) if os.sep in found.python else found
+    beside = os.path.join(found.root, found.python)
+    return replace(found, python=beside) if found.python and os.path.exists(beside) else found
 
 
 def _inline(given: str) -> dict[str, Any]:

@@ -57,9 +57,9 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
 
 class Losses:
     """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `combined`, `models`, `said`, `sources`: see Run. `entries`:
-    functions of interest, called or not. `numbers`: what the script decides by; where there is any, each row of a batch is on one
-    worker, so that means are taken over all rows. `gathered`: expressions around which all rows are put together for
-    that."""
+    functions of interest, called or not. `numbers`: what the script decides by; where there is any, each row of a
+    batch is on one worker, so that means are taken over all rows. `gathered`: expressions around which all rows are
+    put together for that."""
 
     def __init__(
         self,

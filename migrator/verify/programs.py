@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from migrator.environment import site_packages
 from migrator.notebooks.cells import is_notebook, place
 from migrator.notebooks.file import Notebook
 from migrator.programs import context_of
@@ -73,7 +74,8 @@ def place_of(file: str, line: str) -> str:
 
 def migrate_in_place(files: Sequence[Path], folder: Path, time_limit: float = 120.0) -> Migration:
     """Migrate the files, which lie in the scratch folder; names are told by their paths in it."""
-    options = Options(tuple(all_rules()), "lockstep", writes=True, output=None, jobs=1, time_limit=time_limit)
+    rules, packages = tuple(all_rules()), site_packages("")
+    options = Options(rules, "lockstep", True, None, jobs=1, time_limit=time_limit, site_packages=packages)
     migration = Migration()
     for result in Run(options).migrate(files).files:
         _add(migration, result, str(Path(result.name).relative_to(folder)))

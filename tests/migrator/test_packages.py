@@ -299,7 +299,7 @@ def test_the_command_reads_the_packages_of_the_environment_that_is_named(tmp_pat
     assert "whole_batch" not in read.stdout
     assert "read: small_package.mean" in read.stderr
     assert "whole_batch" in migrate("--dry-run", "--verbose", "--python", NO_PACKAGES, script).stdout
-    (tmp_path / "pyproject.toml").write_text('[tool.migrate]\npython = "./env"\n')
+    (tmp_path / "pyproject.toml").write_text('[tool.migrate]\npython = "env"\n')
     assert "whole_batch" not in migrate("--dry-run", script).stdout
     assert "has no site-packages" in migrate("--python", tmp_path / "nowhere", script).stderr
     assert migrate("--python", tmp_path / "nowhere", script).exit_code == ERROR

@@ -141,6 +141,8 @@ class Packages:
             return self.run.calls.call(unread, args, node, frame)
         name = atom.function.node.name.value if isinstance(atom.function.node, cst.FunctionDef) else ""
         is_own = isinstance(receiver, Instance) and self.run.module_of(receiver.cls.frame) not in self.modules
+        if not is_own and any(not d.is_replicated for d in self.run.objects.leaves(atom.receiver)):
+            return v.unseen(f"what `.{name}` makes of what its object keeps of a batch is not seen")
         return self.run.libraries.call_method(atom.receiver if is_own else unread, name, args, node, frame)
 
     # -- what is taken of them ---------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class Packages:
             return False
         if any((isinstance(d.placement, Unknown) or d.placement is LOCAL) and d.placement not in lost for d in leaves):
             return False
-        if not result.objects and all(d.is_replicated for d in given):
+        if not result.objects and all(d.is_replicated for d in (*given, *leaves)):
             return False
         return self._are_usable(result)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from migrator.analysis import values as v
@@ -60,6 +61,11 @@ class Met:
         if leaves and "mean" in self.run.plan.reductions:
             raise NotFollowed
         self.has_left |= any(d.needs or not (d.placement == Partial("mean") or d.is_replicated) for d in leaves)
+
+    def note_handed(self, given: Sequence[Data]) -> None:
+        """Notes what functions give that are handed to one that nobody knows. Raises NotFollowed where that matters."""
+        if any(not d.is_replicated or d.needs for d in given):
+            raise NotFollowed
 
     def relates_rows(self, result: Value) -> bool:
         """Whether the code surely relates the rows of a batch for that."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -117,20 +117,24 @@ class Placing:
 
     def unknown(self, args: Arguments, node: cst.CSTNode) -> Value:
         """A function that nobody knows: right on the whole batch."""
-        self._run_handed(args, node)
+        handed = [d for value in self._run_handed(args, node) for d in self.run.objects.leaves(value)]
+        if self.run.packages.inside:
+            self.run.packages.met.note_handed(handed)
+        if any(d.needs or not (d.is_replicated or isinstance(d.placement, Unknown)) for d in handed):
+            return v.unseen("what a function gives that another library calls is a worker's part of the batch")
         if not any(isinstance(a, Made) and a.path == VARIABLE for _, value in args.all() for a in value):
             return self.place(None, "", args, node)
         with self.repairing.ruled_out("it is given the variable itself, and not what that holds"):
             return self.place(None, "", args, node)
 
-    def _run_handed(self, args: Arguments, node: cst.CSTNode) -> None:
-        """Functions that are handed to one that nobody knows may be called by it, with whatever."""
+    def _run_handed(self, args: Arguments, node: cst.CSTNode) -> Iterator[Value]:
+        """Functions that are handed to one that nobody knows may be called by it, with whatever: what they give."""
         for _, value in args.all():
             for atom in value:
                 if isinstance(atom, (Function, v.Bound, v.Curried)):
                     frame = self.run.frames[self.run.tree.module_of(node)]
                     given = Arguments(rest=v.unseen("what a function is given that another library calls is not seen"))
-                    self.run.calls.call(v.of(atom), given, node, frame)
+                    yield self.run.calls.call(v.of(atom), given, node, frame)
 
     def opaque(self, parts: Sequence[Value], why: str) -> Value:
         """Made of parts in a way that cannot be undone: the same on all workers if they are."""
