@@ -282,6 +282,44 @@ def test_code_that_trains_or_never_ends_is_not_followed(site: Path) -> None:
         assert migrated(script, site).text == migrated(script).text
 
 
+def test_functions_that_the_code_hands_on_are_not_lost(site: Path) -> None:
+    drawn = """
+        from tensorflow import keras
+
+        class Drawn(keras.layers.Layer):
+            def call(self, x, training=None):
+                return keras.backend.in_train_phase(lambda: x * 2.0, lambda: x, training=training)
+    """
+    install(site, {"__init__.py": drawn}, "drawing_package")
+    script = FIT.format(layer="hidden = drawing_package.Drawn()(hidden)", loss='"mse"')
+    script = script.replace("small_package", "drawing_package", 1)
+    outcome = migrated(script, site)
+    assert outcome.text == migrated(script).text
+    assert outcome.remarks.trusted
+
+
+def test_what_an_object_of_a_package_keeps_of_a_batch_is_a_workers_part(site: Path) -> None:
+    kept = """
+        import tensorflow as tf
+
+        class Kept(tf.keras.layers.Layer):
+            def call(self, x):
+                self.mean = tf.reduce_mean(x, axis=0)
+                return x
+
+            def last(self):
+                return self.mean
+
+            def penalty(self):
+                return tf.reduce_sum(tf.square(self.mean))
+    """
+    install(site, {"__init__.py": kept}, "keeping_package")
+    script = LOOP.format(loss="tf.reduce_mean(tf.square(kept(model(a)) - b)) + {}")
+    script = script.replace("import small_package", "import keeping_package\nkept = keeping_package.Kept()")
+    assert "lockstep.all_reduce(kept.last())" in migrated(script.format("tf.reduce_sum(kept.last() ** 2)"), site).text
+    assert "kept(lockstep.all_gather(model(a)))" in migrated(script.format("kept.penalty()"), site).text
+
+
 def test_packages_that_are_too_large_are_left_out(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("migrator.analysis.packages.sources._MOST_STEPS", 3)
     script = FIT.format(layer="", loss="small_package.mean")
