@@ -23,12 +23,12 @@ after:
     dataset = dataset.shuffle(1000).batch(batch_size)
 
 Leaves alone: datasets for validation, testing and prediction; what is sharded already.
-Refuses: a dataset that is not batched or batched twice; batches that have their size built into the model or the
-training step; updates without batches beside others that are split, or on what an unknown package gives; batches whose
-random numbers several threads draw, in an order of their own on each worker; batches with another axis than that of the
-samples in front; values that each process has by itself (clocks, uuid, the system's randomness) in the data, the model
-or the steps; a function that trains on one dataset and evaluates on another; what a step makes of all rows of a batch
-before the model takes it.
+Refuses: a dataset that is not batched; batches of batches, each of which is a step of its own; batches that have their
+size built into the model or the training step; updates without batches beside others that are split, or on what an
+unknown package gives; batches whose random numbers several threads draw, in an order of their own on each worker;
+batches with another axis than that of the samples in front; values that each process has by itself (clocks, uuid, the
+system's randomness) in the data, the model or the steps; a function that trains on one dataset and evaluates on
+another; what a step makes of all rows of a batch before the model takes it.
 """
 
 from __future__ import annotations

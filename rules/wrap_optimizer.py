@@ -36,12 +36,13 @@ from migrator.rule import Findings, rule
 @rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
 def wrap_optimizer(facts: Facts) -> Findings:
     compiled: dict[cst.CSTNode, Fit] = {}
+    loaded: set[Holder] = set()
     for fit in (*facts.training.fits, *facts.training.batch_fits):
         if facts.training.trains_by_itself(fit.values):
             continue
         compiles = facts.training.compiles_of(fit.values)
         compiled.update((c.call, c) for c in compiles)
-        yield from _wrap_loaded(facts, fit, compiles)
+        yield from _wrap_loaded(facts, fit, compiles, loaded)
     for update in facts.training.updates:
         if isinstance(update, Minimization):
             for origin in facts.optimizers.origins(update.optimizer):
@@ -91,8 +92,9 @@ def _wrap_compiled(facts: Facts, compile_: Fit) -> Findings:
 # -- loaded models -------------------------------------------------------------------------------------------------
 
 
-def _wrap_loaded(facts: Facts, fit: Fit, compiles: list[Fit]) -> Findings:
-    """A loaded model comes compiled, with a fresh optimizer that knows nothing of other workers."""
+def _wrap_loaded(facts: Facts, fit: Fit, compiles: list[Fit], wrapped: set[Holder]) -> Findings:
+    """A loaded model comes compiled, with a fresh optimizer that knows nothing of other workers; `wrapped` are those of
+    the fits before."""
     loaded = [v for v in fit.values if calls(v) in api.LOAD_MODEL and not any(v in c.values for c in compiles)]
     for value in loaded:
         holders = [
@@ -102,9 +104,10 @@ def _wrap_loaded(facts: Facts, fit: Fit, compiles: list[Fit]) -> Findings:
             yield _refuse_uncompiled(fit)
         for holder in holders:
             name = facts.source(holder.target)
-            if not _is_wrapped(facts, name, value):
-                wrapped = facts.call("distributed_optimizer", f"{name}.optimizer")
-                yield InsertAfter(holder.statement, (f"{name}.optimizer = {wrapped}",))
+            if holder not in wrapped and not _is_wrapped(facts, name, value):
+                wrapped.add(holder)
+                optimizer = facts.call("distributed_optimizer", f"{name}.optimizer")
+                yield InsertAfter(holder.statement, (f"{name}.optimizer = {optimizer}",))
     if not compiles and not loaded:
         yield _refuse_uncompiled(fit)
 

@@ -26,7 +26,7 @@ from migrator.facts.randomness.entropy import Entropy
 from migrator.facts.training.sites import Training
 
 _AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {
-    "take", "skip", "filter", "take_while", "enumerate", "apply", "rebatch", "as_numpy_iterator",
+    "take", "skip", "filter", "take_while", "enumerate", "apply", "rebatch", "as_numpy_iterator", "scan",
 }  # fmt: skip
 _REPORTING = (
     *(f"builtins.{name}" for name in ("print", "len", "int", "float", "str", "range", "round", "min", "max")),
@@ -76,6 +76,13 @@ def _fixes_batch(keyword: str, value: cst.BaseExpression, call: cst.Call) -> boo
 def _is_fixed(shape: cst.BaseExpression) -> bool:
     first = shape.elements[0].value if isinstance(shape, (cst.Tuple, cst.List)) and shape.elements else None
     return first is not None and not (isinstance(first, cst.Name) and first.value == "None")
+
+
+def _function_of(step: Step) -> cst.Arg | None:
+    """The function that makes the elements: of `map`, or of `scan`, beside its state."""
+    if step.method == "scan":
+        return argument(step.call, "scan_func", 1)
+    return argument(step.call, "map_func", 0) if step.method == "map" else None
 
 
 class Obstacles:
@@ -156,24 +163,23 @@ class Obstacles:
 
     def _batching(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         if not pipeline.is_batched:
-            if self._is_fit(consumption.reader) and not _holds_samples(pipeline):
+            if self._is_fit(consumption.reader):
                 return None  # what `fit` reads from a dataset are batches
             why = "this dataset is not batched, so there is nothing to split"
             if pipeline.unseen:
                 why = f"whether this dataset holds batches cannot be seen: {pipeline.unseen}"
             advice = "give the dataset a .batch(...) in this file, or shard it by hand"
             return Refusal(consumption.dataset, why, advice)
-        batch = pipeline.batch_steps[0] if pipeline.batch_steps else None
-        after = pipeline.steps[pipeline.steps.index(batch) + 1 :] if batch is not None else pipeline.steps
-        strange = next((s for s in after if s.method not in _AFTER_BATCH), None)
+        strange = next((s for s in self._behind_batches(pipeline) if s.method not in _AFTER_BATCH), None)
         if strange is None and pipeline.regroups and self._trains_in_loop(consumption):
-            strange = batch  # each of the batches in a batch may be a step of its own
+            strange = pipeline.batch_steps[-1]  # each of the batches in a batch may be a step of its own
         if strange is None:
             return None
         return Refusal(
             strange.call,
             f"`{strange.method}` after the batches are made leaves no global batch to split",
             "batch once, at the end of the pipeline",
+            breaks_training=True,
         )
 
     @staticmethod
@@ -199,7 +205,7 @@ class Obstacles:
         """A batch is cut along its first axis."""
         made: list[cst.BaseExpression] = []
         for step in self._behind_batches(pipeline) if pipeline.is_batched else ():
-            given = argument(step.call, "map_func", 0) if step.method == "map" else None
+            given = _function_of(step)
             functions = [v.node for v in self.resolver.values(given.value) if isinstance(v, Function)] if given else []
             for function in functions:
                 if isinstance(function, cst.Lambda):
@@ -224,7 +230,7 @@ class Obstacles:
 
     def shapes(self, pipeline: Pipeline, consumption: Consumption) -> list[Made | Size | Shown] | Refusal:
         """What the training step makes with the size of the global batch; a refusal where it does more with it."""
-        batch = batch_argument(pipeline.batch_steps[0]) if pipeline.batch_steps else None
+        batch = batch_argument(pipeline.batch_steps[-1]) if pipeline.batch_steps else None
         if batch is None or not isinstance(batch.value, (cst.Name, cst.Attribute, cst.Subscript)):
             return []
         bodies = self._step_bodies(consumption)
@@ -427,9 +433,3 @@ class Obstacles:
                 return False
             child = owner
         return False
-
-
-def _holds_samples(pipeline: Pipeline) -> bool:
-    """Whether the elements are surely single samples."""
-    single = pipeline.source_path == "tensorflow.data.Dataset.from_tensor_slices" and not pipeline.unseen
-    return single and all(s.method in _AFTER_BATCH for s in pipeline.steps)

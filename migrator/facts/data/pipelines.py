@@ -115,7 +115,7 @@ class Pipeline:
     @property
     def regroups(self) -> bool:
         """Whether what is read are batches of what were batches before."""
-        read = self.batch_steps
+        read = self.batch_steps[-1:]
         return any(s.method in api.BATCHING and s not in read for s in self.steps)
 
     @property

@@ -5,13 +5,14 @@ A decorator of the script's may clip gradients, batch a dataset anew, or give so
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Callable
 
 import libcst as cst
 
 from migrator.facts.objects.classes import Classes
 from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, Value, Values
-from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.program.tree import Binding, FunctionLike, Tree
 
 _Test = Callable[[cst.BaseExpression], bool]
 
@@ -48,6 +49,27 @@ class Decorated:
         if isinstance(function, cst.Lambda):
             return [function.body]
         return [r.value for r in self.tree.returns[function] if r.value is not None]
+
+    def registered_by(self, param: cst.Param, function: FunctionLike) -> Iterator[Value]:
+        """What decorating with the function gives its parameter, where it gives that back as it is: functions and
+        classes that it keeps under a name. What it wraps runs otherwise."""
+        params = (*function.params.posonly_params, *function.params.params)
+        is_bound = isinstance(function, cst.FunctionDef) and self.tree.class_of(function) is not None
+        returned = self.own(function)
+        if (
+            params[is_bound : is_bound + 1] != (param,)
+            or not returned
+            or not all(map(self._is_parameter(param), returned))
+        ):
+            return
+        for node in (*self.tree.functions, *self.tree.classes):
+            if any(
+                v.node is function
+                for d in node.decorators
+                for v in self._values(d.decorator)
+                if isinstance(v, Function)
+            ):
+                yield Function(node) if isinstance(node, cst.FunctionDef) else Class(node)
 
     def _through_decorators(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """What the function returns, if all decorators give that back; else the one that has the last say stands for

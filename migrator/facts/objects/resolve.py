@@ -204,8 +204,6 @@ class Resolver:
         start = self._contents.bound(place) if isinstance(place, Binding) else self._contents.items(place)
         ends = self._contents.ends(start)
         held = [value for node in ends or () for value in self.values(node)]
-        if isinstance(place, cst.Subscript) and any(isinstance(value, Function) for value in held):
-            return found  # which of several functions is called by its key is not seen
         return held if held and all(map(_is_known_object, held)) else found
 
     def _item_values(self, base: Value, node: cst.Subscript) -> Iterable[Value]:
@@ -422,6 +420,7 @@ class Resolver:
         found: list[Value] = []
         for expression in self.arguments(param, function):
             found.extend(self.values(expression))
+        found.extend(self._decorated.registered_by(param, function))
         return _unique(param, found) or (Parameter(param),)
 
     # -- classes -------------------------------------------------------------------------------------------------
