@@ -204,6 +204,8 @@ class Resolver:
         start = self._contents.bound(place) if isinstance(place, Binding) else self._contents.items(place)
         ends = self._contents.ends(start)
         held = [value for node in ends or () for value in self.values(node)]
+        if any(isinstance(value, Function) and self.tree.function_of(value.node) is not None for value in held):
+            return found  # what a closure runs depends on what it was made with
         return held if held and all(map(_is_known_object, held)) else found
 
     def _item_values(self, base: Value, node: cst.Subscript) -> Iterable[Value]:
