@@ -67,6 +67,8 @@ class WholeCalls:
         if not self.losses.is_same(call):
             return False
         reached = self.training.reached_from(call)
+        if any(self.locality.of(("changed", body)) for body in reached):
+            return False  # what a function hands out again holds what was put into it
         return not any(self.tree.contains(body, node) for body in reached for node in read) and (
             self._is_local_by_parameters(reached)
         )
