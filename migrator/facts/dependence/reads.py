@@ -18,6 +18,7 @@ from migrator.facts.objects.values import File, Object, Value
 from migrator.facts.program.tree import Tree
 
 _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
+_ASKED_FOR_ANY = ("__getattr__", "__getattribute__")  # methods that give attributes by their names
 _SPECIAL = (
     "__bool__", "__len__", "__float__", "__int__", "__index__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
     "__ne__", "__contains__", "__getitem__", "__iter__", "__next__", "__enter__", "__str__", "__format__",
@@ -75,6 +76,10 @@ class Reads:
         for owner in owners:
             if isinstance(owner, Object):
                 self.graph.link(("changed", owner.of.node), node, Way.USED)
+                for asked in _ASKED_FOR_ANY:
+                    method = self.resolver.method(owner.of, asked)
+                    if method is not None:
+                        self.functions.link_returned(method, node)
         self.items.link_read(node, [*bindings, ("attribute", name)])
         parent = self.tree.parent.get(node)
         if not (isinstance(parent, cst.Call) and parent.func is node):
