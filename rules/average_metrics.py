@@ -51,8 +51,9 @@ import libcst as cst
 from migrator.analysis.losses import MEAN, NOT_RUN, SUM, puts_together
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
+from migrator.facts.names import api
 from migrator.facts.objects.listed import listed_values
-from migrator.facts.objects.values import Literal, Object, Result
+from migrator.facts.objects.values import Class, Literal, Object, Result
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 from migrator.facts.training.sites import Fit
@@ -71,7 +72,15 @@ def average_metrics(facts: Facts) -> Findings:
     for number in facts.decisions.local_numbers:
         if number.expression in put_together_already:
             continue  # gather-batch makes it what all workers have
-        if number.is_count:
+        if _runs_on_the_chief(facts, number.expression):
+            yield Refusal(
+                number.expression,
+                "this callback writes files, so that the chief alone has it: the others would not come to what puts "
+                "this together",
+                "ask for it in a callback of its own, which derives from keras.callbacks.Callback",
+                breaks_training=True,
+            )
+        elif number.is_count:
             yield Refusal(
                 number.expression,
                 "training is steered by the number of samples of this worker's part of the batch",
@@ -109,6 +118,12 @@ def average_metrics(facts: Facts) -> Findings:
             reduction = _reduce(facts, number)
             if reduction is not None:
                 yield reduction
+
+
+def _runs_on_the_chief(facts: Facts, node: cst.CSTNode) -> bool:
+    """Whether it stands in a callback that the other workers leave out, as it derives from one that writes files."""
+    classes = [owner for owner in facts.tree.ancestors(node) if isinstance(owner, cst.ClassDef)]
+    return any(facts.resolver.derives_from(Class(cls), lambda path: path in api.WRITING_CALLBACKS) for cls in classes)
 
 
 def _fed(facts: Facts) -> Findings:

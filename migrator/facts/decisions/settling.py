@@ -39,9 +39,9 @@ def settle_symbols(locality: Locality, losses: Losses) -> None:
 def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
     """How many tensors a list or tuple holds that is written out is the same on all workers, whatever these are."""
     for call in tree.calls:
-        if len(call.args) == 1 and External("builtins.len") in resolver.values(call.func):
-            if losses.number_of_items(call.args[0].value) is not None:
-                locality.settle(call)
+        is_length = len(call.args) == 1 and External("builtins.len") in resolver.values(call.func)
+        if is_length and losses.number_of_items(call.args[0].value) is not None:
+            locality.settle(call)
 
 
 def settle_draws(repaired: Iterable[Repair], tree: Tree, resolver: Resolver, locality: Locality) -> None:

@@ -63,7 +63,7 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
 
 
 def _listed(run: Run, tensors: Value) -> Value:
-    """The list of them: of one, of those in a list or tuple; of dictionaries and what is nested the order is not told."""
+    """The list of them: of one, of those in a list or tuple; of dictionaries and what is nested no order is told."""
     items = run.objects.sequence_items(tensors)
     if items is None and tensors.objects:
         return v.mapped(run.objects.parts(tensors), lambda d: replace(d, nested=True))
