@@ -5,7 +5,7 @@ A decorator of the script's may clip gradients, batch a dataset anew, or give so
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Callable
 
 import libcst as cst
@@ -62,14 +62,12 @@ class Decorated:
             or not all(map(self._is_parameter(param), returned))
         ):
             return
-        for node in (*self.tree.functions, *self.tree.classes):
-            if any(
-                v.node is function
-                for d in node.decorators
-                for v in self._values(d.decorator)
-                if isinstance(v, Function)
-            ):
-                yield Function(node) if isinstance(node, cst.FunctionDef) else Class(node)
+        yield from (Function(node) for node in self.tree.functions if self._is_among(function, node.decorators))
+        yield from (Class(node) for node in self.tree.classes if self._is_among(function, node.decorators))
+
+    def _is_among(self, function: FunctionLike, decorators: Iterable[cst.Decorator]) -> bool:
+        values = (value for decorator in decorators for value in self._values(decorator.decorator))
+        return any(isinstance(value, Function) and value.node is function for value in values)
 
     def _through_decorators(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """What the function returns, if all decorators give that back; else the one that has the last say stands for
