@@ -111,7 +111,7 @@ class Packages:
             return
         result = self._seen(path, args, lambda given: self.run.calls.call(opened, given, node, frame))
         atom = result.only if result is not None else None
-        outputs = self.run.heap.load(atom, "outputs") if isinstance(atom, v.Made) else v.NOTHING
+        outputs = self.run.heap.load(atom, ("end", "outputs")) if isinstance(atom, v.Made) else v.NOTHING
         leaves = list(self.run.objects.leaves(outputs))
         if self.met.relates_rows(outputs):
             outputs = v.unseen(_RELATES.format(path))
@@ -120,7 +120,7 @@ class Packages:
         if result is None or outputs is v.NOTHING:
             self._undo()
         else:
-            self.run.heap.store(model, "outputs", outputs)
+            self.run.heap.store(model, ("end", "outputs"), outputs)
             self.sources.read[path] = None
 
     def _is_made(self, atom: Atom | None, args: Arguments) -> bool:

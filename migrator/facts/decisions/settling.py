@@ -39,8 +39,8 @@ def settle_symbols(locality: Locality, losses: Losses) -> None:
 def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
     """How many tensors a list or tuple holds that is written out is the same on all workers, whatever these are."""
     for call in tree.calls:
-        is_length = len(call.args) == 1 and External("builtins.len") in resolver.values(call.func)
-        if is_length and losses.number_of_items(call.args[0].value) is not None:
+        counts = len(call.args) == 1 and External("builtins.len") in resolver.values(call.func)
+        if counts and losses.number_of_items(call.args[0].value) is not None:
             locality.settle(call)
 
 

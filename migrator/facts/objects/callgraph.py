@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from typing import Callable
+from typing import Callable, cast
 
 import libcst as cst
 
@@ -153,23 +153,39 @@ class CallGraph:
     def _passed(
         self, call: cst.Call, name: str, index: int | None, way: Collection[cst.Call] | None
     ) -> list[cst.BaseExpression]:
-        """What the call gives the parameter, also through the `**kwargs` of the functions around it."""
+        """What the call gives the parameter, also through the `*args` and `**kwargs` of the functions around it."""
         arg = argument(call, name, index)
         if arg is not None:
             return [arg.value]
-        for arg in call.args:
-            function = self._owner_of_rest(arg) if arg.star == "**" else None
-            if function is not None:
-                callers = [c for c in self.callers(function) if way is None or c in way]
-                return [given for c in callers for given in self._passed(c, name, None, way)]
-        return []
+        found: list[cst.BaseExpression] = []
+        for i, arg in enumerate(call.args):
+            function = self._owner_of_rest(arg) if arg.star else None
+            at = None
+            if arg.star == "*":
+                if function is None or index is None or index < i:
+                    index = None  # it is not behind what else is unpacked
+                    continue
+                at, index = len(function.params.posonly_params) + len(function.params.params) + index - i, None
+            for caller in self.callers(function) if function is not None else ():
+                if way is None or caller in way:
+                    found += self._passed(
+                        caller, name, self._behind_self(at, cast(cst.FunctionDef, function), caller), way
+                    )
+        return found
+
+    def _behind_self(self, position: int | None, function: FunctionLike, call: cst.Call) -> int | None:
+        """Where the call has what the function takes at that position."""
+        is_bound = self.owner_class(function) is not None and not self._passes_self(call)
+        return position - 1 if position is not None and is_bound else position
 
     def _owner_of_rest(self, arg: cst.Arg) -> cst.FunctionDef | None:
-        """The function of which `**kwargs` is the last parameter."""
+        """The function of which `*args` or `**kwargs`, whichever it is, is a parameter."""
         bindings = self._reaching(arg.value) if isinstance(arg.value, cst.Name) else []
         function = self.tree.parent.get(self.tree.parent.get(bindings[0].node, arg)) if len(bindings) == 1 else None
-        is_rest = isinstance(function, cst.FunctionDef) and function.params.star_kwarg is bindings[0].node
-        return function if is_rest and isinstance(function, cst.FunctionDef) else None
+        if not isinstance(function, cst.FunctionDef):
+            return None
+        rest = function.params.star_arg if arg.star == "*" else function.params.star_kwarg
+        return function if rest is bindings[0].node else None
 
     def _passes_self(self, call: cst.Call) -> bool:
         """`Class.method(obj, …)`, against `obj.method(…)` and `Class(…)`."""

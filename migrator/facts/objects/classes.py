@@ -66,6 +66,17 @@ class Classes:
                         found.append(binding.node)
         return [m for m in found if not is_abstract(m)] or found
 
+    def methods_behind(self, cls: Class, name: str) -> list[cst.FunctionDef | None]:
+        """The methods that `super().name` may be in the class: those of the bases that come next to it, in its own line
+        and in those of its subclasses, where others may stand between; None for one of another library."""
+        found: list[cst.FunctionDef | None] = []
+        for heir in (cls, *self._subclasses.get(cls, ())):
+            lineage = self.lineage(heir)
+            behind = lineage[lineage.index(cls) + 1 :]
+            own = (b.node for c in behind for b in self.tree.scopes[c.node].bindings.get(name, ()))
+            found.append(next((node for node in own if isinstance(node, cst.FunctionDef)), None))
+        return list(dict.fromkeys(found))
+
     @cached_property
     def _subclasses(self) -> dict[Class, list[Class]]:
         found: dict[Class, list[Class]] = defaultdict(list)

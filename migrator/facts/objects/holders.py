@@ -176,6 +176,11 @@ class Holders:
         if properties:
             yield from self._trace_returned(properties, seen, node)
             return
+        kept = [n for value in self.resolver.values(node.value) for n in self.resolver.kept_in(value, node.attr.value)]
+        if kept:
+            for made in kept:
+                yield from self._trace(made, seen)
+            return
         bindings = [*self.resolver.bindings_of(node), *self.resolver.class_bindings_of(node)]
         for binding in bindings:
             yield from self._trace_binding(binding, seen, node)

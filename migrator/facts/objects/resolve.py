@@ -35,13 +35,14 @@ from migrator.facts.objects.values import (
     is_strategy,
 )
 from migrator.facts.program.modules import Modules, module_name
-from migrator.facts.program.syntax import dotted
+from migrator.facts.program.syntax import argument, dotted
 from migrator.facts.program.tree import Binding, Tree
 
 if TYPE_CHECKING:
     from migrator.facts.objects.contents import Contents
 
 _PROPERTIES = (External("builtins.property"), External("functools.cached_property"))
+_SUPER, _CHECKPOINT = External("builtins.super"), External("tensorflow.train.Checkpoint")
 _BUILTINS = frozenset(dir(builtins))
 _LITERALS = (
     cst.BaseString,
@@ -425,6 +426,17 @@ class Resolver:
         found.extend(self._decorated.registered_by(param, function))
         return _unique(param, found) or (Parameter(param),)
 
+    def _super_member(self, base: Result, name: str) -> Iterable[Value]:
+        """What `super().name` is."""
+        function = self.tree.function_of(base.call)
+        node = self.tree.class_of(function) if isinstance(function, cst.FunctionDef) else None
+        if node is None or (base.call.args and Class(node) not in self.values(base.call.args[0].value)):
+            return (Member(base, name),)
+        methods = self._classes.methods_behind(Class(node), name)
+        if any(m is not None and self.is_property(m) for m in methods):
+            return (Member(base, name),)
+        return [Member(base, name) if m is None else Function(m, Object(Class(node))) for m in methods]
+
     # -- classes -------------------------------------------------------------------------------------------------
 
     def member(self, base: Value, name: str) -> Iterable[Value]:
@@ -442,7 +454,15 @@ class Resolver:
             return self._classes.class_attribute(base, name) or (Member(base, name),)
         if isinstance(base, Object):
             return self._object_member(base, name)
-        return (Member(base, name),)
+        if isinstance(base, Result) and base.function == _SUPER:
+            return self._super_member(base, name)
+        kept = [v for node in self.kept_in(base, name) for v in self.values(node)]
+        return kept or (Member(base, name),)
+
+    def kept_in(self, base: Value, name: str) -> list[cst.BaseExpression]:
+        """What a checkpoint was given that keeps it as an attribute: `tf.train.Checkpoint(model=model).model`."""
+        arg = argument(base.call, name) if isinstance(base, Result) and base.function == _CHECKPOINT else None
+        return [arg.value] if arg is not None else []
 
     def is_property(self, method: cst.FunctionDef) -> bool:
         """Whether it runs where an attribute is read."""

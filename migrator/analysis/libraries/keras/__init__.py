@@ -122,7 +122,7 @@ class Keras:
             return applied(self.run, call, accepted(self.run, call, args), node, frame)
         if is_of(self.run, atom, lambda p: p in api.SEQUENTIAL):
             return models.sequential(self.run, atom, args, node, frame)
-        outputs = self.run.heap.load(atom, "outputs")
+        outputs = self.run.heap.load(atom, ("end", "outputs"))
         if outputs is not NOTHING:
             return models.functional(self.run, outputs, args)
         if is_of(self.run, atom, lambda p: bool(LAYER.match(p) or api.makes_model(p))):
@@ -164,7 +164,7 @@ class Keras:
         """`super().call(…)`: what the class of Keras's does that the object's comes from."""
         if is_of(self.run, atom, lambda p: p in api.SEQUENTIAL):
             return models.sequential(self.run, atom, args, node, frame)
-        outputs = self.run.heap.load(atom, "outputs")
+        outputs = self.run.heap.load(atom, ("end", "outputs"))
         if outputs is not NOTHING:
             return models.functional(self.run, outputs, args)
         classes = classes_of(self.run, atom)

@@ -52,10 +52,10 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
         return NUMBER
     if name in (*_ENDS, *ENDS):
         symbolic = Value(Data(Sharded(0), symbolic=True, nested=name in ENDS))
-        is_seen = run.heap.load(atom, "outputs") is not NOTHING
+        is_seen = run.heap.load(atom, ("end", "outputs")) is not NOTHING
         if isinstance(atom, Made) and atom.path == api.OF_A_PACKAGE and not is_seen:
             return trusted(run, atom.site.node, "", Arguments([symbolic]))
-        known = run.heap.load(atom, _ENDS.get(name, name))
+        known = run.heap.load(atom, ("end", _ENDS.get(name, name)))
         return (_listed(run, known) if name in ENDS else known) if known is not NOTHING else symbolic
     if name == "loss":
         return compiling.loss_of(run, atom)
@@ -63,7 +63,7 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
 
 
 def _listed(run: Run, tensors: Value) -> Value:
-    """The list of them: of one, of those in a list or tuple; of dictionaries and what is nested no order is told."""
+    """The list of them: of one, or those in a list or tuple; the order of what is nested, or named, is not told."""
     items = run.objects.sequence_items(tensors)
     if items is None and tensors.objects:
         return v.mapped(run.objects.parts(tensors), lambda d: replace(d, nested=True))

@@ -29,7 +29,7 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
     path = atom.path
     if path in api.SEQUENTIAL:
         return sequential(run, atom, args, node, frame)
-    outputs = run.heap.load(atom, "outputs")
+    outputs = run.heap.load(atom, ("end", "outputs"))
     if outputs is not NOTHING:
         return functional(run, outputs, args)
     original = arguments_of(run, atom).get("model", 0) if path in _COPIES else None

@@ -47,7 +47,7 @@ def _store_ends(run: Run, atom: v.Atom, args: Arguments) -> None:
     for i, name in enumerate(ENDS):
         tensors = args.get(name, i)
         if tensors is not None:
-            run.heap.store(atom, name, tensors)
+            run.heap.store(atom, ("end", name), tensors)
 
 
 def store_arguments(run: Run, atom: v.Atom, args: Arguments) -> None:
