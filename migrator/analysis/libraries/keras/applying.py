@@ -11,7 +11,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import masks
 from migrator.analysis.records import replace
-from migrator.analysis.values import NOTHING, NUMBER, Bound, Value
+from migrator.analysis.values import NOTHING, NUMBER, Bound, Tuple, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -30,10 +30,18 @@ def _traced(run: Run, args: Arguments, function: Callable[[Arguments], Value]) -
     """Code of the program's own inside of a model: it runs on tensors, also where Keras's own stand for them."""
     if not any(d.symbolic for _, x in args.all() for d in run.objects.leaves(x)):
         return function(args)
-    plain = [v.mapped(x, lambda d: replace(d, symbolic=False)) for x in args.positional]
-    keywords = {k: v.mapped(x, lambda d: replace(d, symbolic=False)) for k, x in args.keywords.items()}
+    plain = [_of_tensors(run, x) for x in args.positional]
+    keywords = {k: _of_tensors(run, x) for k, x in args.keywords.items()}
     result = function(Arguments(plain, keywords, args.rest, args.nodes))
     return v.mapped(result, lambda d: replace(d, symbolic=True))
+
+
+def _of_tensors(run: Run, value: Value) -> Value:
+    """The value with tensors where Keras's own stand for them; a list of these is another one than is written down."""
+    items = run.objects.sequence_items(value)
+    if items is not None:
+        return v.of(Tuple(tuple(_of_tensors(run, item) for item in items)))
+    return v.mapped(value, lambda d: replace(d, symbolic=False))
 
 
 def accepted(run: Run, call: Value, args: Arguments) -> Arguments:
