@@ -309,7 +309,8 @@ class Obstacles:
     def kept_by_model(self, size: cst.BaseExpression) -> Refusal | None:
         """A refusal where a model that `fit` trains has the batch size in it."""
         for use in self._uses_of(size):
-            if self._shapes_something(use) and (self._builds_model(use) or self._is_in_model(use)):
+            kept = self._builds_model(use) or self._is_in_model(use)
+            if kept and self._shapes_something(use) and not self._is_divisor(use):
                 return Refusal(
                     use,
                     "the model keeps the global batch size, but each worker has only its part of a batch",
