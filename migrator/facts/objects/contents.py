@@ -247,12 +247,26 @@ class Contents:
         found: list[Part] = []
         is_whole = True
         for call in callers if passed is None else [part.way[passed]]:
+            if function.params.star_arg is param:
+                rest = self._rest_of(param, call)
+                found += [Part(node, part.path[1:], way) for node in _at(rest or [], part.path)]
+                is_whole = is_whole and rest is not None
+                continue
             starred = self._unpacked(param, call)
             given = [] if starred else self.resolver.arguments(param, function, [call])
             found += [Part(node, part.path, way) for node in given]
             found += [Part(node, (index, *part.path), way) for node, index in starred]
             is_whole = is_whole and bool(given or starred)
         return Parts(found, is_whole and bool(found))
+
+    def _rest_of(self, param: cst.Param, call: cst.Call) -> list[cst.BaseExpression] | None:
+        """What the call gives `*param`; None where it unpacks something itself."""
+        function = self.resolver.function_of_parameter(param)
+        taken = len(function.params.posonly_params) + len(function.params.params)
+        positional = [arg for arg in call.args if arg.keyword is None and arg.star != "**"]
+        if any(arg.star for arg in positional):
+            return None
+        return [arg.value for arg in positional[taken - (self.resolver.owner_class(function) is not None) :]]
 
     def _unpacked(self, param: cst.Param, call: cst.Call) -> list[tuple[cst.CSTNode, int]]:
         """The `*values` of the call that the parameter gets an element of, and which."""
@@ -465,6 +479,12 @@ def _rest(binding: Binding, part: Part) -> Parts:
     step = part.path[0] if part.path else None
     index = start + step if isinstance(step, int) and step >= 0 else None
     return Parts([part.at(binding.node.value, (index, *part.path[1:]))], is_whole=index is not None)
+
+
+def _at(items: Sequence[cst.BaseExpression], path: Path) -> Sequence[cst.BaseExpression]:
+    """The items at the first step of the path."""
+    index = path[0] if path else None
+    return items[index : index + 1 or None] if isinstance(index, int) else items
 
 
 def _steps_of(node: cst.Subscript, path: Path) -> Path:

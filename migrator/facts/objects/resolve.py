@@ -490,8 +490,9 @@ class Resolver:
 
 def _is_known_object(value: Value) -> bool:
     """A function, a class, an object of the script's or of Keras's."""
-    path = value.function.path if isinstance(value, Result) and isinstance(value.function, External) else ""
-    return isinstance(value, (Function, Class, Object)) or path.startswith("keras.")
+    of = value.function if isinstance(value, Result) else value
+    is_of_keras = isinstance(of, External) and of.path.startswith("keras.")
+    return isinstance(value, (Function, Class, Object)) or is_of_keras
 
 
 def _is_path(value: Value) -> bool:
