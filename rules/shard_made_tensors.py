@@ -37,12 +37,12 @@ _FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "all_gather"
 def shard_made_tensors(facts: Facts) -> Findings:
     yield from (plan for plan in facts.sharding.plans if isinstance(plan, DoubtfulSize))
     for shape in facts.sharding.made:
-        kinds = _cuts(facts, shape) if isinstance(shape, Made) else set()
+        kinds = _cuts(facts, shape) if not isinstance(shape, Shown) else set()
         yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(kinds))
     yield from _drawn(facts)
 
 
-def _cuts(facts: Facts, made: Made) -> set[str]:
+def _cuts(facts: Facts, made: Made | Size) -> set[str]:
     """How the rows are dealt out of the batches that it comes with."""
     read = facts.sharding.read_with[made.node]
     return {

@@ -9,6 +9,7 @@ import libcst as cst
 from migrator.analysis.losses import MEAN, SUM, Losses, Verdict, puts_together
 from migrator.analysis.values import Repair
 from migrator.edits import Refusal
+from migrator.facts.data.batch_shapes import Size
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.training.gradients import Gradients
 from migrator.facts.training.sites import Minimization, Training, Update
@@ -48,7 +49,15 @@ class Reductions:
         if self.in_order or self.losses.drawn or any(puts_together(verdict.repairs) for verdict in verdicts):
             return GATHER
         kinds = {verdict.reduction for verdict in verdicts} & {MEAN, SUM}
+        if kinds == {SUM} and self._shapes_by_size(update):
+            return GATHER  # so that a worker's rows are as many as local_batch_size tells
         return kinds.pop() if len(kinds) == 1 else GATHER if kinds else MEAN
+
+    def _shapes_by_size(self, update: Update) -> bool:
+        """Whether the step gives batches of the update a new shape by the number of their rows."""
+        read = {consumption.dataset for consumption in self.sharding.feeding_update(update)}
+        sizes = [shape for shape in self.sharding.made if isinstance(shape, Size)]
+        return any(not read.isdisjoint(self.sharding.read_with[size.node]) for size in sizes)
 
     @cached_property
     def repairs_of_updates(self) -> set[Repair]:
