@@ -25,7 +25,9 @@ def store(run: Run, array: Data, index: Value, value: Value, target: cst.Subscri
     if all(d.is_replicated and not d.needs for d in (*where, *what)):
         return
     needs = array.needs.union(*(d.needs for d in (*where, *what)))
-    if all(d.is_replicated for d in where) and all(isinstance(d.placement, Partial) for d in what):
+    if all(d.is_replicated for d in (*where, *what)):  # it is put together already
+        stored = Value(replace(array, constant=NOT_CONSTANT, needs=needs))
+    elif all(d.is_replicated for d in where) and all(isinstance(d.placement, Partial) for d in what):
         numbers = (Value(replace(d, constant=NOT_CONSTANT, needs=needs)) for d in what)
         stored = v.join_all([Value(array), *numbers])
     else:

@@ -69,12 +69,15 @@ def settle_by_repair(
     can be put together besides; gives the repairs that what steers needs besides."""
     found: dict[frozenset[Repair], list[cst.BaseExpression]] = defaultdict(list)
     asked_for = set(taped.losses())
+    rows_here = {repair.node for repair in losses.gathers}
     for node, repairs in losses.put_together:
         missing = repairs - repaired
         # Means and sums are put together further on, most often of several batches at once.
         can_be = rows is Rows.ONCE and all(operand.how == "gather" for r in missing for operand in r.operands)
         # A ratio of counts over several batches is each worker's own; a loss is of one.
         allowed = Mark.VALUE | Mark.COUNT if node in asked_for else Mark.VALUE
+        if node in rows_here and all(operand.how == "gather" for r in repairs for operand in r.operands):
+            allowed |= Mark.COUNT  # there are as many rows as the batch has, and no ratio enters them
         if losses.is_array(node):  # into which values are put in place
             allowed |= Mark.INSIDE
         if (can_be or not missing) and not locality.of(node) & ~allowed:
