@@ -276,11 +276,13 @@ def _call_on(facts: Facts, names: list[str]) -> str:
 
 
 def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter | Refusal]:
-    trained = {facts.source(h.target) for h in holders}
+    held = {facts.source(h.target) for h in holders}
+    trained = {facts.source(o.target) for o in facts.trained.holders() if isinstance(o, Holder)}
     found: dict[InsertAfter, None] = {}  # one helper may restore in several ways
     for call in (*facts.files.restores, *_foreign_weights(facts)):
         models = list(facts.files.restored(call))
-        if not any(_names_one_of(facts, model, trained) for model in models):
+        names = held if call in facts.files.restores else trained
+        if not any(_names_one_of(facts, model, names) for model in models):
             continue
         places = _places_that_know(facts, call, models, call, set())
         if places is None:

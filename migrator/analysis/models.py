@@ -25,15 +25,16 @@ _APPLICATION = re.compile(r"keras\.applications\.")
 
 def standalone(run: Run) -> set[cst.CSTNode]:
     """The calls that make models and layers which are run on data, are a part of no other, start at random, and
-    of which the weights are never asked for, or only to mix them with others step by step, as those of a teacher; but
-    not those of which the results are only shown."""
+    of which the weights are never asked for, or only to mix them with others step by step, as those of a teacher, or to
+    set them where they may not be there yet; but not those of which the results are only shown."""
     holders: dict[Atom, list[Atom]] = defaultdict(list)
     parts: dict[Atom, list[Atom]] = defaultdict(list)
     for owner, value in run.heap.held():
         for atom in _atoms(value):
             holders[atom].append(owner)
             parts[owner].append(atom)
-    candidates = run.applied - run.built_in - (run.known_weights - _mixed(run))
+    mixed, late = _changed(run)
+    candidates = run.applied - run.built_in - (run.known_weights - mixed - late)
     shown = Shown(run, candidates)
     only_shown = {atom for atom in candidates if shown.only(atom)}
     found = set()
@@ -46,10 +47,13 @@ def standalone(run: Run) -> set[cst.CSTNode]:
     return found
 
 
-def _mixed(run: Run) -> set[Atom]:
-    """The models whose weights get new values that are made of what they were, and never others altogether."""
+def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
+    """The models whose weights get new values that are made of what they were, and never others altogether; and those
+    that get others, but have none before they are called first: models of the script's own classes."""
     mixed: set[Atom] = set()
     filled: set[Atom] = set()
+    loaded: set[Atom] = set()
+    fitted: set[Atom] = set()
     for call in run.tree.calls:
         func = call.func
         if not isinstance(func, cst.Attribute):
@@ -64,8 +68,12 @@ def _mixed(run: Run) -> set[Atom]:
             asked = {atom for node in _behind(run, call.args[0].value) for atom in _seen(run, node)}
             (mixed if asked & owner else filled).update(owner)
         elif name in ("load_weights", "fit", "compile"):
-            filled |= _seen(run, func.value)
-    return mixed - filled
+            (fitted if name == "fit" else loaded).update(_seen(run, func.value))
+    late: set[Atom] = set()
+    for atom in filled - fitted:
+        if isinstance(atom, Instance) and any(map(api.makes_model, _bases(run, atom))):
+            late.add(atom)
+    return mixed - filled - loaded - fitted, late
 
 
 def _owner_of_weight(run: Run, node: cst.BaseExpression) -> set[Atom]:
