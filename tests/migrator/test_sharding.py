@@ -109,16 +109,20 @@ def test_batches_are_cut_where_the_pipeline_cannot_be(statements: str) -> None:
 @pytest.mark.parametrize(
     ("statements", "reason"),
     [
-        (f"ds = {SOURCE}.batch(2).batch(3)", "no global batch"),
         (f"ds = {SOURCE}.batch(B).unbatch()", "no global batch"),
         (f"ds = {SOURCE}.shard(4, 0).batch(B)", "Dataset.shard"),
-        (f"ds = {SOURCE}", "not batched"),
     ],
 )
 def test_refused_with_the_reason(statements: str, reason: str) -> None:
     plan = only_plan(script(statements))
     assert isinstance(plan, Refusal)
     assert reason in plan.reason
+
+
+@pytest.mark.parametrize("steps", [".batch(2).batch(3)", ""])
+def test_what_fit_reads_holds_batches(steps: str) -> None:
+    plan = only_plan(script(f"ds = {SOURCE}{steps}"))
+    assert isinstance(plan, CutBatches)
 
 
 @pytest.mark.parametrize(

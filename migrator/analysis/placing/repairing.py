@@ -100,8 +100,22 @@ class Repairing:
         how_put = str(hows.pop())
         if how_put == "gather" and isinstance(node, cst.Name) and is_called(self.run, node):
             return "it is called as a function, and no rows of a batch"
+        if how_put == "sum" and all(d.placement == ROWS for d in leaves):
+            node = self.counted(node)
         found.add(Operand(self.unlisted(node) if how_put == "gather" else node, how_put))
         return ""
+
+    def counted(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The number of rows in a multiple of it, as in `0.7 * len(x)`: whole numbers add up without rounding, of which
+        `int(0.7 * len(x))` would make another one."""
+        while isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Multiply, cst.Divide)):
+            sides = [node.left] if isinstance(node.operator, cst.Divide) else [node.left, node.right]
+            numbers = [(side, self.run.seen.get(side)) for side in sides]
+            inner = [s for s, x in numbers if x is not None and x.data is not None and x.data.placement == ROWS]
+            if len(inner) != 1:
+                break
+            node = inner[0]
+        return node
 
     def unlisted(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The array of which the expression makes a list: `labels.numpy().tolist()`. Lists go item by item."""

@@ -11,10 +11,12 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import masks
 from migrator.analysis.records import replace
-from migrator.analysis.values import NOTHING, NUMBER, Bound, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Bound, Container, Site, Tuple, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
+
+_OF_TENSORS = -1  # a context of its own
 
 
 def applied(run: Run, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -40,7 +42,14 @@ def _of_tensors(run: Run, value: Value) -> Value:
     """The value with tensors where Keras's own stand for them; a list of these is another one than is written down."""
     items = run.objects.sequence_items(value)
     if items is not None:
-        return v.of(Tuple(tuple(_of_tensors(run, item) for item in items)))
+        tensors = [_of_tensors(run, item) for item in items]
+        written = value.only
+        if not isinstance(written, Container):
+            return v.of(Tuple(tuple(tensors)))
+        made = Container(written.kind, Site(written.site.node, (*written.site.context, _OF_TENSORS)))
+        for place, item in enumerate(tensors):
+            run.heap.store(made, place, item)
+        return v.of(made)
     return v.mapped(value, lambda d: replace(d, symbolic=False))
 
 
