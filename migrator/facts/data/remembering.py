@@ -9,18 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import cast
 
 import libcst as cst
 
 from migrator.facts.data.pipelines import Step
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import origin
+from migrator.facts.objects.kinds import is_call_of, origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Literal, Member, Object, Value
+from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result, Value
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
-from migrator.facts.randomness.draws import draws
+from migrator.facts.randomness.draws import GENERATOR_MAKERS, draws
 
+_PARTIAL = "functools.partial"
 _DRAWING = ("tensorflow.random.", "tensorflow.image.random_", "keras.random.")
 _STATELESS = ("tensorflow.random.stateless_", "tensorflow.random.experimental.", "tensorflow.random.Generator")
 _SEEDERS = frozenset({
@@ -43,7 +45,10 @@ class Remembering:
             return False
         given = argument(step.call, "map_func", 0)
         functions = self._run_by(given.value) if given is not None else []
-        return any(self._remembers(function, functions) for function in functions)
+        if any(self._remembers(function, functions) for function in functions):
+            return True
+        nodes = [step.call, *functions]
+        return any(self._carries(call) for call in self.tree.calls if any(self.tree.contains(n, call) for n in nodes))
 
     def _takes_turns(self, step: Step) -> bool:
         parallel = argument(step.call, "num_parallel_calls", 1)
@@ -74,6 +79,8 @@ class Remembering:
         for value in self.resolver.values(node):
             if isinstance(value, Function):
                 yield value.node
+            elif is_call_of(value, _PARTIAL):
+                yield from self._functions(cast(Result, value).call.args[0].value)
             elif isinstance(value, Object):
                 method = self.resolver.method(value.of, "__call__")
                 if method is not None:
@@ -97,6 +104,19 @@ class Remembering:
             if isinstance(call.func, cst.Attribute) and call.func.attr.value in _CHANGING:
                 changed.append(call.func.value)
         return any(self.tree.contains(function, node) and self._is_kept(node, functions, 0) for node in changed)
+
+    def _carries(self, call: cst.Call) -> bool:
+        """Whether it is a `functools.partial` with a generator, a container or an object of the script's, which what it
+        is given to may change."""
+        if not any(v == External(_PARTIAL) for v in self.resolver.values(call.func)):
+            return False
+        carried = (value for arg in call.args[1:] for value in self.resolver.values(arg.value))
+        return any(
+            isinstance(v, Object)
+            or (isinstance(v, Result) and origin(v) in GENERATOR_MAKERS)
+            or (isinstance(v, Literal) and isinstance(v.node, (cst.List, cst.Dict, cst.Set)))
+            for v in carried
+        )
 
     def _draws(self, call: cst.Call, value: Value) -> bool:
         if isinstance(value, Member):
