@@ -16,7 +16,7 @@ from migrator.analysis.values import NOTHING, NUMBER, Bound, Container, Site, Tu
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
-_OF_TENSORS = -1  # a context of its own
+_OF_TENSORS, _OF_KERAS = -1, -2  # contexts of their own
 
 
 def applied(run: Run, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -32,25 +32,28 @@ def _traced(run: Run, args: Arguments, function: Callable[[Arguments], Value]) -
     """Code of the program's own inside of a model: it runs on tensors, also where Keras's own stand for them."""
     if not any(d.symbolic for _, x in args.all() for d in run.objects.leaves(x)):
         return function(args)
-    plain = [_of_tensors(run, x) for x in args.positional]
-    keywords = {k: _of_tensors(run, x) for k, x in args.keywords.items()}
+    plain = [_standing(run, x, symbolic=False) for x in args.positional]
+    keywords = {k: _standing(run, x, symbolic=False) for k, x in args.keywords.items()}
     result = function(Arguments(plain, keywords, args.rest, args.nodes))
-    return v.mapped(result, lambda d: replace(d, symbolic=True))
+    return _standing(run, result, symbolic=True)
 
 
-def _of_tensors(run: Run, value: Value) -> Value:
-    """The value with tensors where Keras's own stand for them; a list of these is another one than is written down."""
+def _standing(run: Run, value: Value, *, symbolic: bool) -> Value:
+    """The value with tensors where Keras's own stand for them, or the other way round; a list of these is another one
+    than is written down."""
     items = run.objects.sequence_items(value)
     if items is not None:
-        tensors = [_of_tensors(run, item) for item in items]
+        tensors = [_standing(run, item, symbolic=symbolic) for item in items]
         written = value.only
         if not isinstance(written, Container):
             return v.of(Tuple(tuple(tensors)))
-        made = Container(written.kind, Site(written.site.node, (*written.site.context, _OF_TENSORS)))
+        made = Container(
+            written.kind, Site(written.site.node, (*written.site.context, _OF_KERAS if symbolic else _OF_TENSORS))
+        )
         for place, item in enumerate(tensors):
             run.heap.store(made, place, item)
         return v.of(made)
-    return v.mapped(value, lambda d: replace(d, symbolic=False))
+    return v.mapped(value, lambda d: replace(d, symbolic=symbolic))
 
 
 def accepted(run: Run, call: Value, args: Arguments) -> Arguments:
