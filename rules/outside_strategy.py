@@ -14,7 +14,7 @@ after:
     model.fit(dataset, epochs=5)
 
 Leaves alone: scripts that enter the scope and train by `fit`, or whose steps `strategy.run` calls; a strategy that is
-handed to a function, a class or another file.
+handed to a function, a class or another file where not all that it runs is seen.
 Refuses: a strategy of which the script uses neither scope nor `run`; a loop of its own whose steps no `run` calls; a
 `fit` of a model that is made outside of every scope, as in a script where only one branch uses a strategy.
 """
@@ -28,7 +28,7 @@ import libcst as cst
 from migrator.edits import Refusal
 from migrator.facts.objects.holders import Holder
 from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import is_strategy
+from migrator.facts.objects.values import External, is_strategy
 from migrator.facts.script import Facts
 from migrator.rule import Findings, audit
 
@@ -46,22 +46,28 @@ def outside_strategy(facts: Facts) -> Findings:
     if not made or not facts.trains:
         return
     uses = [use for strategy in made for use in _uses(facts, strategy)]
-    if any(use not in _RUNNING | _OBSERVING for use in uses):
+    is_handed_on = any(use not in _RUNNING | _OBSERVING for use in uses)
+    if is_handed_on and not _sees_all_runs(facts):
         return
-    if "scope" not in uses and not _RUNNING.intersection(uses):
-        reason = "nothing is made or run under this strategy, so one device trains"
-        yield _refuse(made[0], reason, "build and compile the model in `with strategy.scope():`")
-        return
-    scopes = [body for scope in facts.ports.scopes for body in facts.training.reached_from(_block(facts, scope))]
-    for fit in (*facts.training.fits, *facts.training.batch_fits):
-        if not _is_in(facts, fit.call, scopes) and _is_made_outside(facts, fit.model, scopes):
-            reason = "the model of this call is made outside of the strategy's scope, so one device trains it"
-            yield _refuse(fit.call, reason, "build and compile it in the scope, or migrate it in a file of its own")
+    if not is_handed_on:
+        if "scope" not in uses and not _RUNNING.intersection(uses):
+            reason = "nothing is made or run under this strategy, so one device trains"
+            yield _refuse(made[0], reason, "build and compile the model in `with strategy.scope():`")
+            return
+        yield from _fits_outside(facts)
     runs = [body for run in _runs(facts) for body in facts.training.reached_from(run)]
     for update in facts.training.updates:
         if facts.training.step_class(update) is None and not _is_in(facts, update.call, runs):
             advice = "call the function that holds it by strategy.run"
             yield _refuse(update.call, "no strategy.run calls this step", advice)
+
+
+def _fits_outside(facts: Facts) -> Findings:
+    scopes = [body for scope in facts.ports.scopes for body in facts.training.reached_from(_block(facts, scope))]
+    for fit in (*facts.training.fits, *facts.training.batch_fits):
+        if not _is_in(facts, fit.call, scopes) and _is_made_outside(facts, fit.model, scopes):
+            reason = "the model of this call is made outside of the strategy's scope, so one device trains it"
+            yield _refuse(fit.call, reason, "build and compile it in the scope, or migrate it in a file of its own")
 
 
 def _block(facts: Facts, scope: cst.Call) -> cst.BaseSuite:
@@ -83,14 +89,25 @@ def _is_made_outside(facts: Facts, model: cst.BaseExpression, scopes: Sequence[c
 
 def _runs(facts: Facts) -> Iterator[cst.Call]:
     """`strategy.run(step, …)`"""
-    for call in facts.tree.calls:
-        func = call.func
-        if (
-            isinstance(func, cst.Attribute)
-            and func.attr.value in _RUNNING
-            and any(map(is_strategy, facts.resolver.values(func.value)))
-        ):
+    for call, runner in _named_as_runs(facts):
+        if any(map(is_strategy, facts.resolver.values(runner))):
             yield call
+
+
+def _sees_all_runs(facts: Facts) -> bool:
+    """Whether a strategy runs steps, also where it is handed on, and nothing else may be a strategy that does."""
+    runs = set(_runs(facts))
+    return bool(runs) and all(
+        call in runs or all(isinstance(v, External) for v in facts.resolver.values(runner))
+        for call, runner in _named_as_runs(facts)
+    )
+
+
+def _named_as_runs(facts: Facts) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    """The calls that may be such, and what each is called on."""
+    for call in facts.tree.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _RUNNING:
+            yield call, call.func.value
 
 
 def _uses(facts: Facts, made: cst.Call) -> Iterator[str]:

@@ -101,6 +101,17 @@ def test_a_file_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path) -> No
     assert b"lockstep.all_reduce" in contents(folder)["steps.py"]
 
 
+def test_a_name_of_a_module_that_is_not_given_costs_no_program(tmp_path: Path) -> None:
+    layers = "from . import ops\nimport tensorflow as tf\n\n\nclass Block(tf.keras.layers.Layer):\n"
+    package = tmp_path / "blocks"
+    package.mkdir()
+    folder_with(package, ops="from .kernels import grouped\n")
+    folder_with(package, layers=f"{layers}    def call(self, x):\n        return ops.grouped(x)\n")
+    main = MAIN.replace("import train_step", "import train_step\nfrom blocks.layers import Block")
+    folder_with(tmp_path, steps=STEP, main=main.replace("[tf.keras.Input((4,)),", "[Block(),"))
+    assert migrate(tmp_path).exit_code != ERROR
+
+
 def test_a_refused_file_takes_back_what_runs_together_with_it(tmp_path: Path) -> None:
     lost = STEP.replace("tape.gradient(", "elsewhere(")
     folder = folder_with(tmp_path, main=MAIN, steps=lost)

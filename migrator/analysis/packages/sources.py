@@ -95,6 +95,8 @@ class Sources:
         return known
 
     def _is_read(self, root: str) -> bool:
+        if not root:  # a relative name of a module that is not there
+            return False
         return not (is_known(root) or root in FRAMEWORKS or root in _NOT_READ) and self._file(root) is not None
 
     # -- which module defines a name -------------------------------------------------------------------------------
