@@ -15,6 +15,7 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import ALL_GATHER, ROWS, Partial, Replicated, Scaled, Sharded, Unknown, options
 from migrator.analysis.placing import MEETS
+from migrator.analysis.placing.repairing import ROUNDED
 from migrator.analysis.records import replace
 from migrator.analysis.run import Plan, Run, TooMuch
 from migrator.analysis.values import NOTHING, Data, Instance, Repair, Value
@@ -172,6 +173,14 @@ class Losses:
         """Whether the value is a literal, the same one on every way there."""
         value = self._run.seen.get(node) if not self.too_much else None
         return value is not None and value.constant is not NOT_CONSTANT
+
+    def is_rounded(self, node: cst.CSTNode) -> bool:
+        """Whether the value is a multiple of a number of rows, of which the parts add up to another one; or is made of
+        what is put together already so that it is none."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        leaves = list(self._run.objects.leaves(value)) if value is not None else []
+        is_made = any(d.is_replicated and any(r.node is not node for r in d.needs) for d in leaves)
+        return is_made or any(d.multiple_of and d.placement == ROWS for d in leaves)
 
     def is_symbolic(self, node: cst.CSTNode) -> bool:
         """Whether the value is a tensor of a functional model that is built, and no number."""
@@ -348,6 +357,9 @@ class Losses:
             obstacle = self.obstacle(repair)
             if (repair.node in self._gathered and not obstacle) or repair.form == "drawn":
                 continue
+            if repair.blocked == ROUNDED:
+                expressions |= self._sources(repair)
+                continue
             function = self._function_of(repair.node)
             fixed = function is None or function in self._run.forward or function in self._run.hidden
             if not fixed and function is not None and function not in self._plan.functions:
@@ -427,6 +439,8 @@ class Losses:
         data = value.data if value is not None else None
         if data is None or depth > _DEEPEST_SOURCE:
             return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
+        if data.multiple_of:
+            return set(data.multiple_of)
         if data.is_replicated or node in self._run.losses:  # gradients by rows, which stay what the tape has watched
             return set()
         if data.placement in (Sharded(0), ROWS) and not data.symbolic:

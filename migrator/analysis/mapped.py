@@ -40,6 +40,8 @@ _REORDERING = frozenset({
 })  # fmt: skip
 # With the position of the shape that they make sure of.
 _SHAPING = {".set_shape": 0, "tensorflow.ensure_shape": 1}
+# With the position of the axis, without which the first goes, too, where a worker has a single row.
+_SQUEEZING = {"tensorflow.squeeze": 1, "numpy.squeeze": 1, "keras.ops.squeeze": 1, ".squeeze": 0}
 _PLAIN = ("tensorflow.", "keras.", "numpy.", "math.", "builtins.", "functools.", ".")
 _KNOWS_THE_BATCH = ("keras.layers.BatchNormalization", "keras.applications.")
 _PREPROCESSING = "preprocess_input"
@@ -66,6 +68,7 @@ class Mapped:
             not path.startswith(_PLAIN)
             or (path.startswith(_RANDOM) and path not in DRAWN_PER_ROW)
             or (path.startswith(_KNOWS_THE_BATCH) and not path.endswith(_PREPROCESSING))
+            or (path in _SQUEEZING and _drops_any_axis(node, _SQUEEZING[path]))
             or (path in _SHAPING and _has_size_of_batch(node, _SHAPING[path]))
             for path, node in asked.called
         )
@@ -141,3 +144,8 @@ def _has_size_of_batch(node: cst.CSTNode, position: int) -> bool:
     sizes = shape.value if shape is not None else None
     first = sizes.elements[0].value if isinstance(sizes, (cst.Tuple, cst.List)) and sizes.elements else None
     return first is None or not is_none(first)
+
+
+def _drops_any_axis(node: cst.CSTNode, position: int) -> bool:
+    axis = argument(node, "axis", position) if isinstance(node, cst.Call) else None
+    return axis is None or is_none(axis.value)

@@ -279,8 +279,13 @@ class Run:
     @property
     def plain_now(self) -> Plain:
         """Where to note what is right as it stands, on some way to it."""
-        is_left_alone = self._is_evaluating and self.traced.isdisjoint(self.calls.stack)
+        is_left_alone = self._is_evaluating and not self.is_traced
         return self.left_alone if is_left_alone else self.plain
+
+    @property
+    def is_traced(self) -> bool:
+        """Whether code runs of which TensorFlow makes a graph by itself."""
+        return not self.traced.isdisjoint(self.calls.stack)
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -323,7 +328,7 @@ class Run:
     @property
     def makes_graph(self) -> bool:
         """Whether code runs of which TensorFlow, or Keras, makes a graph."""
-        return not self.traced.isdisjoint(self.calls.stack) or not self.hidden.isdisjoint(self.calls.stack)
+        return self.is_traced or not self.hidden.isdisjoint(self.calls.stack)
 
     def note_whole_layer(self, function: Value) -> None:
         """Notes functions that Keras takes rows of, which give those of all workers."""

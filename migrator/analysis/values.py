@@ -110,7 +110,8 @@ class Data:
     object of another package, perhaps a layer. `ragged`: its samples may have unequally many values.
     `pairs`: has all rows along another axis than the first, too, or may have. `counts`: the batches of which it has the
     rows, or the number of rows, see row_counts.py. `shape`: its sizes, None for those that are not known; of no account
-    unless it is as long as the rank.
+    unless it is as long as the rank. `multiple_of`: where the whole numbers stand of which it is a multiple that is
+    rounded, as 0.7 * len(x) is. `sizeless`: a shape of which the graph is not told the first size.
     """
 
     placement: Placement = REPLICATED
@@ -134,6 +135,8 @@ class Data:
     pairs: bool = False
     counts: tuple[Any, ...] = ()
     shape: tuple[int | None, ...] | None = None
+    multiple_of: frozenset[cst.BaseExpression] = frozenset()
+    sizeless: bool = False
 
     @property
     def sizes(self) -> tuple[int | None, ...] | None:
@@ -399,6 +402,8 @@ def join_data(a: Data, b: Data) -> Data:
         pairs=a.pairs or b.pairs,
         counts=a.counts if a.counts == b.counts else (),
         shape=a.shape if a.shape == b.shape else None,
+        multiple_of=a.multiple_of | b.multiple_of,
+        sizeless=a.sizeless or b.sizeless,
     )
 
 

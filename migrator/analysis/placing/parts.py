@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 ONE_BY_ONE = "the samples of a worker's part are taken one by one"
+SIZELESS = "a graph is not told how many rows there are once all are put together: tf.shape gives their number"
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
 # The Keras tensors of a functional model that its layers know.
 _TENSORS_OF_LAYERS = frozenset({"input", "output"})
@@ -46,7 +47,9 @@ class Parts:
             row = ops.lookup(path)
             if row is not None:
                 nodes = {0: node.value} if isinstance(node, cst.Attribute) else {}
-                return self.run.placing.place(row, path, Arguments([owner], nodes=nodes), node)  # type: ignore[arg-type]
+                found = self.run.placing.place(row, path, Arguments([owner], nodes=nodes), node)  # type: ignore[arg-type]
+                is_lost = name == "shape" and self._is_sizeless(data)
+                return v.mapped(found, lambda d: replace(d, sizeless=True)) if is_lost else found
         if name == "shape":
             return self.shape(data)
         if data.is_replicated or isinstance(data.placement, (Unknown, Local)):
@@ -56,6 +59,10 @@ class Parts:
         if data.nested and name not in ragged.STRUCTURE:
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
         return Value(Data(Unknown(f"what `.{name}` of a worker's part is cannot be seen"), needs=data.needs))
+
+    def _is_sizeless(self, data: Data) -> bool:
+        is_gathered = data.whole and any(o.how == "gather" for r in data.needs for o in r.operands)
+        return is_gathered and self.run.is_traced
 
     @staticmethod
     def shape(data: Data) -> Value:
@@ -74,6 +81,8 @@ class Parts:
             return Value(data)
         if (data.nested and isinstance(key, int) and not isinstance(key, bool)) or isinstance(key, str):
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, counts=()))
+        if data.sizeless and key in (0, NOT_CONSTANT):
+            return Value(Data(Unknown(SIZELESS), needs=data.needs))
         entries = index.only.items if isinstance(index.only, Tuple) else (index,)
         block = row_counts.picked(data, entries[0]) if entries else None
         if block is not None and len(entries) == 1:
@@ -112,6 +121,9 @@ class Parts:
         return isinstance(index.constant, v.Slice)
 
     def unpacked(self, data: Data, count: int) -> list[Value] | None:
+        if data.sizeless:
+            first = Value(Data(Unknown(SIZELESS), needs=data.needs))
+            return [first, *[Value(Data(rank=0, needs=data.needs))] * (count - 1)]
         if isinstance(data.placement, Shape):
             axis = data.placement.axis
             counts = data.counts if len(data.counts) == 1 else ()

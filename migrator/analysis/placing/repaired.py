@@ -9,7 +9,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg
 from migrator.analysis.ops.making import Draws
 from migrator.analysis.ops.moving import OF_UNSEEN_RANK
-from migrator.analysis.placement import Partial, Replicated, Shape, Unknown, options
+from migrator.analysis.placement import ROWS, Partial, Replicated, Shape, Unknown, options
 from migrator.analysis.placing import draws, whole
 from migrator.analysis.placing.inference import as_value, infer
 from migrator.analysis.placing.operation import Operation
@@ -31,6 +31,13 @@ _SUMS = frozenset({
 _QUOTIENTS = frozenset({
     "operator.truediv", "tensorflow.divide", "tensorflow.math.divide", "tensorflow.truediv", "tensorflow.math.truediv",
     "tensorflow.math.divide_no_nan", "tensorflow.div_no_nan", "keras.ops.divide", "keras.ops.divide_no_nan",
+})  # fmt: skip
+# Where a little more or less makes another number.
+_ROUNDING = frozenset({
+    "builtins.int", "math.floor", "math.ceil", "operator.floordiv", "numpy.floor",
+    "numpy.ceil", "numpy.round", "numpy.rint", "numpy.trunc", "tensorflow.cast", "tensorflow.floor", "tensorflow.round",
+    "tensorflow.math.floor", "tensorflow.math.ceil", "tensorflow.math.rint", "tensorflow.math.round",
+    "tensorflow.math.floordiv", "keras.ops.cast", "keras.ops.floor", "keras.ops.ceil", "keras.ops.round",
 })  # fmt: skip
 
 
@@ -55,7 +62,8 @@ def repaired(run: Run, op: Operation, lost: Arg) -> Value:
     reduced = infer(run, op.row, op.args, op.made, once_reduced)
     if reduced.is_lost:
         return gathered(run, op, why)
-    needs = op.needs | {run.placing.repairing.make(op.args, op.node, by_reducing, why)}
+    exact = op.path in _ROUNDING or all(d.placement == ROWS or d.is_replicated for d in op.leaves)
+    needs = op.needs | {run.placing.repairing.make(op.args, op.node, by_reducing, why, exact=exact)}
     if op.whole:
         return whole.of_all_rows(op, infer(run, op.row, op.args, op.made, as_rows), needs)
     return as_value(reduced, needs, op.symbolic)

@@ -22,6 +22,8 @@ from migrator.analysis.values import Data, Operand, Repair, Value
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
+ROUNDED = "it is a multiple of the number of rows that is rounded, and of each worker's otherwise"
+
 # How data are put together: what the `how` of their operand says; None for what stays as it is.
 How = Callable[[Data], Optional[str]]
 
@@ -54,14 +56,24 @@ class Repairing:
             self.blocked = before
 
     def make(
-        self, args: Arguments, node: cst.CSTNode, how: How, why: str, form: str = "whole", *, ordered: bool = True
+        self,
+        args: Arguments,
+        node: cst.CSTNode,
+        how: How,
+        why: str,
+        form: str = "whole",
+        *,
+        ordered: bool = True,
+        exact: bool = False,
     ) -> Repair:
         """The repair that puts together what is given at the node, which is noted. Not `ordered`: its rows may come in
-        any order, the same for all arguments."""
+        any order, the same for all arguments. `exact`: sums must not differ by rounding."""
         found: set[Operand] = set()
         blocked = self.blocked
         for place, value in args.all():
             blocked = self.wrap(place, value, how, found, ordered=ordered) or blocked
+            if exact and any(d.multiple_of for d in self.run.objects.leaves(value)):
+                blocked = blocked or ROUNDED
         repair = Repair(node, frozenset(found), why, blocked, form)
         if blocked:
             self.run.lost_at[node].update(n for n, x in args.all() if n is not None)
@@ -100,22 +112,8 @@ class Repairing:
         how_put = str(hows.pop())
         if how_put == "gather" and isinstance(node, cst.Name) and is_called(self.run, node):
             return "it is called as a function, and no rows of a batch"
-        if how_put == "sum" and all(d.placement == ROWS for d in leaves):
-            node = self.counted(node)
         found.add(Operand(self.unlisted(node) if how_put == "gather" else node, how_put))
         return ""
-
-    def counted(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """The number of rows in a multiple of it, as in `0.7 * len(x)`: whole numbers add up without rounding, of which
-        `int(0.7 * len(x))` would make another one."""
-        while isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Multiply, cst.Divide)):
-            sides = [node.left] if isinstance(node.operator, cst.Divide) else [node.left, node.right]
-            numbers = [(side, self.run.seen.get(side)) for side in sides]
-            inner = [s for s, x in numbers if x is not None and x.data is not None and x.data.placement == ROWS]
-            if len(inner) != 1:
-                break
-            node = inner[0]
-        return node
 
     def unlisted(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The array of which the expression makes a list: `labels.numpy().tolist()`. Lists go item by item."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from migrator.analysis import row_counts
 from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Sizes, Stacked
 from migrator.analysis.ops.moving import GetItem, Splits
-from migrator.analysis.placement import ROWS
+from migrator.analysis.placement import ROWS, Partial
 from migrator.analysis.placing import ragged, shapes
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.records import replace
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _OF_MASKS = frozenset({"operator.invert", "operator.and_", "operator.or_", "operator.xor"})
+_MULTIPLYING = ("product", "quotient")
 _KEEPING_COUNTS = (Sizes, Cast, GetItem, Splits, Same, Stacked)
 
 
@@ -25,7 +28,7 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
     """The result with what it keeps of that which is known of the arguments."""
     result = _widened(op, _masking(op, result))
     result = shapes.kept(op, result)
-    result = _counting(op, ragged.kept(op, result))
+    result = _multiplied(op, _counting(op, ragged.kept(op, result)))
     items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
     return row_counts.kept(op.row, op.leaves, items, result)
 
@@ -61,3 +64,18 @@ def _counting(op: Operation, result: Value) -> Value:
     if kept and not any(d.several or row_counts.blocks(d) > 1 for d in op.leaves):
         return result
     return Value(replace(data, several=True), result.objects)
+
+
+def _multiplied(op: Operation, result: Value) -> Value:
+    """The result with the whole numbers, such as that of the rows, of which it is a rounded multiple."""
+    data = result.data
+    if data is None or result.objects or data.integral or data.placement not in (ROWS, Partial("sum")):
+        return result
+    found: set[cst.BaseExpression] = set()
+    multiplies = op.row is not None and isinstance(op.row.kind, Elementwise) and op.row.kind.law in _MULTIPLYING
+    for node, value in op.args.all():
+        given = value.data
+        if given is not None and given.placement == data.placement:
+            is_whole = multiplies and given.integral and node is not None
+            found |= {node} if is_whole and node is not None else given.multiple_of
+    return Value(replace(data, multiple_of=frozenset(found))) if found else result

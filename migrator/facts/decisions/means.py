@@ -13,6 +13,7 @@ from typing import cast
 import libcst as cst
 
 from migrator.analysis.losses import MEAN, SUM, Losses
+from migrator.analysis.values import Operand
 from migrator.facts.decisions.locality import Locality, Mark
 from migrator.facts.dependence import COLLECTING
 from migrator.facts.objects.kinds import calls
@@ -82,15 +83,20 @@ class Means:
             self._busy.discard(node)
 
     def _loss(self, node: cst.CSTNode) -> str:
-        if not isinstance(node, cst.BaseExpression) or _is_truth(node) or self._rounds(node):
+        if not isinstance(node, cst.BaseExpression) or _is_truth(node) or self.rounds(node):
             return _NEITHER
         verdict = self.losses.of_number(node)
+        if verdict.repairs and all(r.operands == {Operand(node, SUM)} and r.node is node for r in verdict.repairs):
+            return self._sum  # it is added up where it stands, for what is made of it
         is_proven = not verdict.repairs and not verdict.is_agreed  # it is local, whatever made it agree elsewhere
         if not is_proven:
             return _NEITHER
         return self._mean if verdict.reduction == MEAN else self._sum if verdict.reduction == SUM else _NEITHER
 
-    def _rounds(self, node: cst.CSTNode) -> bool:
+    def rounds(self, node: cst.CSTNode) -> bool:
+        """Whether it makes a number whole."""
+        if isinstance(node, cst.BinaryOperation):
+            return isinstance(node.operator, cst.FloorDivide)
         values = self.resolver.values(node.func) if isinstance(node, cst.Call) else ()
         return any(isinstance(v, External) and v.path in _ROUNDING for v in values)
 

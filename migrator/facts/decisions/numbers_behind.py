@@ -8,6 +8,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.analysis.losses import SUM
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber, bound_nearby
@@ -76,9 +77,11 @@ class NumbersBehind:
         gathering: Gathering | None,
         near: cst.BaseExpression | None = None,
         count: cst.BaseExpression | None = None,
+        *,
+        rounded: bool = False,
     ) -> Iterator[LocalNumber]:
         """The numbers behind a value; `near` is the last expression on the way to it, `count` the first one that is
-        how many samples there are."""
+        how many samples there are. `rounded`: something on the way is made whole."""
         marks = self.locality.of(node)
         if not marks or node in seen:
             return
@@ -87,7 +90,7 @@ class NumbersBehind:
             near = node
             if count is None and self._counts(node, marks):
                 count = node
-            number = self._number(node, marks)
+            number = self._number(node, marks, rounded=rounded)
             if number is not None:
                 self.locality.settle(number.binding or number.expression)
                 if number.reduction:
@@ -100,19 +103,20 @@ class NumbersBehind:
                 self.locality.settle(leaf)
                 yield LocalNumber(leaf, reduction=GATHER)
                 return
+        rounded = rounded or (isinstance(node, cst.CSTNode) and self.means.rounds(node))
         inputs = self.locality.inputs(node)
         if node in self.locality.origins or not inputs:
             if near is not None:
                 yield LocalNumber(count or near, is_count=count is not None)
             return
         for key in sorted(inputs, key=partial(order_of, self.tree)):
-            yield from self._numbers(key, seen, gathering, near, count)
+            yield from self._numbers(key, seen, gathering, near, count, rounded=rounded)
 
     def _counts(self, node: cst.BaseExpression, marks: Marks) -> bool:
         only = bool(marks & Mark.COUNT) and not marks & (Mark.VALUE | Mark.INSIDE)
         return only and not isinstance(node, (cst.Comparison, cst.BooleanOperation))
 
-    def _number(self, node: cst.BaseExpression, marks: Marks) -> LocalNumber | None:
+    def _number(self, node: cst.BaseExpression, marks: Marks, *, rounded: bool) -> LocalNumber | None:
         """The expression as a number to combine where it stands or is bound; None where its parts are to be."""
         result = self.metrics.result(node) if isinstance(node, cst.Call) else None
         if result is not None and not result.is_own:
@@ -132,6 +136,8 @@ class NumbersBehind:
             if self._is_handed_over(node):
                 return None  # where the variable gets it
         reduction = self.means.of(node)
+        if rounded and reduction == SUM and self.means.losses.is_rounded(node):
+            return None  # the whole number that it is a multiple of
         if not reduction or (isinstance(node, (cst.Name, cst.Subscript)) and self._feeds_itself(node)):
             return None
         if not marks & (Mark.VALUE | Mark.INSIDE | Mark.STATISTIC):
