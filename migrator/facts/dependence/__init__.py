@@ -20,9 +20,11 @@ from migrator.facts.dependence.expressions import Expressions
 from migrator.facts.dependence.functions import Functions
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.handed_back import HandedBack
+from migrator.facts.dependence.internals import Internals
 from migrator.facts.dependence.items import Items
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.namespaces import Namespaces
+from migrator.facts.dependence.out_of_sight import OutOfSight
 from migrator.facts.dependence.reads import Reads
 from migrator.facts.dependence.sizes import Sizes
 from migrator.facts.objects.indirect import Indirect
@@ -58,7 +60,9 @@ class Dependence(Graph):
         self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, changes)
         self._expressions = Expressions(self, tree, names, sizes)
         self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions)
+        self._internals = Internals(self, tree, resolver)
         self._link_all()
+        OutOfSight(self, tree, resolver, kinds).link()
 
     def bindings_of(self, name: cst.Name) -> list[Binding]:
         """All bindings that the name may have its value from, those of other functions (`global`) among them."""
@@ -89,6 +93,7 @@ class Dependence(Graph):
                 self._reads.link_name(cast(cst.Name, node))
             elif kind is cst.Attribute:
                 self._reads.link_attribute(cast(cst.Attribute, node))
+                self._internals.link_read(cast(cst.Attribute, node))
             elif kind is cst.Call:
                 self._calls.link(cast(cst.Call, node))
             elif kind is cst.Del:
@@ -106,8 +111,10 @@ class Dependence(Graph):
         for several in self.tree.attributes.values():
             for binding in several:
                 self._bindings.link(binding)
+                self._internals.link_set(binding)
         for target, value in self.tree.item_assignments:
             self._items.link_assigned(target, value)
+            self._internals.link_item(target, value)
         for change in self.tree.augmented:
             self._items.link_changed_view(change)
         self._items.link_to_objects()

@@ -30,6 +30,9 @@ from migrator.facts.objects.values import (
 from migrator.facts.program.tree import FunctionLike, Tree
 
 _PARTIAL = External("functools.partial")
+_SETATTR = External("builtins.setattr")
+_DISPATCHING = (External("functools.singledispatch"), External("functools.singledispatchmethod"))
+_METHOD = "types.MethodType"
 # Calls that give back what a container holds, or an attribute.
 _TAKING_OUT = frozenset({
     "builtins.getattr", "builtins.next", "builtins.iter", "builtins.vars", "builtins.globals", "builtins.locals",
@@ -84,10 +87,34 @@ class Indirect:
 
     def _is_unseen(self, call: cst.Call) -> bool:
         """Whether the call may run functions that it does not show."""
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value not in self.tree.attributes:
-            return False
+        if isinstance(call.func, cst.Attribute):
+            if self.is_overwritten(call):
+                return True
+            if call.func.attr.value not in self.tree.attributes:
+                return False
         values = self.resolver.values(call.func)
         return not values or any(map(_may_be_any, values))
+
+    def is_overwritten(self, call: cst.Call) -> bool:
+        """Whether the method that is called may be another function by now."""
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value in self._overwritten
+
+    @cached_property
+    def _overwritten(self) -> set[str]:
+        """The names of methods in whose place the script puts functions: `trainer.step = other`."""
+        methods = {function.name.value for function in self.tree.functions if self.tree.class_of(function) is not None}
+        found = set()
+        for name in methods & self.tree.attributes.keys():
+            given = [v for b in self.tree.attributes[name] for v in self.resolver.values(b.value)]
+            if any(isinstance(v, (Function, Unknown, Element)) or calls(v) == _METHOD for v in given):
+                found.add(name)
+        for call in self.tree.calls:
+            if len(call.args) == 3 and _SETATTR in self.resolver.values(call.func):
+                put = self.resolver.values(call.args[2].value)
+                name = _text(call.args[1].value)
+                if any(isinstance(v, Function) or calls(v) == _METHOD for v in put):
+                    found |= {name} if name else methods
+        return found
 
     def _looked_up(self, value: Value) -> Iterator[FunctionLike]:
         """What a function may be that is found by its name: `getattr(log, "on_" + event)`, `globals()[name]`."""
@@ -277,7 +304,7 @@ class Indirect:
     def _wrappers(self) -> dict[cst.FunctionDef, list[FunctionLike]]:
         found: dict[cst.FunctionDef, list[FunctionLike]] = {}
         for function in self.tree.functions:
-            made: dict[FunctionLike, None] = {}
+            made: dict[FunctionLike, None] = dict.fromkeys(self._dispatched_to(function))
             for decorator in function.decorators:
                 for value in self.resolver.values(decorator.decorator):
                     made.update(dict.fromkeys(self._made_by(value)))
@@ -285,6 +312,15 @@ class Indirect:
             if made:
                 found[function] = list(made)
         return found
+
+    def _dispatched_to(self, function: cst.FunctionDef) -> Iterator[FunctionLike]:
+        """The functions of which `@functools.singledispatch` picks one by the type of an argument."""
+        if any(v in _DISPATCHING for d in function.decorators for v in self.resolver.values(d.decorator)):
+            for other in self.tree.functions:
+                for decorator in (d.decorator for d in other.decorators):
+                    registers = decorator.func if isinstance(decorator, cst.Call) else decorator
+                    if isinstance(registers, cst.Attribute) and registers.attr.value == "register":
+                        yield other
 
     def _made_by(self, decorator: Value) -> Iterator[FunctionLike]:
         if isinstance(decorator, Class):

@@ -1,0 +1,119 @@
+"""Functions of the script that a library calls of its own accord: handlers, hooks, methods of classes that derive from
+the library's, streams. What they get may be anything that the library is told: `log.info("%s", loss)` comes to `emit`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.dependence.graph import Graph, Way
+from migrator.facts.dependence.libraries import is_of_keras
+from migrator.facts.objects.kinds import Kinds, origin
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value
+from migrator.facts.program.tree import FunctionLike, Tree
+
+# What these call, and with what, is followed elsewhere; or they call at once what they are given, with that alone.
+_FOLLOWED = frozenset({
+    "", "tensorflow", "keras", "tf_keras", "numpy", "lockstep", "builtins", "typing", "abc", "enum", "dataclasses",
+    "functools", "itertools", "operator", "copy", "argparse", "tensorflow_datasets",
+})  # fmt: skip
+# Where text goes that is printed.
+_STREAMS = "sys"
+_TO_STREAMS = frozenset({"builtins.print", "contextlib.redirect_stdout", "contextlib.redirect_stderr"})
+_GIVEN_EXCEPTIONS = frozenset({"sys", "threading"})
+
+
+class OutOfSight:
+    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.graph = graph
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+
+    def link(self) -> None:
+        for function, libraries in self._callers.items():
+            for library in libraries:
+                self.graph.link(("told", library), ("handed to", function), Way.USED)
+        told = {library for libraries in self._callers.values() for library in libraries}
+        for call in self.tree.calls if told else ():
+            for library in self._told_by(call) & told:
+                for arg in call.args:
+                    self.graph.link(arg, ("told", library), Way.USED)
+        for library in told & _GIVEN_EXCEPTIONS:
+            self.graph.link(("raised",), ("told", library), Way.USED)
+
+    @cached_property
+    def _callers(self) -> dict[FunctionLike, set[str]]:
+        """By functions of the script the libraries that may call them."""
+        found: dict[FunctionLike, set[str]] = {}
+        for library, function in (*self._of_classes(), *self._handed_on(), *self._hooked()):
+            found.setdefault(function, set()).add(library)
+        return found
+
+    def _of_classes(self) -> Iterator[tuple[str, FunctionLike]]:
+        """The methods of classes that derive from a library's."""
+        for node in self.tree.classes:
+            for library in self._libraries_behind(Class(node)):
+                yield from ((library, method) for method in self._methods(Class(node)))
+
+    def _handed_on(self) -> Iterator[tuple[str, FunctionLike]]:
+        """What a library is given, to be called later."""
+        for call in self.tree.calls:
+            libraries = self._told_by(call) if call.args else set()
+            for arg in call.args if libraries else ():
+                functions = list(self._run_by(arg.value))
+                yield from ((library, function) for library in libraries for function in functions)
+
+    def _hooked(self) -> Iterator[tuple[str, FunctionLike]]:
+        """`sys.excepthook = report`, `warnings.showwarning = note`, `sys.stdout = stream`"""
+        for bindings in self.tree.attributes.values():
+            for binding in bindings:
+                target = binding.target.value if isinstance(binding.target, cst.Attribute) else None
+                libraries = {_library(owner) for owner in self.resolver.values(target)} - _FOLLOWED
+                if libraries and isinstance(binding.value, cst.BaseExpression):
+                    for function in self._run_by(binding.value):
+                        yield from ((library, function) for library in libraries)
+
+    def _run_by(self, node: cst.BaseExpression) -> Iterator[FunctionLike]:
+        """The functions that somebody may call who has the value."""
+        for value in self.resolver.values(node):
+            if isinstance(value, Function):
+                yield value.node
+            elif isinstance(value, (Object, Class)):
+                of = value.of if isinstance(value, Object) else value
+                if not (self.kinds.has_weights(Object(of)) or is_of_keras(Object(of), self.resolver)):
+                    yield from self._methods(of)
+            elif isinstance(value, Literal) and isinstance(value.node, (cst.List, cst.Tuple, cst.Dict)):
+                for element in value.node.elements:
+                    if value.node is not node or element.value is not node:
+                        yield from self._run_by(element.value)
+
+    def _methods(self, cls: Class) -> Iterator[FunctionLike]:
+        for ancestor in self.resolver.lineage(cls):
+            for function in self.tree.functions:
+                if self.tree.class_of(function) is ancestor.node and function.name.value != "__init__":
+                    yield function
+
+    def _libraries_behind(self, cls: Class) -> set[str]:
+        bases = (base for ancestor in self.resolver.lineage(cls) for base in self.resolver.bases(ancestor))
+        return {_library(base) for base in bases if isinstance(base, External)} - _FOLLOWED
+
+    def _told_by(self, call: cst.Call) -> set[str]:
+        """The libraries that get what the call gives."""
+        found = set()
+        for value in self.resolver.values(call.func):
+            if isinstance(value, External) and value.path in _TO_STREAMS:
+                found.add(_STREAMS)
+            if isinstance(value, Member) and isinstance(value.owner, Object):
+                found |= self._libraries_behind(value.owner.of)  # a method that the class inherits
+            found.add(_library(value))
+        return found - _FOLLOWED
+
+
+def _library(value: Value) -> str:
+    path = value.path if isinstance(value, External) else origin(value) if isinstance(value, (Member, Result)) else ""
+    return path.partition(".")[0]
