@@ -19,7 +19,7 @@ from migrator.facts.data.pipelines import Pipelines
 from migrator.facts.data.reading import Reading
 from migrator.facts.data.rows import RowFinder
 from migrator.facts.data.sharding import Sharding
-from migrator.facts.decisions import Decisions
+from migrator.facts.decisions import Decisions, LocalNumber
 from migrator.facts.decisions.means import Rows
 from migrator.facts.files.paths import Paths
 from migrator.facts.files.read_again import ReadAgain
@@ -43,7 +43,7 @@ from migrator.facts.ports.shuffles import Shuffles
 from migrator.facts.ports.step_counts import StepCounts
 from migrator.facts.program.modules import Modules, Script
 from migrator.facts.program.stated import Stated
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.randomness.chance import Chance
 from migrator.facts.randomness.drawing import Drawing
 from migrator.facts.startup.joining import Joining
@@ -58,6 +58,7 @@ from migrator.facts.training.trained import Trained
 from migrator.facts.training.unbuilt import Unbuilt
 from migrator.facts.training.unsupported import Unsupported
 from migrator.lines import line_and_column, line_starts
+from migrator.results import Defect
 from migrator.spans import Spans
 from migrator.words import Word, words_of
 
@@ -83,7 +84,7 @@ class Facts:
         self.kinds = Kinds(self.resolver, self.sources.has)
         self.joining = Joining(self.tree, self.resolver, modules)
         self._spans: dict[cst.Module, Spans] = {}
-        self._combined: set[cst.CSTNode] = set()
+        self._combined: set[Binding] = set()
         # The name by which the edited files call the runtime; where a file has its own, the engine asks again with it.
         self.runtime = api.RUNTIME
 
@@ -162,7 +163,7 @@ class Facts:
             numbers,
             gathered,
             self.sharding.cut_datasets,
-            self._combined,
+            {binding.target for binding in self._combined if binding.target is not None},
             self.sources,
         )
 
@@ -202,7 +203,8 @@ class Facts:
 
     @cached_property
     def decisions(self) -> Decisions:
-        """Asked anew where a loss would put together again what a name holds that is put together where it gets it."""
+        """Asked anew where a loss would put together again what a name holds that is put together where it gets it.
+        Raises Defect where that is never written down."""
         decisions = self._decided()
         for _ in range(_MOST_GATHERINGS):
             again = self._combined_twice(decisions) - self._combined
@@ -210,20 +212,22 @@ class Facts:
                 break
             self._combined |= again
             decisions = self._decided()
+        numbers = _combined_in(decisions)
+        if not all(_is_given(binding, numbers, self.tree) for binding in self._combined):
+            raise Defect("a number was taken to be put together where it gets its name, and is not")
         return decisions
 
-    def _combined_twice(self, decisions: Decisions) -> set[cst.CSTNode]:
-        """The names that get a number of all workers, and that enter what is put together for a loss."""
-        numbers = [n for n in decisions.local_numbers if n.metric is None and n.reduction in (MEAN, SUM)]
+    def _combined_twice(self, decisions: Decisions) -> set[Binding]:
+        """Where names get a number of all workers, and enter what is put together for a loss."""
+        numbers = _combined_in(decisions)
         operands = [o.node for repair in self._repairs(decisions) for o in repair.operands] if numbers else []
-        locality, contains = decisions.locality, self.tree.contains
+        locality = decisions.locality
         return {
-            binding.target
+            binding
             for binding in locality.bindings_behind(operands)
             if isinstance(binding.target, cst.Name)
-            and isinstance(binding.value, cst.CSTNode)
             and not locality.of(binding)
-            and any(n.binding is binding or contains(binding.value, n.expression) for n in numbers)
+            and _is_given(binding, numbers, self.tree)
         }
 
     def _decided(self) -> Decisions:
@@ -431,3 +435,16 @@ class Facts:
     def fresh_name(self, wanted: str, node: cst.CSTNode) -> str:
         """The wanted name, or one derived from it that the node's file does not use."""
         return self.tree.fresh_name(wanted, self.tree.module_of(node))
+
+
+def _combined_in(decisions: Decisions) -> list[LocalNumber]:
+    """The numbers of which the workers' mean or sum is taken."""
+    return [n for n in decisions.local_numbers if n.metric is None and n.reduction in (MEAN, SUM)]
+
+
+def _is_given(binding: Binding, numbers: Sequence[LocalNumber], tree: Tree) -> bool:
+    """Whether one of the numbers is what the name gets, or stands in it."""
+    value = binding.value
+    return isinstance(value, cst.CSTNode) and any(
+        n.binding is binding or tree.contains(value, n.expression) for n in numbers
+    )

@@ -80,12 +80,12 @@ class Decisions:
             training,
             self.locality,
             self.metrics,
-            Means(tree, resolver, self.locality, losses, rows),
+            Means(resolver, self.locality, losses, repaired, rows),
             taped,
             ChiefsNumbers(tree, resolver, self.locality, self._places, taped),
             self.gathering if gathered is not None else None,
         )
-        self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers)
+        self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         self.agreed_by_word = settle_by_word(agreed, self.locality)
         settle_symbols(self.locality, losses)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import cast
 
 import libcst as cst
 
 from migrator.analysis.losses import Losses
+from migrator.analysis.values import Repair
 from migrator.facts.decisions.locality import Locality, Mark
 from migrator.facts.decisions.metrics import Metrics
 from migrator.facts.decisions.numbers_behind import NumbersBehind, order_of
@@ -26,13 +27,16 @@ class FedBack:
         losses: Losses,
         taped: TapedLosses,
         numbers: NumbersBehind,
+        repaired: Collection[Repair],
     ) -> None:
+        """`repaired`: what is put together for the losses, whatever is asked here."""
         self.tree = tree
         self.locality = locality
         self.metrics = metrics
         self.losses = losses
         self.taped = taped
         self.numbers = numbers
+        self._repaired = frozenset(repaired)
 
     def places(self) -> Iterator[cst.BaseExpression]:
         """What enters the losses that are differentiated otherwise than as samples: numbers of batches before, and what
@@ -46,10 +50,16 @@ class FedBack:
             if key not in self.taped.behind:
                 continue
             is_read = isinstance(key, (cst.Name, cst.Attribute)) and self.locality.of(key) & Mark.VALUE
-            if is_read and self._comes_from_outside(key) and self.numbers.are_behind(cast(cst.BaseExpression, key)):
+            if is_read and self._comes_from_outside(key) and self._may_be_combined(cast(cst.BaseExpression, key)):
                 yield cast(cst.BaseExpression, key)
             elif isinstance(key, cst.BaseExpression) and self._is_overlooked(key):
                 yield key
+
+    def _may_be_combined(self, node: cst.BaseExpression) -> bool:
+        """Whether numbers behind it can be, and it is not the same on all workers by what the losses have repaired."""
+        verdict = self.losses.of_number(node)
+        is_settled = verdict.is_agreed and verdict.repairs and verdict.repairs <= self._repaired
+        return not is_settled and self.numbers.are_behind(node)
 
     def _choosers(self, key: Key) -> Iterator[cst.BaseExpression]:
         """The expressions that decide what this is, also by deciding which of its returns a function comes to."""

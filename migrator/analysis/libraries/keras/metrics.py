@@ -46,7 +46,7 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
     if placement == REPLICATED and isinstance(atom, Made):
         if atom.path == "keras.metrics.Mean" and apart == [Partial("mean")]:
             placement = Partial("mean")
-        elif Partial("mean") in apart and not is_mean_metric(atom.path):
+        elif Partial("mean") in apart and atom.path != "keras.metrics.Mean":
             placement = Unknown("a metric that is no mean is given means over a worker's rows")
         elif apart:
             needs |= {run.placing.repairing.counted_by_all(node)}
