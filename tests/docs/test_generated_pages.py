@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from migrator.registry import all_rules
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGES = runpy.run_path(str(REPOSITORY / "docs" / "generate.py"))["PAGES"]
 
@@ -18,7 +20,7 @@ def test_page_is_fresh(path: Path) -> None:
 
 def test_every_rule_is_in_the_readme() -> None:
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    rules = sorted(p.stem.replace("_", "-") for p in (REPOSITORY / "rules").glob("*.py"))
+    rules = sorted(all_rules())
     assert rules
     missing = [rule for rule in rules if f"`{rule}`" not in readme]
     assert not missing

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pkgutil
 import subprocess
 import sys
 import venv
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PROJECT = Path(__file__).resolve().parents[2]
-RULE_MODULES = sorted(path.stem for path in (PROJECT / "rules").glob("*.py"))
+RULE_MODULES = sorted(module.name for module in pkgutil.iter_modules([str(PROJECT / "rules")]))
 RULE_IDS = [name.replace("_", "-") for name in RULE_MODULES]
 _SECONDS = 120
 
@@ -71,7 +72,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
 def test_wheel_holds_the_rules_within_the_migrator_and_no_folder_beside(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"migrator", "lockstep"}
-    assert {f"migrator/rules/{module}.py" for module in RULE_MODULES} <= set(names)
+    assert {f"migrator/{path.relative_to(PROJECT)}" for path in (PROJECT / "rules").rglob("*.py")} <= set(names)
     assert {"migrator/py.typed", "lockstep/py.typed"} <= set(names)
     assert {str(path.relative_to(PROJECT)) for path in (PROJECT / "lockstep").rglob("*.py")} <= set(names)
     assert "migrator/rules.py" not in names  # it stands in for the folder in a checkout only
@@ -103,7 +104,7 @@ def test_checkout_works_beside_the_package_called_rules(environment: Environment
     assert environment.rule_ids() == RULE_IDS
     environment.pip("uninstall", "--yes", "rules")
     assert environment.rule_ids() == RULE_IDS
-    assert sorted(path.stem for path in (PROJECT / "rules").glob("*.py")) == RULE_MODULES
+    assert sorted(module.name for module in pkgutil.iter_modules([str(PROJECT / "rules")])) == RULE_MODULES
     environment.pip("uninstall", "--yes", "tf-lockstep")
 
 

@@ -1,0 +1,121 @@
+"""Which statements the chief alone may run, and why others are refused."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import libcst as cst
+
+from migrator.edits import Guard, Refusal, Wrap
+from migrator.facts.files.writes import Write
+from migrator.facts.program.syntax import is_format
+from migrator.facts.program.tree import Statement
+from migrator.facts.script import Facts
+
+from .questions import existence_test
+from .statements import calls_model_early, names_read_after, only_prints, trains
+
+_ADVICE = "write the file under `if lockstep.is_chief():` by hand"
+
+
+def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
+    statement = write.statement
+    condition = facts.call("is_chief")
+    small = _small_statement(facts, write.node)
+    if small is not None and _shares_its_line(facts, small):
+        return Guard(write.node, write.node, condition)  # parts the line: each statement is looked at by itself then
+    if any(trains(facts, s) for s in write.statements):
+        return Refusal(
+            write.node,
+            "training goes on inside of this statement, so it cannot run on the chief alone",
+            _ADVICE,
+        )
+    if facts.drawing.draws(write.statements):
+        return Refusal(
+            write.node,
+            "random numbers are drawn inside of this statement: drawn by the chief alone, its generator would run "
+            "ahead of the others'",
+            "draw them before the write, which can then run on the chief alone",
+        )
+    if any(calls_model_early(facts, s) for s in write.statements):
+        reason = "a model that is not built yet would be built here by the chief alone"
+        return Refusal(write.node, reason, "call the model before the write, on every worker")
+    if write.is_with or write.following:
+        lost = names_read_after(facts, *write.statements)
+        if lost:
+            block = "this block makes" if write.is_with else "is made while this file is open"
+            return Refusal(write.node, f"`{lost}`, which {block}, is needed by every worker afterwards", _ADVICE)
+        return Guard(statement, write.statements[-1], condition)
+    if small is None:
+        return Refusal(write.node, "this write is a part of a condition, or of a loop's header", _ADVICE)
+    if isinstance(small, cst.Expr):
+        return Guard(statement, statement, condition)
+    if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
+        return _guard_assignment(facts, write, small, small.targets[0].target, condition)
+    return Refusal(write.node, "what this write returns is needed by every worker", _ADVICE)
+
+
+def guarded_fetch(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
+    """A download, with the question around it whether the file is there: the others ask only when all of it is."""
+    asking = existence_test(facts, write.node)
+    if asking is None:
+        return guarded(facts, write)
+    lost = names_read_after(facts, asking)
+    if lost or asking.orelse is not None:
+        reason = f"`{lost}`, which this block makes, is" if lost else "the other branch is"
+        return Refusal(write.node, f"{reason} needed by every worker", "download the file before training is started")
+    return Guard(asking, asking, facts.call("is_chief"))
+
+
+def _guard_assignment(
+    facts: Facts, write: Write, assign: cst.Assign, target: cst.Name, condition: str
+) -> Guard | Wrap | Refusal:
+    """`path = manager.save()`: guarded together with the lines directly after it that print the path. Printed further
+    down, the other workers have None for it."""
+    uses = [
+        n
+        for n in facts.tree.names[target.value]
+        if facts.tree.is_read(n) and any(b.node is assign for b in facts.resolver.reaching(n))
+    ]
+    if uses and all(_is_only_told(facts, n) for n in uses) and not _are_told_next(facts, write.statement, uses):
+        return Wrap(write.node, "", f" if {condition} else None")
+    block = facts.tree.block_of(write.statement)
+    last = write.statement
+    body = list(cast(cst.IndentedBlock, block).body)
+    following = iter(body[body.index(write.statement) + 1 :])
+    while uses:
+        statement = next(following, None)
+        if statement is None or not only_prints(facts, cast(Statement, statement)):
+            return Refusal(
+                write.node, f"`{target.value}`, which this write returns, is needed by every worker", _ADVICE
+            )
+        last = cast(Statement, statement)
+        uses = [n for n in uses if not facts.tree.contains(statement, n)]
+    return Guard(write.statement, last, condition)
+
+
+def _are_told_next(facts: Facts, statement: Statement, uses: list[cst.Name]) -> bool:
+    """Whether the lines directly after the statement are all that read the names."""
+    body = list(cast(cst.IndentedBlock, facts.tree.block_of(statement)).body)
+    left = list(uses)
+    for following in body[body.index(statement) + 1 :]:
+        if not left or not only_prints(facts, cast(Statement, following)):
+            break
+        left = [n for n in left if not facts.tree.contains(following, n)]
+    return not left
+
+
+def _is_only_told(facts: Facts, name: cst.Name) -> bool:
+    """Whether the name is read in a line that only prints, and asked nothing there."""
+    parent = facts.tree.parent.get(name)
+    asked = isinstance(parent, (cst.Attribute, cst.Subscript, cst.BinaryOperation)) and not is_format(parent)
+    return not asked and only_prints(facts, facts.tree.statement_of(name))
+
+
+def _small_statement(facts: Facts, node: cst.CSTNode) -> cst.CSTNode | None:
+    return next((o for o in facts.tree.ancestors(node) if isinstance(o, cst.BaseSmallStatement)), None)
+
+
+def _shares_its_line(facts: Facts, small: cst.CSTNode) -> bool:
+    line = facts.tree.parent[small]
+    return isinstance(line, cst.SimpleStatementSuite) or len(cst.ensure_type(line, cst.SimpleStatementLine).body) > 1

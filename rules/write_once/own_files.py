@@ -1,0 +1,65 @@
+"""Files of which each worker has one of its own, or the chief alone: caches of datasets, event files; downloads that
+the others find where the chief has put them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from migrator.edits import InsertBefore, Refusal, Replace, Wrap
+from migrator.facts.script import Facts
+from migrator.layout import LONGEST_LINE
+
+
+def cache_files(facts: Facts) -> Iterator[Replace | Wrap]:
+    """A file for each worker that datasets are cached in, which all write at a time."""
+    mark = f"-{{{facts.runtime}.rank()}}-of-{{{facts.runtime}.size()}}"
+    for name in facts.sharding.cache_files.to_be_named:
+        if isinstance(name, cst.SimpleString) and len(name.quote) == 1 and not set(name.value) & set("{}\\"):
+            yield Replace(name, (f"f{name.value[:-1]}{mark}{name.quote}",))
+        else:
+            yield Wrap(name, "", f' + f"{mark}"')
+
+
+def summary_writers(facts: Facts) -> Iterator[Wrap | Refusal]:
+    for call in facts.files.summary_writers:
+        if facts.files.is_chief_only(call):
+            continue
+        if not isinstance(call.func, cst.Attribute):
+            yield Refusal(
+                call,
+                "every worker would write event files to this folder",
+                "create the writer on the chief alone",
+            )
+            continue
+        noop = f"{facts.source(call.func.value)}.create_noop_writer()"
+        condition = f"if {facts.call('is_chief')}"
+        line = facts.source(facts.tree.statement_of(call)).splitlines()[0]
+        if isinstance(facts.tree.parent[call], cst.Assign) and len(line) + len(condition) + len(noop) > LONGEST_LINE:
+            inner = facts.indent(call)
+            yield Wrap(call, f"(\n{inner}", f"\n{inner}{condition}\n{inner}else {noop}\n)")
+            continue
+        opening, closing = ("", "") if isinstance(facts.tree.parent[call], cst.Assign) else ("(", ")")
+        yield Wrap(call, opening, f" {condition} else {noop}{closing}")
+
+
+def cached_downloads(facts: Facts) -> Iterator[InsertBefore]:
+    """The chief downloads first, the others find the file there."""
+    for call in facts.files.cached_downloads:
+        if facts.files.is_chief_only(call) or _follows_a_guarded_one(facts, call):
+            continue
+        inner = facts.indent(call)
+        statement = facts.tree.statement_of(call)
+        yield InsertBefore(statement, (f"if {facts.call('is_chief')}:\n{inner}", call))
+        yield InsertBefore(statement, (facts.call("barrier"),))
+
+
+def _follows_a_guarded_one(facts: Facts, call: cst.Call) -> bool:
+    """Whether the chief has made the same call before."""
+    return any(
+        facts.tree.order[other] < facts.tree.order[call]
+        and facts.files.is_chief_only(other)
+        and facts.source(other) == facts.source(call)
+        for other in facts.files.cached_downloads
+    )

@@ -1,0 +1,83 @@
+"""Files that are open while more is done than to write them: all workers write, all but the chief to nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from migrator.edits import Guard, InsertAfter, Wrap
+from migrator.facts.files.writes import Write
+from migrator.facts.script import Facts
+
+from .extents import is_guarded, lies_within
+from .questions import question_around
+
+
+@dataclass(frozen=True)
+class Sink:
+    """Files that all workers write: the chief under their paths, the others to nowhere. The statements end where they
+    are closed; empty where that is not seen."""
+
+    paths: tuple[cst.BaseExpression, ...]
+    statements: tuple[cst.CSTNode, ...]
+
+
+def sink_of(facts: Facts, write: Write) -> Sink | None:
+    if not write.is_with:
+        return as_sink(facts, [cst.ensure_type(write.node, cst.Call)], write.statements)
+    items = cst.ensure_type(write.statement, cst.With).items
+    opened = [item.item for item in items if isinstance(item.item, cst.Call)]
+    return as_sink(facts, [call for call in opened if facts.files.is_opening(call)], write.statements)
+
+
+def as_sink(facts: Facts, openings: Sequence[cst.Call], statements: Sequence[cst.CSTNode]) -> Sink | None:
+    """The files as ones that all workers write, where nothing but what is written to them tells them apart."""
+    paths = [facts.files.path_of_sink(call) for call in openings]
+    found = Sink(tuple(path for path in paths if path is not None), tuple(statements))
+    if not openings or len(found.paths) < len(paths):
+        return None
+    first = facts.tree.statement_of(openings[0])
+    as_it_stands = Guard(first, statements[-1] if statements else first, "")
+    if question_around(facts, as_it_stands, False) is not None:
+        return None
+    written = set(map(facts.paths.spelled, found.paths))
+    if any(
+        facts.paths.spelled(path) in written and lies_within(facts, as_it_stands, look)
+        for look in facts.files.looks
+        for path in facts.files.paths(look)
+    ):
+        return None
+    may_be_read = any(facts.read_again.reads(as_it_stands.first, as_it_stands.last, openings))
+    return None if may_be_read and not statements else found
+
+
+def until_closed(facts: Facts, opening: cst.Call) -> list[cst.CSTNode]:
+    """The statements from the one that opens the file to the one beside it that closes it."""
+    first, closing = facts.tree.statement_of(opening), facts.files.closing(opening)
+    last = facts.tree.statement_of(closing) if closing is not None else None
+    if last is None or facts.tree.block_of(last) is not facts.tree.block_of(first):
+        return []
+    block = facts.tree.statements_beside(first)
+    return block[block.index(first) : block.index(last) + 1]
+
+
+def written_elsewhere(facts: Facts, sink: Sink, guards: Sequence[Guard]) -> Iterator[Wrap | InsertAfter]:
+    condition = facts.call("is_chief")
+    for path in sink.paths:
+        nowhere = f"{facts.standard_imports.name(facts.tree.module_of(path), 'os') or 'os'}.devnull"
+        opening, closing = ("(", ")") if isinstance(path, (cst.IfExp, cst.Lambda)) and not path.lpar else ("", "")
+        yield Wrap(path, opening, f"{closing} if {condition} else {nowhere}", imports="os")
+    if sink.statements:
+        written = Guard(sink.statements[0], sink.statements[-1], "")
+        calls = [call for path in sink.paths for call in _calls_of(facts, path)]
+        reads = facts.read_again.reads(written.first, written.last, calls)
+        if any(not is_guarded(facts, read, guards) for read in reads):
+            yield InsertAfter(written.last, (facts.call("barrier"),))
+
+
+def _calls_of(facts: Facts, path: cst.BaseExpression) -> Iterator[cst.Call]:
+    owner = facts.tree.parent[facts.tree.parent[path]]
+    if isinstance(owner, cst.Call):
+        yield owner

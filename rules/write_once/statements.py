@@ -1,0 +1,64 @@
+"""What statements do besides writing: they train, build models, make names that are read later, or only tell."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.facts.objects.kinds import origin
+from migrator.facts.program.tree import Statement
+from migrator.facts.script import Facts
+
+TELLING = ("builtins.print", "tensorflow.print", "logging.", "absl.logging.", "tqdm.")
+
+
+def trains(facts: Facts, statement: cst.CSTNode) -> bool:
+    bodies = facts.training.reached_from(statement)
+    sites = facts.training.sites
+    return any(facts.tree.contains(body, site) for body in bodies for site in sites)
+
+
+def calls_model_early(facts: Facts, statement: Statement) -> bool:
+    """Whether the chief alone would call a model before training has built it on all workers."""
+    sites = facts.training.sites
+    if facts.tree.function_of(statement) is not None or any(
+        facts.tree.order[s] < facts.tree.order[statement] for s in sites if facts.tree.function_of(s) is None
+    ):
+        return False
+    loops = [c.reader for c in facts.sharding.consumptions]
+    if any(facts.tree.order[loop] < facts.tree.order[statement] for loop in loops):
+        return False
+    return any(
+        facts.tree.contains(statement, call)
+        and any(facts.kinds.has_weights(v) for v in facts.resolver.values(call.func))
+        for call in facts.tree.calls
+    )
+
+
+def names_read_after(facts: Facts, *statements: Statement) -> str:
+    """A name that the statements, which stand in a row, make, and that is read elsewhere."""
+    scope = facts.tree.scope_of(statements[0])
+
+    def lies_within(node: cst.CSTNode) -> bool:
+        return any(facts.tree.contains(statement, node) for statement in statements)
+
+    for name, bindings in scope.bindings.items():
+        inside = {b for b in bindings if b.kind != "with" and lies_within(b.node)}
+        targets = {b.target for b in bindings}
+        if inside and any(
+            facts.tree.is_read(use)
+            and use not in targets
+            and not lies_within(use)
+            and inside & set(facts.resolver.reaching(use))
+            for use in facts.tree.names[name]
+        ):
+            return name
+    return ""
+
+
+def only_prints(facts: Facts, statement: Statement) -> bool:
+    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+        return False
+    small = statement.body[0]
+    if not isinstance(small, cst.Expr) or not isinstance(small.value, cst.Call):
+        return False
+    return any(origin(v).startswith(TELLING) for v in facts.resolver.values(small.value.func))
