@@ -14,8 +14,9 @@ after:
     gradients = lockstep.all_reduce(gradients)
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 
-Leaves alone: gradients that are only looked at (penalties, saliency maps); gradients that move an input instead of
-weights (style transfer); what is reduced already, or applied by a distributed optimizer.
+Leaves alone: gradients that are only looked at (penalties, saliency maps, importances of weights for another task);
+gradients that move an input instead of weights (style transfer); what is reduced already, or applied by a distributed
+optimizer.
 Refuses: a method that trains (`fit`, `train_on_batch`, `minimize`) where it is taken as a value, found by its name or
 called otherwise than `model.fit(...)`; an update whose gradients cannot be followed back to a tape; variables that are
 changed from data in a loop by no gradients, in a program where nothing else trains; a loss of which it cannot be seen
@@ -37,6 +38,8 @@ from migrator.rule import Findings, rule
 @rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
 def all_reduce_gradients(facts: Facts) -> Findings:
     for site in facts.unsupported.found:
+        if facts.looked_at.only(site.node):
+            continue
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
     for call in facts.by_hand.changes:
         yield _refuse(

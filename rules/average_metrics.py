@@ -246,7 +246,8 @@ def _values(facts: Facts, returned: cst.BaseExpression) -> list[cst.BaseExpressi
 def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:
     if number.metric is None:
         own = facts.losses.of_number(number.expression)
-        if own.is_agreed and own.repairs and own.repairs <= set(facts.repairs):
+        made = {repair for repair in own.repairs if repair.form != "bound"}
+        if own.is_agreed and made and made <= set(facts.repairs):
             return None  # what it is made of is put together already
         if number.binding is None and _is_within_sum(facts, number.expression):
             return None

@@ -110,6 +110,11 @@ class Losses:
         value = self._run.losses.get(call)
         return (self._changed or self._verdict(value, call)) if value is not None else NOT_RUN
 
+    def are_same(self, call: cst.Call) -> bool:
+        """Whether all workers take gradients of the same loss there, without any repair."""
+        verdict = self.of(call)
+        return verdict.is_agreed and not verdict.repairs
+
     def of_fit(self, call: cst.CSTNode) -> Verdict:
         """The loss that Keras's `fit` makes of what the model is compiled with."""
         if self.too_much:

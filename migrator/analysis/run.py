@@ -499,9 +499,10 @@ class Run:
         return Value(cut.data, frozenset(objects))
 
     @staticmethod
-    def once_combined(value: Value) -> Value:
-        """A number of a worker's part, as all have it once it is that of the batch."""
-        return v.mapped(value, lambda d: replace(d, placement=once_reduced(d)))
+    def once_combined(value: Value, name: cst.Name) -> Value:
+        """A number of a worker's part, as all have it once that of the batch is bound to the name."""
+        bound = frozenset((v.Repair(name, frozenset(), "", form="bound"),))
+        return v.with_needs(v.mapped(value, lambda d: replace(d, placement=once_reduced(d))), bound)
 
     def whole(self, value: Value) -> Value:
         """A batch that every worker has as a whole."""

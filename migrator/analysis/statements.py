@@ -313,7 +313,9 @@ class Statements:
     def bind(self, target: cst.BaseExpression, value: Value, frame: Frame) -> None:
         """Gives the target of an assignment its value."""
         if isinstance(target, cst.Name):
-            value = self.run.once_combined(value) if target in self.run.combined else value
+            if target in self.run.combined:
+                self.run.record(target, value)
+                value = self.run.once_combined(value, target)
             self.run.assign(target.value, row_counts.named(value, Site(target, frame.context)), frame)
         elif isinstance(target, (cst.Tuple, cst.List)):
             self._unpack(target.elements, value, target, frame)

@@ -64,7 +64,8 @@ class Repair:
 
     `blocked` says why that cannot be written down there; empty where it can. `form`: "term" of a sum, "divisor",
     "call" of a function whose arguments are meant, "given back" for what a layer returns, "drawn" for random numbers of
-    the whole batch, of which a worker takes its rows, "done" where the script has done it, or "whole" for all others.
+    the whole batch, of which a worker takes its rows, "done" where the script has done it, "bound" where a name
+    gets what all workers have, or "whole" for all others.
     """
 
     node: cst.CSTNode
@@ -106,7 +107,8 @@ class Data:
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
     `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
     all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
-    `counted`: see `is_positive`. `several`: made of a number of rows, and perhaps another number. `foreign`: an
+    `counted`: see `is_positive`. `several`: made of a number of rows, and perhaps another number; of all rows,
+    perhaps more or fewer than these. `foreign`: an
     object of another package, perhaps a layer. `ragged`: its samples may have unequally many values.
     `pairs`: has all rows along another axis than the first, too, or may have. `counts`: the batches of which it has the
     rows, or the number of rows, see row_counts.py. `shape`: its sizes, None for those that are not known; of no account

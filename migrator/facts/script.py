@@ -50,6 +50,7 @@ from migrator.facts.startup.joining import Joining
 from migrator.facts.startup.standard_imports import StandardImports
 from migrator.facts.training.built import Built
 from migrator.facts.training.by_hand import ByHand
+from migrator.facts.training.looked_at import LookedAt
 from migrator.facts.training.optimizers import Optimizers
 from migrator.facts.training.plain_tensors import PlainTensors
 from migrator.facts.training.reductions import GATHER, Reductions
@@ -163,9 +164,13 @@ class Facts:
             numbers,
             gathered,
             self.sharding.cut_datasets,
-            {binding.target for binding in self._combined if binding.target is not None},
+            self._combined_names,
             self.sources,
         )
+
+    @property
+    def _combined_names(self) -> set[cst.CSTNode]:
+        return {binding.target for binding in self._combined if binding.target is not None}
 
     @cached_property
     def repairs(self) -> list[Repair]:
@@ -186,6 +191,10 @@ class Facts:
         return MinibatchFinder(
             self.tree, self.resolver, self.kinds, self.training, self.trained, self.reading, self.ranks
         )
+
+    @cached_property
+    def looked_at(self) -> LookedAt:
+        return LookedAt(self.tree, self.resolver, self.losses, self.decisions.locality)
 
     @cached_property
     def reductions(self) -> Reductions:
@@ -218,13 +227,15 @@ class Facts:
         return decisions
 
     def _combined_twice(self, decisions: Decisions) -> set[Binding]:
-        """Where names get a number of all workers, and enter what is put together for a loss."""
+        """Where names get a number of all workers, and enter what is put together for a loss, or what nothing makes the
+        workers agree on: a mean times the number of samples."""
         numbers = _combined_in(decisions)
-        operands = [o.node for repair in self._repairs(decisions) for o in repair.operands] if numbers else []
+        entered = [o.node for repair in self._repairs(decisions) for o in repair.operands] if numbers else []
+        entered += [n.expression for n in decisions.local_numbers if not n.is_settled] if numbers else []
         locality = decisions.locality
         return {
             binding
-            for binding in locality.bindings_behind(operands)
+            for binding in locality.bindings_behind(entered)
             if isinstance(binding.target, cst.Name)
             and not locality.of(binding)
             and _is_given(binding, numbers, self.tree)
@@ -232,6 +243,12 @@ class Facts:
 
     def _decided(self) -> Decisions:
         decisions = self._reduced_decisions()
+        for _ in range(_MOST_GATHERINGS):
+            again = set() if decisions.are_settled else self._combined_twice(decisions) - self._combined
+            if not again:
+                break
+            self._combined |= again
+            decisions = self._reduced_decisions()
         if self.training.batch_fits or not self._makes_own_steps:
             return decisions
         taken = Reductions(self.training, decisions.losses, self.sharding).single_samples
@@ -293,7 +310,7 @@ class Facts:
     ) -> Decisions:
         return Decisions(
             self.tree, self.resolver, self.training, self.sharding, self.files, losses, reductions.repairs_of_updates,
-            self.stated.agreed, rows, gathered, taken,
+            self.stated.agreed, rows, gathered, taken, self._combined_names,
         )  # fmt: skip
 
     @cached_property

@@ -10,7 +10,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.placement import Sharded
 from migrator.analysis.records import replace
-from migrator.analysis.values import Operand, Repair, Tuple, Value
+from migrator.analysis.values import Instance, Made, Operand, Repair, Tuple, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.frames import Frame
@@ -26,6 +26,16 @@ def given_back(run: Run, node: cst.BaseExpression, value: Value, frame: Frame) -
     return _shard_like(run, node, value, next(_names_of_rows(run, frame), ""))
 
 
+def handed_over(run: Run, node: cst.BaseExpression, value: Value, frame: Frame) -> Value:
+    """A worker's rows of what is made of all, for a method of Keras's that takes such; where some name holds any."""
+    items = run.objects.sequence_items(value)
+    if items is not None and isinstance(node, cst.Tuple) and len(items) == len(node.elements):
+        return v.of(Tuple(tuple(handed_over(run, e.value, item, frame) for e, item in zip(node.elements, items))))
+    names = frame.names or {}
+    rows = (name for name, held in names.items() if not _is_object(held) and _holds_rows(run, held))
+    return _shard_like(run, node, value, next(rows, ""))
+
+
 def renamed(run: Run, node: cst.BaseExpression, value: Value, name: str, frame: Frame) -> Value:
     """A worker's rows of what is made of all of them, for a name that has held a worker's."""
     return _shard_like(run, node, value, name if _holds_rows(run, (frame.names or {}).get(name)) else "")
@@ -33,7 +43,7 @@ def renamed(run: Run, node: cst.BaseExpression, value: Value, name: str, frame: 
 
 def _shard_like(run: Run, node: cst.BaseExpression, value: Value, like: str) -> Value:
     data = value.data
-    if data is None or value.objects or not data.whole or not data.needs:
+    if data is None or value.objects or not data.whole or data.several or not data.needs:
         run.plain_now.sources.add(node)
         return value
     if not like:
@@ -50,6 +60,10 @@ def _names_of_rows(run: Run, frame: Frame) -> Iterator[str]:
     for param in (*params.posonly_params, *params.params) if params is not None else ():
         if _holds_rows(run, (frame.names or {}).get(param.name.value)):
             yield param.name.value
+
+
+def _is_object(value: Value) -> bool:
+    return any(isinstance(atom, (Instance, Made)) for atom in value)
 
 
 def _holds_rows(run: Run, value: Value | None) -> bool:

@@ -46,6 +46,8 @@ def of_all_rows(op: Operation, result: Arg, needs: frozenset[Repair], why: str =
     pairs = why in PAIRING or any(d.pairs for d in op.leaves)
     pairs |= any(isinstance(p, Unknown) and p.why in PAIRING for p in placements)
     pairs |= any(isinstance(p, Sharded) and p.axis != 0 for p in placements)
+    several = any(d.several for d in op.leaves if d.whole)
+    several |= any(isinstance(p, Sharded) and (p.blocks > 1 or p.rows == "ragged") for p in placements)
     has_rows = (pairs and result.rank != 0) or any(isinstance(p, kept) for p in placements)
     return Value(
         Data(
@@ -55,5 +57,6 @@ def of_all_rows(op: Operation, result: Arg, needs: frozenset[Repair], why: str =
             symbolic=op.symbolic,
             needs=needs,
             pairs=pairs and has_rows,
+            several=several and has_rows,
         )
     )

@@ -59,10 +59,12 @@ class Decisions:
         rows: Rows = Rows.ANY,
         gathered: Collection[cst.BaseExpression] | None = None,
         taken: Iterable[cst.CSTNode] = (),
+        combined: Collection[cst.CSTNode] = (),
     ) -> None:
         """`repaired`: what is put together for the losses. `agreed`: what is the same on all workers, by the user's
         word. `gathered`: where the losses are known with all rows put together for what steers; others are looked for
-        where it is given. `taken`: single samples that enter losses."""
+        where it is given. `taken`: single samples that enter losses. `combined`: the names of which the losses know
+        that they get a number of all workers."""
         self.tree = tree
         self.training = training
         self.losses = losses
@@ -72,6 +74,8 @@ class Decisions:
         self.locality = Locality(tree, resolver, training, sharding, consequences)
         self.metrics = Metrics(tree, resolver, training, sharding, files, self.locality, parts_differ=rows is Rows.ONCE)
         self.gathering = Gathering(tree, files, losses, self.locality)
+        divided_by = [o.node for r in repaired if r.form == "divisor" for o in r.operands if o.how == SUM]
+        divisors = {binding.target for binding in self.locality.bindings_behind(divided_by)}.union(combined)
         self._places = SteeringPlaces(tree, resolver, training, sharding, files, consequences, self.locality)
         taped = TapedLosses(tree, resolver, training, self.locality)
         self._numbers = NumbersBehind(
@@ -80,10 +84,11 @@ class Decisions:
             training,
             self.locality,
             self.metrics,
-            Means(resolver, self.locality, losses, repaired, rows),
+            Means(resolver, self.locality, losses, repaired, rows, combined),
             taped,
             ChiefsNumbers(tree, resolver, self.locality, self._places, taped),
             self.gathering if gathered is not None else None,
+            divisors,
         )
         self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import libcst as cst
@@ -42,9 +43,16 @@ class LocalNumber:
         return bool(self.reduction) or (self.metric is not None and not self.is_count)
 
 
-def bound_nearby(expression: cst.BaseExpression, tree: Tree, locality: Locality, taped: TapedLosses) -> Binding | None:
+def bound_nearby(
+    expression: cst.BaseExpression,
+    tree: Tree,
+    locality: Locality,
+    taped: TapedLosses,
+    divisors: Collection[object] = (),
+) -> Binding | None:
     """The one assignment of a plain name, where each of its turns comes to the condition: averaged there, what is
-    derived from it (the best so far) agrees as well."""
+    derived from it (the best so far) agrees as well. Tapes go back through the loss itself, which stays this worker's
+    until then; but not through the names of `divisors`, which it needs whole anyway."""
     if not isinstance(expression, cst.Name):
         return None
     bindings = locality.dependence.bindings_of(expression)
@@ -53,6 +61,6 @@ def bound_nearby(expression: cst.BaseExpression, tree: Tree, locality: Locality,
     node = bindings[0].node
     alike = list(tree.loops_around(node)) == list(tree.loops_around(expression))
     same = tree.function_of(node) is tree.function_of(expression)
-    if not (alike and same and isinstance(node, cst.Assign)) or taped.goes_back_through(bindings[0]):
+    if not (alike and same and isinstance(node, cst.Assign)):
         return None
-    return bindings[0]
+    return bindings[0] if bindings[0].target in divisors or not taped.goes_back_through(bindings[0]) else None

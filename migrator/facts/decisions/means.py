@@ -32,9 +32,17 @@ class Rows(Enum):
 
 class Means:
     def __init__(
-        self, resolver: Resolver, locality: Locality, losses: Losses, repaired: Collection[Repair], rows: Rows
+        self,
+        resolver: Resolver,
+        locality: Locality,
+        losses: Losses,
+        repaired: Collection[Repair],
+        rows: Rows,
+        combined: Collection[cst.CSTNode] = (),
     ) -> None:
-        """`repaired`: what is put together for the losses, whatever is asked here."""
+        """`repaired`: what is put together for the losses, whatever is asked here. `combined`: the names of which the
+        losses know that they get a number of all workers."""
+        self._combined = set(combined)
         self.resolver = resolver
         self.locality = locality
         self.losses = losses
@@ -52,12 +60,19 @@ class Means:
             return MEAN  # as near to one process as the statistics themselves are
         if _is_truth(node) or self.rounds(node):
             return _NEITHER
-        verdict = self.losses.of_number(node)
-        if verdict.repairs and all(r.operands == {Operand(node, SUM)} and r.node is node for r in verdict.repairs):
+        verdict = self.losses.of_number(self._before_it_is_bound(node))
+        unmade = {repair for repair in verdict.repairs if repair.form not in ("done", "bound")}
+        if verdict.repairs and all(r.operands == {Operand(node, SUM)} and r.node is node for r in unmade) and unmade:
             return self._sum  # it is added up where it stands, for what is made of it
-        if verdict.is_agreed or not verdict.repairs <= self._repaired:
+        if verdict.is_agreed or not unmade <= self._repaired:
             return _NEITHER  # it is local, whatever made it agree elsewhere
         return {MEAN: self._mean, SUM: self._sum}.get(verdict.reduction, _NEITHER)
+
+    def _before_it_is_bound(self, node: cst.BaseExpression) -> cst.CSTNode:
+        """For a name that gets a number of all workers, that which each has of its own."""
+        bindings = self.locality.dependence.bindings_of(node) if isinstance(node, cst.Name) else []
+        target = bindings[0].target if len(bindings) == 1 else None
+        return target if target is not None and target in self._combined else node
 
     def condenses(self, call: cst.Call) -> bool:
         """Whether the call makes a number of what is none: `np.mean(losses)`, `tf.reduce_mean(errors)`."""

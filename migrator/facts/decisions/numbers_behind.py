@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import cast
 
@@ -41,8 +41,10 @@ class NumbersBehind:
         taped: TapedLosses,
         chiefs: ChiefsNumbers,
         gathering: Gathering | None,
+        divisors: Collection[object] = (),
     ) -> None:
-        """`gathering`: where rows enter what steers, if all of them may be put together there."""
+        """`gathering`: where rows enter what steers, if all of them may be put together there. `divisors`: the
+        names that get what losses are divided by, so that they need that of all rows, or what it is made of."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
@@ -52,6 +54,7 @@ class NumbersBehind:
         self.taped = taped
         self.chiefs = chiefs
         self.gathering = gathering
+        self.divisors = divisors
 
     def agree_on(self, place: cst.BaseExpression) -> list[LocalNumber]:
         """The numbers to combine so that the place is the same on all workers; where that cannot be, the place."""
@@ -143,7 +146,7 @@ class NumbersBehind:
         if not marks & (Mark.VALUE | Mark.INSIDE | Mark.STATISTIC):
             # By its name other code may ask how many rows there are here.
             return LocalNumber(node, None, reduction) if self._is_counted_with(node) else None
-        return LocalNumber(node, bound_nearby(node, self.tree, self.locality, self.taped), reduction)
+        return LocalNumber(node, bound_nearby(node, self.tree, self.locality, self.taped, self.divisors), reduction)
 
     def _feeds_itself(self, node: cst.BaseExpression) -> bool:
         """Whether the next value is made of this one: combined there, it would be combined in each step again."""

@@ -71,6 +71,8 @@ def settle_by_repair(
     asked_for = set(taped.losses())
     rows_here = {repair.node for repair in losses.gathers}
     for node, repairs in losses.put_together:
+        if any(repair.form == "bound" for repair in repairs):
+            continue  # as long as the name gets that: the graph tells
         missing = repairs - repaired
         # Means and sums are put together further on, most often of several batches at once.
         can_be = rows is Rows.ONCE and all(operand.how == "gather" for r in missing for operand in r.operands)

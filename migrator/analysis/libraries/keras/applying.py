@@ -39,21 +39,29 @@ def _traced(run: Run, args: Arguments, function: Callable[[Arguments], Value]) -
 
 
 def _standing(run: Run, value: Value, *, symbolic: bool) -> Value:
-    """The value with tensors where Keras's own stand for them, or the other way round; a list of these is another one
-    than is written down."""
+    """The value with tensors where Keras's own stand for them, or the other way round; a list or a dictionary of these
+    is another one than is written down."""
+    written = value.only
+    if isinstance(written, Container) and written.kind == "dict":
+        made = _twin(written, symbolic=symbolic)
+        for key in run.heap.fields(written):
+            run.heap.store(made, key, _standing(run, run.heap.load(written, key), symbolic=symbolic))
+        return v.of(made)
     items = run.objects.sequence_items(value)
     if items is not None:
         tensors = [_standing(run, item, symbolic=symbolic) for item in items]
-        written = value.only
         if not isinstance(written, Container):
             return v.of(Tuple(tuple(tensors)))
-        made = Container(
-            written.kind, Site(written.site.node, (*written.site.context, _OF_KERAS if symbolic else _OF_TENSORS))
-        )
+        made = _twin(written, symbolic=symbolic)
         for place, item in enumerate(tensors):
             run.heap.store(made, place, item)
         return v.of(made)
     return v.mapped(value, lambda d: replace(d, symbolic=symbolic))
+
+
+def _twin(written: Container, *, symbolic: bool) -> Container:
+    context = (*written.site.context, _OF_KERAS if symbolic else _OF_TENSORS)
+    return Container(written.kind, Site(written.site.node, context))
 
 
 def accepted(run: Run, call: Value, args: Arguments) -> Arguments:

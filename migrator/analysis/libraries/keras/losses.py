@@ -50,7 +50,10 @@ def call_whole(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: 
     done = frozenset((v.Repair(atom.site.node, frozenset(), "", form="done"),))
     given = [d for _, x in args.all() for d in run.objects.leaves(x)]
     lost = next((d.placement for d in given if isinstance(d.placement, (Unknown, type(LOCAL)))), REPLICATED)
-    return v.mapped(result, lambda d: Data(lost, needs=done))
+    if any(d.whole and d.needs for d in given):
+        lost = Unknown("the loss is given all rows of the batch, where Keras takes those of a worker")
+    needs = done.union(*(d.needs for d in given))
+    return v.mapped(result, lambda d: Data(lost, needs=needs))
 
 
 def call_own(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

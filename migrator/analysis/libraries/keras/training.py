@@ -13,6 +13,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import callbacks, compiling, metrics, penalties
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.placement import REPLICATED, Partial, Unknown
+from migrator.analysis.placing import giving_back
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def _forward(run: Run, atom: Made | Instance, x: Value, y: Value, node: cst.CSTN
     loss = compiling.loss_of(run, atom)
     own = run.objects.method(atom, "compute_loss") if isinstance(atom, Instance) else None
     if own is not None:
+        run.note_hidden(own)
         given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
         result = run.calls.call(own, Arguments([], given), node, frame)
     elif loss is NOTHING:
@@ -91,7 +93,7 @@ def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
     """`super().train_step(data)`"""
     if isinstance(atom, Instance) and args.positional:
         keras = run.libraries.keras
-        x, y = _inputs(run, args.positional[0])
+        x, y = _inputs(run, _taken(run, args.positional[0], args.nodes.get(0), frame))
         predicted = keras.call_instance(atom, Arguments([x], {"training": v.constant(True)}), node, frame)
         loss = compiling.loss_of(run, atom)
         given = Arguments([y, predicted])
@@ -99,6 +101,14 @@ def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
         for fitted in {node, *keras.fitting}:
             run.fit(atom, fitted, predicted, result)
     return Value(Data(Partial("mean"), nested=True))
+
+
+def _taken(run: Run, batch: Value, node: cst.BaseExpression | None, frame: Frame) -> Value:
+    """A worker's rows of what a step hands to Keras's own, which has put rows together: mixup with others."""
+    if node is not None and any(d.whole and d.needs for d in run.objects.leaves(batch)):
+        run.whole_layers.add(frame.scope.node)
+        batch = giving_back.handed_over(run, node, batch, frame)
+    return batch
 
 
 # -- running ----------------------------------------------------------------------------------------------------------

@@ -147,9 +147,10 @@ elementwise (inputs,rate,noise_shape,seed): dropout
 """
 
 ACTIVATIONS = """
-elementwise (x): elu(x,alpha) exponential gelu(x,approximate) hard_sigmoid linear relu(x) selu sigmoid silu softplus
-    softsign swish tanh celu(x,alpha) leaky_relu(x,negative_slope) relu6 mish log_sigmoid hard_silu hard_swish hard_tanh
-    sparse_plus sparse_sigmoid tanh_shrink squareplus(x,b) hard_shrink(x,threshold) soft_shrink(x,threshold)
+elementwise (x): elu(x,alpha) exponential gelu(x,approximate) hard_sigmoid linear selu sigmoid silu softplus
+    relu(x,negative_slope,max_value,threshold) softsign swish tanh celu(x,alpha) leaky_relu(x,negative_slope) relu6
+    mish log_sigmoid hard_silu hard_swish hard_tanh sparse_plus sparse_sigmoid tanh_shrink squareplus(x,b)
+    hard_shrink(x,threshold) soft_shrink(x,threshold)
 along (x,axis): softmax log_softmax glu sparsemax
 """
 
@@ -161,7 +162,7 @@ loss (y_true,y_pred): mean_squared_error mean_absolute_error mean_absolute_perce
 loss-sum (y_true,y_pred): kl_divergence
 loss-classes (y_true,y_pred): categorical_crossentropy(y_true,y_pred,from_logits,label_smoothing,axis)
     categorical_hinge categorical_focal_crossentropy(y_true,y_pred,alpha,gamma,from_logits,label_smoothing,axis)
-loss-sparse (y_true,y_pred): sparse_categorical_crossentropy(y_true,y_pred,from_logits)
+loss-sparse (y_true,y_pred): sparse_categorical_crossentropy(y_true,y_pred,from_logits,ignore_class)
 """
 
 LOSSES = """

@@ -18,13 +18,13 @@ floor-division (x1,x2): floor_divide
 power (x1,x2): power
 elementwise-3 (a,a_min,a_max): clip
 select (condition,x,y): where
-stacked (a,dtype): array(object,dtype) asarray copy(a) ascontiguousarray
+stacked (a,dtype): array(object,dtype,copy) asarray copy(a) ascontiguousarray
 cast (self,dtype): ndarray.astype
 same (self): ndarray.copy ndarray.tolist
 reduces-mean (a,axis,dtype,out,keepdims): mean ndarray.mean(self,axis,dtype,out,keepdims)
 average (a,axis,weights): average
 reduces-sum (a,axis,dtype,out,keepdims): sum ndarray.sum(self,axis,dtype,out,keepdims)
-counts (a,axis): count_nonzero
+counts (a,axis,keepdims): count_nonzero
 reduces (a,axis,out,keepdims): max min amax amin all any argmax argmin ndarray.max(self,axis,out,keepdims)
     ndarray.min(self,axis,out,keepdims) ndarray.all(self,axis,out,keepdims) ndarray.any(self,axis,out,keepdims)
     ndarray.argmax(self,axis,out) ndarray.argmin(self,axis,out) prod(a,axis,dtype,out,keepdims)
@@ -34,7 +34,7 @@ reduces (a,axis,out,keepdims): max min amax amin all any argmax argmin ndarray.m
     nanmean(a,axis,dtype,out,keepdims) nanmax nanmin nanstd(a,axis,dtype,out,ddof,keepdims) nanargmax nanargmin
 counts (a,axis,dtype,out,keepdims): nansum
 along (a,axis,kind): sort argsort
-cumulates-flat-linear (a,axis): cumsum
+cumulates-flat-linear (a,axis,dtype): cumsum
 cumulates-flat (a,axis): cumprod
 moves-along (m,axis): flip roll(a,shift,axis)
 matrix-or-vector-product (x1,x2): matmul

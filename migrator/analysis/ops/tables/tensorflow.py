@@ -34,7 +34,7 @@ stacked (input): constant(value,dtype) identity stop_gradient convert_to_tensor(
     ensure_shape(x,shape) debugging.check_numerics(tensor,message) debugging.assert_all_finite(x,message)
 reduces-mean (input_tensor,axis,keepdims): reduce_mean
 reduces-sum (input_tensor,axis,keepdims): reduce_sum sparse.reduce_sum(sp_input,axis,keepdims)
-counts (input,axis,keepdims): count_nonzero l2_loss(t)
+counts (input,axis,keepdims,dtype): count_nonzero l2_loss(t)
 counts-mean (value): zero_fraction
 reduces (input_tensor,axis,keepdims): reduce_all reduce_any reduce_logsumexp reduce_max reduce_min reduce_prod
     reduce_std reduce_variance reduce_euclidean_norm norm(tensor,ord,axis,keepdims)
@@ -135,7 +135,8 @@ images (images): image.resize(images,size,method,preserve_aspect_ratio,antialias
     image.crop_to_bounding_box(image,offset_height,offset_width,target_height,target_width)
     image.pad_to_bounding_box(image,offset_height,offset_width,target_height,target_width)
     image.resize_with_crop_or_pad(image,target_height,target_width)
-    image.resize_with_pad(image,target_height,target_width) image.sobel_edges(image) image.image_gradients(image)
+    image.resize_with_pad(image,target_height,target_width,method,antialias)
+    image.sobel_edges(image) image.image_gradients(image)
 # random: drawn per worker
 images (image,seed): image.random_flip_left_right image.random_flip_up_down
 image-pairs (img1,img2,max_val): image.ssim image.psnr(a,b,max_val) image.total_variation(images)

@@ -1,0 +1,44 @@
+"""Gradients that change no weights: importances of weights for another task, norms that are printed.
+
+Where all workers take them of the same loss, they are the same everywhere, and nothing is to be put together.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from migrator.analysis.losses import Losses
+from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.names import api
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Function, Value
+from migrator.facts.program.tree import Tree
+
+_LOOKING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "logging.")
+_CHANGING = api.SETTING_VARIABLES | {"minimize", "apply_gradients", "apply", "set_value", "setattr", "copyto"}
+
+
+class LookedAt:
+    def __init__(self, tree: Tree, resolver: Resolver, losses: Losses, locality: Locality) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.losses = losses
+        self.locality = locality
+
+    def only(self, call: cst.CSTNode) -> bool:
+        """Whether these gradients are of a loss that all workers have, and nothing that is made of them is handed to
+        what may change weights: functions of the script are followed, methods of other objects are not."""
+        if not isinstance(call, cst.Call) or not self.losses.are_same(call):
+            return False
+        reached = self.locality.reached_from(call)
+        takers = [c for c in self.tree.calls if any(reached.of(arg.value) & ~Mark.CHOSEN for arg in c.args)]
+        return all(self._looks(value) for taker in takers for value in self._functions(taker))
+
+    def _functions(self, call: cst.Call) -> list[Value | None]:
+        return list(self.resolver.values(call.func)) or [None]
+
+    @staticmethod
+    def _looks(function: Value | None) -> bool:
+        if isinstance(function, External):
+            return function.path.startswith(_LOOKING) and function.path.rpartition(".")[2] not in _CHANGING
+        return isinstance(function, (Function, Class))
