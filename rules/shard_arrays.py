@@ -13,8 +13,9 @@ after:
     model.fit(*lockstep.shard_arrays(x, y, batch_size=128), batch_size=lockstep.local_batch_size(128), epochs=5)
 
 Leaves alone: datasets, Sequences and generators (see shard-dataset); validation data; arrays that are sharded already.
-Refuses: data of which it cannot be seen whether they are arrays; `fit(**config)`, unless the dictionary is written out
-in this file; a batch size built into the model; one that may be asked for only once where no line before the call can.
+Refuses: data of which it cannot be seen whether they are arrays; `fit(**config)`, unless the dictionary is written
+out in this file, or is the `**kwargs` of a function whose calls give nothing there that has to be cut; a batch size
+built into the model; one that may be asked for only once where no line before the call can.
 Every worker then trains on the whole batches, which is right but no faster.
 """
 

@@ -486,7 +486,7 @@ class Run:
 
     def share(self, value: Value) -> Value:
         """A worker's part of a batch that all have as a whole."""
-        if any(isinstance(o, Container) for o in value):
+        if _holds_container(value):
             items = self.objects.sequence_items(value)
             return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
         ragged = self._has_ragged
@@ -724,6 +724,14 @@ def _registered_with(decorator: cst.BaseExpression) -> cst.Name | None:
     if isinstance(func, cst.Attribute) and func.attr.value == "register" and isinstance(func.value, cst.Name):
         return func.value
     return None
+
+
+def _holds_container(value: Value) -> bool:
+    """Whether it is a list or a dictionary, or a tuple with one in it, or with an object: `{"id": a, "text": b}, y`."""
+    held = [item for o in value if isinstance(o, Tuple) for item in o.items]
+    return any(isinstance(o, Container) for o in value) or any(
+        _holds_container(item) or any(isinstance(o, Instance) for o in item) for item in held
+    )
 
 
 def _is_property(decorator: cst.BaseExpression) -> bool:

@@ -92,7 +92,7 @@ class BatchSources:
 
     def obstacle(self, node: cst.BaseExpression, fit: cst.Call) -> Refusal | None:
         """Why the batches of a source that `fit` reads may differ from worker to worker."""
-        draws = self._draw_in([f for f in self._run_for(node) if f.name.value != "on_epoch_end"])
+        draws = self._draw_in([f for f in self._run_for(node) if f.name.value != "on_epoch_end"], self._made_by(node))
         flows = [v.call for v in self.resolver.values(node) if isinstance(v, Result) and _is_flow(v)]
         if flows and self._has_several_threads(node, fit):
             why = "several threads shuffle and change these images, in another order on each worker"
@@ -105,7 +105,7 @@ class BatchSources:
         others = [
             a.value for a in (argument(fit, "validation_data", 7), argument(fit, "callbacks", 5)) if a is not None
         ]
-        if any(self._draw_in(self._run_for(other)) is not None for other in others):
+        if any(self._draw_in(self._run_for(other), self._made_by(other)) is not None for other in others):
             why = "training and validation draw from one random generator, in threads that take turns by chance"
             return Refusal(draws, why, _ADVICE, breaks_training=True)
         return None
@@ -142,12 +142,18 @@ class BatchSources:
         else:
             yield from self.resolver.values(node)
 
-    def _draw_in(self, roots: list[cst.FunctionDef]) -> cst.Call | None:
-        """A draw from a generator that all threads share, in one of the functions or in what they call."""
+    def _made_by(self, node: cst.BaseExpression) -> list[cst.Call]:
+        if isinstance(node, cst.Call):
+            return [node]
+        return self.generators.made(node) if isinstance(node, (cst.Name, cst.Attribute)) else []
+
+    def _draw_in(self, roots: list[cst.FunctionDef], made_by: list[cst.Call]) -> cst.Call | None:
+        """A draw from a generator that all threads share, in one of the functions or in what they call, which the calls
+        that made the batches do not switch off."""
         bodies: list[cst.CSTNode] = [*roots]
         for body in bodies:
             for call in self.tree.calls:
-                if not self.tree.contains(body, call):
+                if not self.tree.contains(body, call) or self._is_switched_off(call, body, made_by):
                     continue
                 for value in self.resolver.values(call.func):
                     if isinstance(value, Function) and value.node not in bodies:
@@ -156,6 +162,35 @@ class BatchSources:
                     if path.startswith(_SHARED_RANDOMNESS) and path not in _OWN_GENERATORS:
                         return call
         return None
+
+    def _is_switched_off(self, node: cst.CSTNode, body: cst.CSTNode, made_by: list[cst.Call]) -> bool:
+        """Whether it stands under `if shuffle:` in a function that all these calls give False for it, or nothing."""
+        if not isinstance(body, cst.FunctionDef) or not made_by:
+            return False
+        if any(arg.star for call in made_by for arg in call.args):
+            return False
+        if not all(
+            any(isinstance(v, Function) and v.node is body for v in self.resolver.values(call.func)) for call in made_by
+        ):
+            return False
+        tests = [
+            owner.test.value
+            for owner in self.tree.ancestors(node)
+            if isinstance(owner, cst.If) and isinstance(owner.test, cst.Name) and self.tree.contains(owner.body, node)
+        ]
+        params = [*body.params.params, *body.params.kwonly_params]
+        for i, param in enumerate(params):
+            name = param.name.value
+            if name in tests and len(self.tree.scope_of(body.body).bindings.get(name, ())) == 1:
+                position = i if i < len(body.params.params) else None
+                given = [argument(call, name, position) for call in made_by]
+                if all(_is_false(arg.value if arg is not None else param.default) for arg in given):
+                    return True
+        return False
+
+
+def _is_false(node: cst.BaseExpression | None) -> bool:
+    return isinstance(node, cst.Name) and node.value == "False"
 
 
 def _is_flow(value: Value) -> bool:

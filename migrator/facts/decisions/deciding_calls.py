@@ -53,7 +53,9 @@ class DecidingCalls:
             if func.attr.value in _COUNTING and any(map(kinds.is_dataset, owners)):
                 yield from (arg.value for arg in call.args)
             if func.attr.value == "fit" and any(map(kinds.is_model, owners)):
-                yield from (arg.value for arg in call.args if arg.keyword and arg.keyword.value in _LENGTHS)
+                for arg in call.args:
+                    if arg.star == "**" or (arg.keyword is not None and arg.keyword.value in _LENGTHS):
+                        yield arg.value
         makes = any(map(kinds.is_optimizer, self.resolver.values(call))) or _is_from_config(func)
         if makes or any(isinstance(v, External) and _MAKING.match(v.path) for v in self.resolver.values(call.func)):
             for arg in call.args:

@@ -64,8 +64,13 @@ class ReadAgain:
     def _comes_again(self, write: cst.CSTNode, read: cst.Call) -> bool:
         """Whether what stands further up in the script may run after the write all the same: in the next turn of a
         loop, or when its function is called later."""
-        for first in self._places(write):
-            for second in self._places(read):
+        writes, reads = self._places(write), self._places(read)
+        if any(map(self._is_handed_over, reads)):
+            return True
+        if any(map(self._is_handed_over, writes)) and any(map(self._may_be_run_twice, reads)):
+            return True
+        for first in writes:
+            for second in reads:
                 if self.tree.function_of(first) is not self.tree.function_of(second):
                     continue
                 if set(self.tree.loops_around(first)) & set(self.tree.loops_around(second)):
@@ -81,6 +86,15 @@ class ReadAgain:
             function = self.tree.function_of(place)
             found += [c for c in (self.resolver.callers(function) if function is not None else ()) if c not in found]
         return found
+
+    def _is_handed_over(self, node: cst.CSTNode) -> bool:
+        """Whether it stands in a function that nothing in the program is seen to call: a library does, such as `fit` a
+        callback's methods and those of a `Sequence`, and at times of its own."""
+        function = self.tree.function_of(node)
+        return function is not None and not self.resolver.callers(function)
+
+    def _may_be_run_twice(self, node: cst.CSTNode) -> bool:
+        return self.tree.function_of(node) is not None or bool(self.tree.loops_around(node))
 
     def _uses(self, call: cst.Call, written: Sequence[cst.BaseExpression]) -> bool:
         """Whether a call, other than one that prints or writes again, is given a written path: it may read the file."""

@@ -1,4 +1,5 @@
-"""Arguments of a call, also those that it unpacks from a dictionary or a tuple which the program writes out."""
+"""Arguments of a call, also those that it unpacks from a dictionary or a tuple which the program writes out, and from
+the `**kwargs` that it hands on."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import re
 
 import libcst as cst
 
+from migrator.facts.objects.handed_on import HandedOn
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Element, External, Literal, Result, Value
@@ -20,6 +22,7 @@ class Keywords:
     def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self.tree = tree
         self.resolver = resolver
+        self._handed_on = HandedOn(tree, resolver)
 
     def given(self, call: cst.Call, name: str, position: int | None = None) -> cst.BaseExpression | None:
         """What the call gives the parameter."""
@@ -30,7 +33,8 @@ class Keywords:
             items = self._items(arg.value) if arg.star == "**" else None
             if items is not None and name in items:
                 return items[name]
-        return None
+        rest = [self._handed_on.given(call, arg.value, name) for arg in call.args if arg.star == "**"]
+        return next((given for given in rest if given is not None), None)
 
     def pair(self, call: cst.Call) -> cst.Arg | None:
         """`*train`, where it alone gives `fit` x and y, and nothing behind them; None for all else."""
@@ -50,9 +54,12 @@ class Keywords:
     def hides_arguments(self, call: cst.Call, seen: cst.Arg | None = None) -> bool:
         """Whether the call unpacks arguments that cannot be seen; `seen` are those of a pair."""
         return any(
-            (arg.star == "*" and arg is not seen) or (arg.star == "**" and self._items(arg.value) is None)
+            (arg.star == "*" and arg is not seen) or (arg.star == "**" and self._hides(call, arg.value))
             for arg in call.args
         )
+
+    def _hides(self, call: cst.Call, mapping: cst.BaseExpression) -> bool:
+        return self._items(mapping) is None and not self._handed_on.is_little(call, mapping)
 
     def _items(self, mapping: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
         """The items of a dictionary that is written out once and read nowhere else; None of any other."""

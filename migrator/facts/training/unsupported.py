@@ -44,6 +44,7 @@ _DRIVERS = (
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_env", "pybullet_envs"})
 # What takes gradients only to look at them.
 _MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "lockstep.", "logging.", "absl.")
+_NUMBERS = (External("builtins.float"), External("builtins.int"), External("builtins.bool"))
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
 _DEEPEST = 4  # calls and lists that a model passes through
@@ -281,7 +282,8 @@ class Unsupported:
                 isinstance(v, External) and v.path.startswith(_MEASURING) for v in self.resolver.values(other.func)
             ) or self.training.flow.is_tape_call(other):
                 continue
-            if any(call in g.tape_calls for a in other.args for g in self.training.flow.sources(a.value)):
+            given = [arg.value for arg in other.args if not self._is_number(arg.value)]
+            if any(call in g.tape_calls for value in given for g in self.training.flow.sources(value)):
                 return False
         sources = sources_of(call)
         names = {n.value for n in self.tree.names_in(sources)} if sources is not None else set()
@@ -293,6 +295,12 @@ class Unsupported:
             if binding.kind in ("assign", "augmented") and binding.value is not None
             for g in self.training.flow.sources(binding.value)
         )
+
+    def _is_number(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a number of Python's, `float(tf.linalg.global_norm(gradients))`: what it steers is seen to by
+        itself, and it is no gradient any more."""
+        values = self.resolver.values(node)
+        return bool(values) and all(isinstance(v, Result) and v.function in _NUMBERS for v in values)
 
 
 def _is_no_object(value: Value) -> bool:
