@@ -1,9 +1,10 @@
 """Leave to the runtime what a function sets up of GPUs, and report device settings that come too late.
 
 `import lockstep` joins the cluster, which starts TensorFlow up; memory growth, visible devices and thread counts can
-only be set before that. Where they are set at the top level of the script, the import goes right after them. Inside a
-function they run after every import, and TensorFlow would raise an error on N workers. Of GPUs the runtime has given
-each worker its own by then, and lets the memory of these grow: what a function says of that is for one process.
+only be set before that. Where they are set at the top level of the script, or under `if __name__ == "__main__":`, the
+import goes right after them. Inside a function they run after every import, and TensorFlow would raise an error on N
+workers. Of GPUs the runtime has given each worker its own by then, and lets the memory of these grow: what a function
+says of that is for one process.
 
 before:
     def use_gpus():
@@ -19,8 +20,8 @@ What is needed above the import of TensorFlow, such as `lockstep.is_chief()` for
 import of `lockstep` with it.
 
 Leaves alone: settings at the top level; scripts that do not train.
-Refuses: other settings inside of a function, of threads or virtual devices; settings below what needs the workers
-already.
+Refuses: other settings inside of a function, or under `if __name__` of a file that others import, of threads or virtual
+devices; settings below what needs the workers already.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from migrator.rule import Findings, rule
 def join_early(facts: Facts) -> Findings:
     if not facts.trains:
         return
-    settings = [call for call in facts.joining.device_settings if facts.tree.function_of(call) is not None]
+    settings = [call for call in facts.joining.device_settings if facts.joining.comes_late(call)]
     guarded: list[Statement] = []
     for call in settings:
         statement = _only_sets(facts, call)

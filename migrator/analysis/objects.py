@@ -344,7 +344,7 @@ class Objects:
                 if shortened.is_of_numbers(self.run, atom):
                     return shortened.part_of(self.run, atom, index.constant, node)
                 return v.of(atom)
-            return self._container_item(atom, key)
+            return self.container_item(atom, index)
         if isinstance(atom, Instance):
             getter = self.method(atom, "__getitem__")
             if getter is not None:
@@ -369,9 +369,9 @@ class Objects:
         is_own = isinstance(name, cst.Name) and name.value == "__name__"
         return v.of(File(self.run.tree.module_of(node))) if is_own else NUMBER
 
-    def _container_item(self, atom: Container, key: object) -> Value:
-        heap = self.run.heap
-        if isinstance(key, (int, str)) and not (isinstance(key, int) and key < 0):
+    def container_item(self, atom: Container, index: Value) -> Value:
+        heap, key = self.run.heap, _key(index)
+        if key is not None and not (isinstance(key, int) and key < 0):
             held = heap.load(atom, key)
             if held is not NOTHING:
                 return v.join(held, heap.load(atom, None))
@@ -393,7 +393,7 @@ class Objects:
                     atom, key if isinstance(key, int) and (key in fields or None not in fields) else None, value
                 )
             elif isinstance(atom, Container):
-                self.run.heap.store(atom, key if isinstance(key, (int, str)) else None, value)
+                self.run.heap.store(atom, _key(index), value)
             elif isinstance(atom, Method) and namespaces.is_namespace(atom):
                 namespaces.store(self.run, atom, index, value, node)
             elif isinstance(atom, External):
@@ -497,9 +497,7 @@ class Objects:
             return v.join_all(atom.items)
         if isinstance(atom, Container):
             if atom.kind in ("dict", "counter"):
-                return v.join_all(
-                    v.constant(k) if isinstance(k, (str, int)) else NUMBER for k in self.run.heap.fields(atom)
-                )
+                return v.join_all(map(_as_read, self.run.heap.fields(atom)))
             return self.run.libraries.read(self._all_of(atom), reader)
         if isinstance(atom, Instance):
             for name in ("__iter__", "__next__", "__getitem__"):
@@ -591,6 +589,19 @@ def _may_have_rows(value: Value) -> bool:
 def _holder(function: Function) -> Made:
     """What has the attributes of a function, whichever time it is defined."""
     return Made("builtins.function", Site(function.node, ()))
+
+
+def _key(index: Value) -> int | str | Class | Function | None:
+    """Where a container holds what is stored by that index, where it surely is one number, text, class or function."""
+    known = index.constant if isinstance(index.constant, (int, str)) else index.only
+    return known if isinstance(known, (int, str, Class, Function)) else None
+
+
+def _as_read(key: object) -> Value:
+    """A key of a dictionary, as a loop over it gets it."""
+    if isinstance(key, (Class, Function)):
+        return v.of(key)
+    return v.constant(key) if isinstance(key, (str, int)) else NUMBER
 
 
 def _bounds(index: Value) -> slice | None:

@@ -578,9 +578,9 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     everything = run.objects.parts(v.of(atom))
     if name == "setdefault" and len(args.positional) > 1:
         run.objects.store_item(v.of(atom), given, args.positional[1], node)
-        return run.objects._container_item(atom, given.constant)
+        return run.objects.container_item(atom, given)
     if name in ("get", "pop", "__getitem__") and atom.kind in ("dict", "counter"):
-        found = run.objects._container_item(atom, given.constant)
+        found = run.objects.container_item(atom, given)
         default = args.positional[1] if len(args.positional) > 1 else NONE
         return v.join(found, default)
     if name in ("pop", "popleft", "remove", "discard", "reverse") and is_of_numbers(run, atom):

@@ -155,6 +155,14 @@ class Joining:
         """Calls that configure devices or threads before TensorFlow starts up."""
         return [call for call in self._tree.calls if self._calls(call, api.DEVICE_SETTINGS)]
 
+    def comes_late(self, setting: cst.Call) -> bool:
+        """Whether the workers have joined by then: in a function, or below `if __name__ == "__main__":` of a file that
+        others import, too."""
+        module = self._tree.module_of(setting)
+        top = self._tree.lift(setting, module)
+        is_shared = any(imported is module for edges in self._imported.values() for _, imported in edges)
+        return not self._is_top_level(setting) or (is_shared and top is not None and _is_main(top))
+
     def is_made_by_runtime(self, setting: cst.Call) -> bool:
         """Whether the runtime sets this up by itself on several workers, as each gets a GPU of its own there. A script
         that hides all GPUs means to do without."""
@@ -269,13 +277,16 @@ class Joining:
         )
 
     def _after_settings(self, statement: Statement) -> Statement:
-        """The last top-level statement that sets devices up, if any: they must be set before the workers join."""
+        """The last statement that sets devices up outside of functions, if any: they must be set before the workers
+        join."""
         statement = self._last_of_imports(statement)
         module = self._tree.module_of(statement)
         for call in self.device_settings:
             later = self._tree.lift(call, module)
-            if self._is_top_level(call) and later is not None:
-                statement = max(statement, later, key=self._tree.order.__getitem__)
+            if later is not None and not self.comes_late(call):
+                # What follows under `if __name__ == "__main__":` is the program, and needs the workers.
+                inside = self._tree.lift(call, later.body) if isinstance(later, cst.If) and _is_main(later) else None
+                statement = max(statement, inside or later, key=self._tree.order.__getitem__)
         return statement
 
 
