@@ -77,16 +77,12 @@ def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     condition, body, state = args.get("cond", 0), args.get("body", 1), args.get("loop_vars", 2)
     if condition is None or body is None or state is None:
         return v.unseen("what this loop does is not seen")
+    state = _as_tuple(run, state)
     with run.placing.repairing.ruled_out("it stands in a tf.while_loop"):
         for _ in range(4):
             items = run.objects.sequence_items(state) or [state]
             run.decide(node, run.calls.call(condition, Arguments(items), node, frame))
-            after = run.calls.call(body, Arguments(items), node, frame)
-            joined = (
-                v.join(state, _as_tuple(run, after))
-                if run.objects.sequence_items(state) is not None
-                else v.join(state, after)
-            )
+            joined = v.join(state, _as_tuple(run, run.calls.call(body, Arguments(items), node, frame)))
             if joined == state:
                 break
             state = joined

@@ -76,6 +76,7 @@ class SteeringPlaces:
             yield call.func
             yield from (arg.value for arg in call.args[:1])
         yield from (node.value for node in all_of(cst.Return) if node.value is not None)
+        yield from (node.body for node in all_of(cst.Lambda))
 
     @cached_property
     def inputs(self) -> set[cst.BaseExpression]:

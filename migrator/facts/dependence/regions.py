@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Union, cast
@@ -13,6 +13,7 @@ import libcst as cst
 from migrator.facts.dependence import Dependence, Key
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function
+from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.facts.training.sites import Training
 
@@ -23,8 +24,9 @@ _CHOOSING = frozenset({
 })  # fmt: skip
 _DECIDED = frozenset({
     cst.While, cst.If, cst.For, cst.IfExp, cst.BooleanOperation, cst.CompIf, cst.Call, cst.Arg, cst.Return, cst.Match,
-    cst.MatchCase, cst.Assert,
+    cst.MatchCase, cst.Assert, cst.Lambda,
 })  # fmt: skip
+_LOOPING = frozenset({"tensorflow.while_loop", "keras.ops.while_loop"})
 _BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.MatchCase, cst.ExceptHandler, cst.Else, cst.Finally)
 
 
@@ -78,7 +80,9 @@ class Regions:
         if isinstance(parent, cst.Arg):
             return self._branches(parent)
         if isinstance(parent, cst.Return):
-            return self._loops_of(parent)
+            return self._loops_of(self.tree.function_of(parent))
+        if isinstance(parent, cst.Lambda):
+            return self._loops_of(parent) if node is parent.body else None
         if isinstance(parent, cst.Match) and node is parent.subject:
             return tuple(parent.cases)
         if isinstance(parent, cst.MatchCase) and node is parent.guard:
@@ -99,21 +103,21 @@ class Regions:
             return None
         return self._functions_in(call.args)
 
-    def _functions_in(self, args: Iterable[cst.Arg]) -> tuple[cst.CSTNode, ...]:
+    def _functions_in(self, args: Sequence[cst.Arg]) -> tuple[cst.CSTNode, ...]:
         parts = [e.value for a in args if isinstance(a.value, (cst.List, cst.Tuple)) for e in a.value.elements]
         parts += [arg.value for arg in args]
         return tuple(v.node for part in parts for v in self.resolver.values(part) if isinstance(v, Function))
 
-    def _loops_of(self, returned: cst.Return) -> tuple[cst.CSTNode, ...] | None:
-        """The turns of `tf.while_loop` whose condition this is."""
-        function = self.tree.function_of(returned)
+    def _loops_of(self, condition: cst.CSTNode | None) -> tuple[cst.CSTNode, ...] | None:
+        """The turns of the `tf.while_loop` that asks this function."""
         loops = [
             call
             for call in self.tree.calls
-            if External("tensorflow.while_loop") in self.resolver.values(call.func)
-            and function in self._functions_in(call.args[:1])
+            if any(isinstance(v, External) and v.path in _LOOPING for v in self.resolver.values(call.func))
+            and condition in self._functions_in(_given(call, "cond", 0))
         ]
-        return tuple(body for loop in loops for body in self._functions_in(loop.args[1:2])) if loops else None
+        bodies = [arg for loop in loops for arg in _given(loop, "body", 1)]
+        return self._functions_in(bodies) if loops else None
 
     def _jumps(self, node: cst.CSTNode, in_loop: bool) -> Iterator[Jump]:
         for child in semantic_children(node):
@@ -217,3 +221,8 @@ class Regions:
         for deleted in self.tree.all_of(cst.Del):
             if self.tree.contains(body, deleted):
                 yield from dependence.deleted_from(deleted.target)
+
+
+def _given(call: cst.Call, name: str, position: int) -> list[cst.Arg]:
+    arg = argument(call, name, position)
+    return [arg] if arg is not None else []
