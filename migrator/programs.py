@@ -155,13 +155,14 @@ def _import_root(folder: Path) -> Path:
 
 
 def _around_training(files: Mapping[Path, bytes], imported: Mapping[Path, set[Path]]) -> dict[Path, bytes]:
-    """The files that train, those that they import and those that import them, directly or not."""
+    """The files that train, those that import them, and those that these and the others import, directly or not: a
+    script may build in one file what it trains by another."""
     importing: dict[Path, set[Path]] = defaultdict(set)
     for path, others in imported.items():
         for other in others:
             importing[other].add(path)
     training = [path for path, data in files.items() if is_about_training(data)]
-    wanted = reachable(training, imported) | reachable(training, importing)
+    wanted = reachable(reachable(training, importing), imported)
     return {path: data for path, data in files.items() if path in wanted}
 
 

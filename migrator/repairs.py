@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from migrator.analysis.values import Operand, Repair
-from migrator.edits import Refusal, Replace, Wrap
+from migrator.edits import InsertBefore, Refusal, Replace, Wrap
 from migrator.facts.script import Facts
 
+_COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
-def put_together(facts: Facts, operand: Operand) -> Wrap | Replace:
-    """Gives every worker the whole of what the operand is a part of."""
+
+def put_together(facts: Facts, operand: Operand) -> Iterator[Wrap | Replace | InsertBefore]:
+    """Gives every worker the whole of what the operand is a part of: once before a comprehension that only reads it."""
+    if operand.how in ("mean", "sum") and _is_read_in_turns(facts, operand.node):
+        name = facts.source(operand.node)
+        whole = facts.fresh_variable(f"global_{name}", operand.node)
+        arguments = ('reduction="sum"',) if operand.how == "sum" else ()
+        yield InsertBefore(operand.node, (f"{whole} = {facts.call('all_reduce', name, *arguments)}",))
+        yield Replace(operand.node, (whole,))
+    else:
+        yield _at_the_place(facts, operand)
+
+
+def _is_read_in_turns(facts: Facts, node: cst.CSTNode) -> bool:
+    """Whether it is a name that a comprehension reads in each of its turns, and gets from outside, in a line of its own
+    which reads it nowhere else."""
+    if not isinstance(node, cst.Name) or not isinstance(facts.tree.statement_of(node), cst.SimpleStatementLine):
+        return False
+    turns: list[cst.CSTNode] = []
+    for owner in facts.tree.ancestors(node):
+        if isinstance(owner, cst.SimpleStatementLine):
+            break
+        if isinstance(owner, (cst.Lambda, cst.IfExp, cst.BooleanOperation)):
+            return False  # it may not be read at all
+        turns += [owner] if isinstance(owner, _COMPREHENSIONS) else []
+    if not turns or any(node.value in facts.tree.scopes[turn].bindings for turn in turns):
+        return False
+    line = facts.tree.statement_of(node)
+    return [n for n in facts.tree.names[node.value] if facts.tree.contains(line, n)] == [node]
+
+
+def _at_the_place(facts: Facts, operand: Operand) -> Wrap | Replace:
     if operand.how == "gather":
         return Wrap(operand.node, f"{facts.runtime}.all_gather(", ")")
     if operand.how == "metric":

@@ -146,7 +146,7 @@ def _fed(facts: Facts) -> Findings:
         for operand in (o for repair in own.repairs for o in repair.operands if o.node not in put):
             if operand.how != "metric":
                 put.add(operand.node)
-                yield put_together(facts, operand)
+                yield from put_together(facts, operand)
 
 
 def _told_by_steps(facts: Facts) -> Findings:
@@ -193,7 +193,7 @@ def _decided_by(facts: Facts) -> Findings:
             if verdict.is_agreed and not is_twice:
                 for operand in (o for repair in repairs for o in repair.operands if o.node not in put):
                     put.add(operand.node)
-                    yield put_together(facts, operand)
+                    yield from put_together(facts, operand)
             elif verdict.is_agreed or not verdict.reduction:
                 yield Refusal(
                     node,

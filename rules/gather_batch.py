@@ -60,7 +60,7 @@ def gather_batch(facts: Facts) -> Findings:
         for operand in sorted(repair.operands, key=lambda o: facts.tree.order[o.node]):
             if operand.node not in done:
                 done.add(operand.node)
-                yield put_together(facts, operand)
+                yield from put_together(facts, operand)
 
 
 def _beside_all_rows(facts: Facts, repair: Repair) -> Refusal | None:

@@ -55,7 +55,7 @@ def scale_loss(facts: Facts) -> Findings:
                 opening, closing = ("", "") if _is_one_factor(operand.node) else ("(", ")")
                 yield Wrap(operand.node, opening, f"{closing} / {facts.call('size')}")
             else:
-                yield put_together(facts, operand)
+                yield from put_together(facts, operand)
 
 
 def _is_one_factor(node: cst.CSTNode) -> bool:

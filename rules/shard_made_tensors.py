@@ -66,7 +66,7 @@ def _drawn(facts: Facts) -> Findings:
         for operand in repair.operands:
             if operand.node not in done:
                 done.add(operand.node)
-                yield put_together(facts, operand)
+                yield from put_together(facts, operand)
 
 
 def _tail(kinds: set[str]) -> str:

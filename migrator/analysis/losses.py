@@ -201,8 +201,11 @@ class Losses:
     def number_of_items(self, node: cst.CSTNode) -> int | None:
         """How many items the tuple or list has on every way there; None where that is not seen."""
         value = self._run.seen.get(node) if not self.too_much else None
-        items = self._run.objects.sequence_items(value) if value is not None else None
-        return len(items) if items is not None else None
+        if value is None or value.data is not None:
+            return None
+        several = [self._run.objects.sequence_items(v.of(atom)) for atom in value]
+        lengths = {len(items) if items is not None else None for items in several}
+        return lengths.pop() if len(lengths) == 1 else None
 
     def is_rows(self, node: cst.CSTNode) -> bool:
         """Whether the value is rows that can be gathered, a worker's part of a batch whenever the node runs."""

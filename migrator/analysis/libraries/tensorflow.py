@@ -32,6 +32,7 @@ Handler = Callable[["Run", Arguments, cst.CSTNode, Frame], Value]
 
 TAPE = "tensorflow.GradientTape"
 VARIABLE = "tensorflow.Variable"
+CHECKPOINT = "tensorflow.train.Checkpoint"
 CUSTOM_GRADIENT = "tensorflow.custom_gradient"
 LATER = "python.tensorflow_function"  # what `tf.function(…)` gives that is given no function yet
 STRATEGY = "tensorflow.distribute.Strategy"
@@ -63,6 +64,14 @@ def _variable(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
         # A weight starts alike on all workers; what the script puts there later may not be.
         content = v.mapped(Value(value.data), lambda d: replace(d, constant=NOT_CONSTANT)) if value.data else NUMBER
     run.heap.store(made, "content", content)
+    return v.of(made)
+
+
+def _checkpoint(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.train.Checkpoint(model=model)`, of which `checkpoint.model` is the model again."""
+    made = Made(CHECKPOINT, Site(node, frame.context))
+    for name, value in args.keywords.items():
+        run.heap.store(made, name, value)
     return v.of(made)
 
 
@@ -211,6 +220,7 @@ FUNCTIONS: dict[str, Handler] = {
     **{path: _add if adds else _set for path, adds in _SETTING.items()},
     "tensorflow.function": _function,
     LATER: _function,
+    CHECKPOINT: _checkpoint,
     CUSTOM_GRADIENT: _custom_gradient,
     "tensorflow.recompute_grad": _function,
     "tensorflow.autograph.experimental.do_not_convert": _function,

@@ -44,7 +44,8 @@ class Gathering:
             key = queue.pop()
             if isinstance(key, cst.Subscript) and _takes_an_item(key) and self.losses.may_be_a_row(key):
                 return True
-            if key not in seen:
+            # What a batch is picked by, before a worker takes its rows of it, tells nothing of how many these are.
+            if key not in seen and key not in self.locality.origins:
                 seen.add(key)
                 queue += self.locality.inputs(key)
         return False

@@ -97,8 +97,10 @@ class Bindings:
         for call in self.resolver.callers(function):
             if any(self.tree.contains(call, given) for given in self.resolver.arguments(param, function, [call])):
                 continue  # `step(params, *batch)`: the batch is for other parameters
+            named = (*every, *function.params.kwonly_params) if rest else ()
+            taken = {given for other in named for given in self.resolver.arguments(other, function, [call])}
             for arg in call.args:
-                if arg.star or rest:
+                if arg.star or (rest and arg.value not in taken):
                     self.graph.link(arg, binding, Way.INTO if rest else Way.USED)
 
     def _link_other(self, binding: Binding) -> None:

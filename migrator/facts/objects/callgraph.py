@@ -23,6 +23,7 @@ from migrator.facts.objects.values import (
 )
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
+from migrator.facts.program.unnamed import Unnamed
 
 
 class CallGraph:
@@ -39,12 +40,15 @@ class CallGraph:
         self._classes = classes
         self._values = values
         self._reaching = reaching
+        self._unnamed = Unnamed(tree)
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
         self._handing: set[tuple[cst.Call, cst.CSTNode]] = set()
 
     def callers(self, function: cst.CSTNode) -> list[cst.Call]:
-        """The calls in the program that run the function (for `__init__`, those that build the object)."""
-        return self._callers.get(function, [])
+        """The calls in the program that run the function (for `__init__`, those that build the object); where some of
+        them stand in what nothing names, the others."""
+        found = self._callers.get(function, [])
+        return [call for call in found if not self._unnamed.is_in_any(call)] or found if len(found) > 1 else found
 
     def build(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
         """Adds the calls to the graph; returns those whose function is not known yet."""

@@ -17,14 +17,9 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Object, Result, Value
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree, semantic_children
+from migrator.facts.program.unnamed import Unnamed
 from migrator.facts.training.accumulators import Accumulators
 from migrator.facts.training.gradients import GradientFlow, Gradients, reduced_once, sources_of
-
-# A function may be looked up through these by a name that the program makes while it runs.
-_NAMESPACES = frozenset({
-    "globals", "locals", "vars", "eval", "exec", "getattr", "__dict__", "__getattribute__", "modules", "attrgetter",
-    "methodcaller", "importlib", "__import__", "inspect", "fire",
-})  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +55,7 @@ class Training:
         self.kinds = kinds
         self.flow = GradientFlow(tree, resolver, kinds)
         self._accumulators = Accumulators(tree, resolver, self.flow)
+        self._unnamed = Unnamed(tree)
 
     # -- fit -----------------------------------------------------------------------------------------------------
 
@@ -146,37 +142,17 @@ class Training:
 
     def is_never_run(self, call: cst.Call) -> bool:
         """Whether the call stands in a function that nothing in the program names: beside others, it trains nothing."""
-        if self._looks_names_up:
-            return False
         owners = [o for o in self.tree.ancestors(call) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
         function = owners[-1] if owners else None
         if not isinstance(function, cst.FunctionDef) or any(map(self._may_keep, function.decorators)):
             return False
-        name = function.name.value
-        named = [n for n in self.tree.names[name] if n is not function.name]
-        return not named and name not in self._texts
-
-    @cached_property
-    def _looks_names_up(self) -> bool:
-        """Whether functions may be found by names that no reader sees: `globals()["train_" + kind]`."""
-        return any(not self._names_a_literal(node) for name in _NAMESPACES for node in self.tree.names[name])
-
-    def _names_a_literal(self, node: cst.Name) -> bool:
-        """`getattr(step, "run")`: what it may find is one of `_texts`."""
-        call = self.tree.parent.get(node)
-        name = argument(call, "name", 1) if isinstance(call, cst.Call) and call.func is node else None
-        return name is not None and isinstance(name.value, cst.SimpleString)
+        return self._unnamed.is_unnamed(function)
 
     def _may_keep(self, decorator: cst.Decorator) -> bool:
         """Whether the decorator may hand the function on to somebody."""
         made = decorator.decorator
         values = self.resolver.values(made.func if isinstance(made, cst.Call) else made)
         return not values or any(not isinstance(v, External) or v.path != "tensorflow.function" for v in values)
-
-    @cached_property
-    def _texts(self) -> set[str]:
-        """The texts in the program, which may be names to look something up by."""
-        return {str(node.evaluated_value) for node in self.tree.all_of(cst.SimpleString)}
 
     def _assignments(self) -> Iterator[Update]:
         for call, func in self.methods(*api.SETTING_VARIABLES):

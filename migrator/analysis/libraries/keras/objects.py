@@ -12,6 +12,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras.names import BASES
+from migrator.analysis.placement import ROWS, Sharded
 from migrator.analysis.values import NONE, NUMBER, Data, Instance, Made, Site, Value
 from migrator.facts.names import api
 
@@ -147,7 +148,17 @@ def _get_layer(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNo
     return Value(Data(layer=True))
 
 
+def _initial_state(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`layer.get_initial_state(batch_size)`, or of the rows themselves: a state for each row."""
+    given = [d for _, x in args.all() for d in run.objects.leaves(x)]
+    of_rows = [d for d in given if d.placement in (ROWS, Sharded(0)) and not d.several]
+    if not of_rows or not all(d in of_rows or d.is_replicated for d in given):
+        return unknown_method(run, atom, args, node)
+    return Value(Data(Sharded(0), nested=True, needs=frozenset(r for d in given for r in d.needs)))
+
+
 METHODS: Methods = {
+    "get_initial_state": _initial_state,
     "__init__": _init,
     "add": _add,
     "add_weight": _add_weight,

@@ -1,0 +1,62 @@
+"""Functions and classes that nothing in the program names: beside others, they run for nobody."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import Tree
+
+# A function may be looked up through these by a name that the program makes while it runs.
+_NAMESPACES = frozenset({
+    "globals", "locals", "vars", "eval", "exec", "getattr", "__dict__", "__getattribute__", "modules", "attrgetter",
+    "methodcaller", "importlib", "__import__", "inspect", "fire",
+})  # fmt: skip
+# These find classes that nobody names.
+_OF_SUBCLASSES = frozenset({"__subclasses__", "__init_subclass__", "metaclass"})
+
+
+class Unnamed:
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._known: dict[cst.CSTNode, bool] = {}
+
+    def is_in_any(self, node: cst.CSTNode) -> bool:
+        """Whether the node stands in one, which no decorator and no base class can have kept."""
+        owners = [o for o in self.tree.ancestors(node) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
+        return bool(owners) and self._is_lonely(owners[-1])
+
+    def _is_lonely(self, owner: cst.FunctionDef | cst.ClassDef) -> bool:
+        known = self._known.get(owner)
+        if known is None:
+            kept = bool(owner.decorators) or (isinstance(owner, cst.ClassDef) and self._finds_subclasses)
+            known = self._known[owner] = not kept and self.is_unnamed(owner)
+        return known
+
+    def is_unnamed(self, owner: cst.FunctionDef | cst.ClassDef) -> bool:
+        """Whether the program neither names it nor may look it up by a name that no reader sees."""
+        name = owner.name.value
+        named = self._looks_names_up or any(n is not owner.name for n in self.tree.names[name])
+        return not named and name not in self._texts
+
+    @cached_property
+    def _finds_subclasses(self) -> bool:
+        return any(self.tree.names[name] for name in _OF_SUBCLASSES)
+
+    @cached_property
+    def _looks_names_up(self) -> bool:
+        """Whether functions may be found by names that no reader sees: `globals()["train_" + kind]`."""
+        return any(not self._names_a_literal(node) for name in _NAMESPACES for node in self.tree.names[name])
+
+    def _names_a_literal(self, node: cst.Name) -> bool:
+        """`getattr(step, "run")`: what it may find is one of `_texts`."""
+        call = self.tree.parent.get(node)
+        name = argument(call, "name", 1) if isinstance(call, cst.Call) and call.func is node else None
+        return name is not None and isinstance(name.value, cst.SimpleString)
+
+    @cached_property
+    def _texts(self) -> set[str]:
+        """The texts in the program, which may be names to look something up by."""
+        return {str(node.evaluated_value) for node in self.tree.all_of(cst.SimpleString)}
