@@ -42,6 +42,12 @@ class Reductions:
             return _refuse(update.call, "the losses behind this update are of several kinds", "apply them one by one")
         return refusal or (chosen.pop() if chosen else "mean")
 
+    def kind(self, update: Update, gradients: Gradients) -> str:
+        """How the losses behind the gradients add up, where all do alike; empty where that is not seen."""
+        wanted = self.of(update, gradients)
+        kinds = {verdict.reduction for _, verdict in self._losses(update, (gradients,))}
+        return wanted if isinstance(wanted, str) and kinds == {wanted} else ""
+
     def cut_for(self, update: Update) -> str:
         """How the rows of a batch are put together in the losses of the update: MEAN, SUM, or GATHER, where some of
         them are before the loss is computed."""
