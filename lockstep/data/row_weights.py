@@ -196,11 +196,12 @@ def weigh(values: Any) -> Any:
 
 
 def count_once(values: Any) -> Any:
-    """values, or zeros on a rank whose rows another one has too: the sum over the ranks is then that over all rows."""
+    """values, or zeros on a rank whose rows another one has too: the sum over the ranks is then that over all rows. A
+    rank without rows has its share of what is no sum over them, as of a penalty."""
     rows = step_rows.current()
     if rows is None:
         return values
-    counts = tf.cast(rows.counting > 0, tf.float32)
+    counts = tf.cast(~rows.are_repeated, tf.float32)
     return tf.nest.map_structure(lambda value: _times(value, counts), values)
 
 
@@ -232,13 +233,13 @@ class RowCount:
         """Of the rows of each epoch, the first so many count."""
         self._counting.assign(counting)
 
-    def add(self, data: Any) -> Any:
-        """Add the rows of one step's data; returns how many of them count."""
+    def add(self, data: Any) -> tuple[Any, Any]:
+        """Add the rows of one step's data; returns how many of them count, and how many there are."""
         rows = tf.cast(_rows_of(data), tf.int64)
         counted = tf.clip_by_value(self._counting - self._seen, 0, rows)
         self._seen.assign_add(rows)
         self._counted.assign_add(counted)
-        return counted
+        return counted, rows
 
     def so_far(self) -> float:
         """How many counted."""
@@ -282,7 +283,7 @@ def see_through(model: Any) -> RowCount | None:
                 # Keras makes compiled metrics in the first step, and they are to be read before it.
                 has_metrics = True
                 tf.function(step, autograph=False).get_concrete_function(data)
-            rows = count.add(data)
+            rows, held = count.add(data)
             own = tf.cast(rows, tf.float32)
             weight = own * float(backend().size) / all_reduce(own, "sum")
             before = {id(v): tf.identity(value) for v, value in zip(states(), values_of(states()))}
@@ -296,12 +297,13 @@ def see_through(model: Any) -> RowCount | None:
                     if id(variable) in by_step:
                         counting = _told_of_step(variable, value, told, rows, weight)
                     elif id(variable) not in whole | seen.by_batch:
-                        # A row that only fills the last batch counts in no metric either.
-                        counting = tf.where(rows > 0, value, told)
+                        # A row that only fills the last batch counts in no metric either; the rows of all ranks do.
+                        of_all = (held == 0) & seen.was_told_rows(variable)
+                        counting = tf.where((rows > 0) | of_all, value, told)
                     assign(variable, counting)
                     before[id(variable)] = counting
 
-            seen = step_rows.StepRows(rows, weight, settle)
+            seen = step_rows.StepRows(rows, weight, settle, held)
             with step_rows.step(seen):
                 result = step(data)
             settle()

@@ -1,7 +1,8 @@
-"""Means over batches: a Mean that a step of the script's own tells one number of each batch, its loss say.
+"""What metrics are told in a step that is seen through: a number for each batch, or rows.
 
-One process counts a batch once, whatever its rows. Where the ranks have unequally many of them, each rank's number
-counts by these, and that of a rank without rows not at all.
+A Mean that a step of the script's own tells one number of each batch, its loss say: one process counts a batch once,
+whatever its rows. Where the ranks have unequally many of them, each rank's number counts by these, and that of a rank
+without rows not at all. A metric that is told the rows of all ranks counts them on each, also where it has none.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 
 from lockstep.data.row_weights import weigh
-from lockstep.script.metrics import each
+from lockstep.script.metrics import each, is_whole
 from lockstep.script.wrapping import wraps
 from lockstep.shards import step_rows
 
@@ -19,23 +20,39 @@ _MARK = "_lockstep_by_batch"
 
 
 def watch(model: Any) -> None:
-    """Have the Means of the model weigh the numbers that they are told in a step that is seen through."""
+    """Have the metrics of the model tell what they are told in a step that is seen through, and its Means weigh the
+    numbers among that."""
     for metric in each(model.metrics):
-        if type(metric).__name__ == "Mean" and not hasattr(metric.update_state, _MARK):
-            _watch(metric)
+        if not (is_whole(metric) or hasattr(metric.update_state, _MARK)):
+            _watch(metric, is_mean=type(metric).__name__ == "Mean")
 
 
-def _watch(metric: Any) -> None:
+def _watch(metric: Any, *, is_mean: bool) -> None:
     update = metric.update_state
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     @wraps(update)
-    def update_state(values: Any, sample_weight: Any = None, **kwargs: Any) -> Any:
+    def update_mean(values: Any, sample_weight: Any = None, **kwargs: Any) -> Any:
         rows = step_rows.current()
         if rows is not None and sample_weight is None and tf.convert_to_tensor(values).shape.rank == 0:
             rows.by_batch.update(id(variable) for variable in metric.variables)
-            values = weigh(values)
-        return update(values, sample_weight, **kwargs)
+            return update(weigh(values), sample_weight, **kwargs)
+        return update_state(values, sample_weight, **kwargs)
 
-    setattr(update_state, _MARK, True)
-    vars(metric)["update_state"] = update_state  # past Keras 2, which takes what is set for a part of the metric
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @wraps(update)
+    def update_state(*args: Any, **kwargs: Any) -> Any:
+        result = update(*args, **kwargs)
+        rows, told = step_rows.current(), next(filter(_has_rows, args), None)
+        if rows is not None and told is not None:
+            rows.note_told(metric.variables, told)
+        return result
+
+    told = update_mean if is_mean else update_state
+    setattr(told, _MARK, True)
+    vars(metric)["update_state"] = told  # past Keras 2, which takes what is set for a part of the metric
+
+
+def _has_rows(value: Any) -> bool:
+    """Whether it is seen to be no single number."""
+    return tf.is_tensor(value) and bool(value.shape.rank)

@@ -382,11 +382,13 @@ class Losses:
         if not functions:
             expressions -= self._plan.expressions
             self._plan.expressions |= expressions
+        terms = self._run.to_sum - self._plan.summed
+        self._plan.summed |= terms
         self._plan.functions |= functions
         self._plan.losses |= losses
         self._plan.layers |= layers
         self._plan.at_once |= at_once
-        return bool(functions or expressions or losses or layers or at_once)
+        return bool(functions or expressions or losses or layers or at_once or terms)
 
     def _of_uneven_batches(self) -> set[cst.CSTNode]:
         """The calls of `compile` of which `train_on_batch` gets parts of a batch that may be unequal, for the sake of

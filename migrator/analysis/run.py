@@ -67,7 +67,8 @@ class TooMuch(Exception):
 class Plan:
     """Where all rows are put together: functions of which the arguments are, expressions, and calls of `compile` of
     which the loss is given the whole batch; `reductions`: whatever a "mean" or a "sum" is taken of; `layers`: functions
-    that work on all rows of a batch, of which they give back a worker's, or go on with those `at_once`."""
+    that work on all rows of a batch, of which they give back a worker's, or go on with those `at_once`; `summed`: terms
+    among which are sums over a worker's part, beside what is made of all rows."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
     layers: set[cst.CSTNode] = field(default_factory=set)
@@ -75,6 +76,7 @@ class Plan:
     expressions: set[cst.CSTNode] = field(default_factory=set)
     losses: set[cst.CSTNode] = field(default_factory=set)
     reductions: set[str] = field(default_factory=set)
+    summed: set[cst.CSTNode] = field(default_factory=set)
 
 
 class Plain(NamedTuple):
@@ -177,6 +179,7 @@ class Run:
         # What changes rows of a worker's part in place as only all rows can be; with the repair that makes it right.
         self.changed: dict[cst.CSTNode, v.Repair] = {}
         self.lost_at: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
+        self.to_sum: set[cst.CSTNode] = set()  # sums of terms that are to be planned as `summed`
         self.forward: set[cst.CSTNode] = set()
         # Calls of one of several functions, of which only some need their arguments put together.
         self.torn: set[cst.CSTNode] = set()

@@ -290,9 +290,11 @@ class Facts:
         decisions = self._decisions(losses, reductions)
         cuts = {reductions.cut_for(update) for update in self.training.updates}
         if not decisions.kinds or (len(cuts | decisions.kinds) == 1 and cuts != {GATHER}):
-            if cuts == {SUM} and any(number.is_count for number in decisions.local_numbers):
+            has_means = any(number.reduction == MEAN for number in decisions.local_numbers)
+            if cuts == {SUM} and not has_means and any(number.is_count for number in decisions.local_numbers):
                 return self._decisions(losses, reductions, Rows.ONCE)  # so that rows can be counted
-            return decisions
+            if cuts != {SUM} or not has_means or self.training.batch_fits:
+                return decisions
         if self.training.batch_fits:  # of which nothing can be put together that a batch has to be
             return self._decisions(losses, reductions, Rows.REPEATED)
         # No row may be computed twice where some numbers are sums, and then means of parts are none of the batch.

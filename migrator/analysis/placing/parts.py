@@ -61,7 +61,7 @@ class Parts:
         return Value(Data(Unknown(f"what `.{name}` of a worker's part is cannot be seen"), needs=data.needs))
 
     def _is_sizeless(self, data: Data) -> bool:
-        is_gathered = data.whole and any(o.how == "gather" for r in data.needs for o in r.operands)
+        is_gathered = data.whole and not data.across and any(o.how == "gather" for r in data.needs for o in r.operands)
         return is_gathered and self.run.is_traced
 
     @staticmethod

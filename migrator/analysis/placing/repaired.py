@@ -96,8 +96,11 @@ def _divided(run: Run, op: Operation, why: str) -> Value | None:
 
 def _shared(run: Run, op: Operation, why: str) -> Value | None:
     """A sum over the batch plus terms that all workers have, each of which counts its part of those."""
-    if not all(d.placement == Partial("sum") or d.is_replicated for d in op.leaves):
-        # Beside a mean the sum is put together first.
+    gathered_terms = (d for d in op.leaves if d.is_replicated and not d.is_zero)
+    if any(operand.how == "gather" for d in gathered_terms for r in d.needs for operand in r.operands):
+        run.to_sum.add(op.node)
+    if op.node in run.plan.summed or not all(d.placement == Partial("sum") or d.is_replicated for d in op.leaves):
+        # Beside a mean, or what is made of all rows, the sum is put together first.
         result = infer(run, op.row, op.args, op.made, once_summed)
         if result.is_lost:
             return None

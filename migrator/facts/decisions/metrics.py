@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from migrator.analysis.losses import SUM, Losses
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.locality import Locality
 from migrator.facts.files.writes import Files
@@ -51,6 +52,7 @@ class Metrics:
         sharding: Sharding,
         files: Files,
         locality: Locality,
+        losses: Losses,
         *,
         parts_differ: bool,
     ) -> None:
@@ -61,6 +63,7 @@ class Metrics:
         self.sharding = sharding
         self.files = files
         self.locality = locality
+        self.losses = losses
         self.parts_differ = parts_differ
 
     def results(self) -> Iterator[MetricResult]:
@@ -84,11 +87,16 @@ class Metrics:
         if not self.locality.is_fed_locally(func.value):
             return None
         metrics = self.resolver.values(func.value)
-        is_mean = not self.parts_differ and all(_is_mean(calls(v)) for v in metrics)
+        is_mean = all(_is_mean(calls(v)) for v in metrics) and not (self.parts_differ and not self._adds_up(func.value))
         is_mean = is_mean and not self.locality.is_fed_by_fit(func.value)  # which has parts of any size
         return MetricResult(
             call, func.value, is_mean, any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
         )
+
+    def _adds_up(self, metric: cst.BaseExpression) -> bool:
+        """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are."""
+        kinds = {self.losses.of_number(told).reduction for told in self.locality.fed_to(metric)}
+        return kinds == {SUM}
 
     def _fit_steps(self) -> Iterator[cst.CSTNode]:
         for update in self.training.updates:
