@@ -82,10 +82,12 @@ def average_metrics(facts: Facts) -> Findings:
             )
         elif number.is_count:
             yield Refusal(
-                number.expression,
-                "training is steered by the number of samples of this worker's part of the batch",
+                facts.decisions.place_of(number),
+                "training is steered by this, which depends on the number of samples of this worker's part of the "
+                "batch",
                 "decide by the number of steps, which is the same on all workers",
                 breaks_training=True,
+                cause=number.expression,
             )
         elif number.metric is not None and number.metric.is_own:
             yield Refusal(

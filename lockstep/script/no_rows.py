@@ -25,15 +25,19 @@ _OF_ONEDNN = (
 )  # fmt: skip
 
 _taught: set[Any] = set()
+_LIBRARIES = ("tensorflow", "keras", "tf_keras")
 
 
 def allow_no_rows() -> None:
     """Let the losses of Keras 3 that are sums or means be zero where there are no rows, BatchNormalization keep the
     moments that it has, and convolutions and poolings give no rows, once for all."""
+    taught: dict[int, Any] = {}
     for functions in (tf.nn, tf.compat.v2.nn, tf.compat.v1.nn):
         for name in _OF_ONEDNN:
-            _teach(functions, name, _rows_of_any)
-    _teach(tf.nn, "bias_add", _sum_of_any_rows)
+            taught.update(_teach(functions, name, _rows_of_any))
+    taught.update(_teach(tf.nn, "bias_add", _sum_of_any_rows))
+    if taught:
+        _rename(taught)
     keras = sys.modules.get("keras")
     if not str(getattr(keras, "__version__", "")).startswith("3"):
         return
@@ -44,10 +48,23 @@ def allow_no_rows() -> None:
         _teach(getattr(layers, f"GlobalMaxPooling{axes}D"), "call", _rows_of_any)
 
 
-def _teach(owner: Any, name: str, taught: Callable[[Any], Any]) -> None:
-    if hasattr(owner, name) and (owner, name) not in _taught:
-        _taught.add((owner, name))
-        setattr(owner, name, taught(getattr(owner, name)))
+def _teach(owner: Any, name: str, taught: Callable[[Any], Any]) -> dict[int, Any]:
+    """What now stands in its place, by the id of what stood there."""
+    if not hasattr(owner, name) or (owner, name) in _taught:
+        return {}
+    _taught.add((owner, name))
+    before = getattr(owner, name)
+    setattr(owner, name, taught(before))
+    return {id(before): getattr(owner, name)}
+
+
+def _rename(taught: dict[int, Any]) -> None:
+    """Also where a script has names of its own for them: `from tensorflow.nn import conv2d`."""
+    for path, module in list(sys.modules.items()):
+        if path.partition(".")[0] not in _LIBRARIES:
+            for name, value in list(getattr(module, "__dict__", {}).items()):
+                if id(value) in taught:
+                    setattr(module, name, taught[id(value)])
 
 
 def _rows_of_any(function: Any) -> Any:

@@ -122,7 +122,9 @@ class PipelineCuts:
 
     def _is_for_each_row(self, step: Step) -> bool:
         """Whether a step behind the batches does with each row, and each batch, what it would do with any other."""
-        return step.method in _FOR_EACH_BATCH or (step.method == "map" and self.mapped.is_row_by_row(step.call))
+        if step.method == "map":
+            return self.mapped.is_row_by_row(step.call) and not self._remembering.is_of(step)
+        return step.method in _FOR_EACH_BATCH
 
     def _cut(self, steps: list[Step]) -> int:
         """The index of the first step that follows the shard."""

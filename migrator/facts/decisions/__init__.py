@@ -72,7 +72,9 @@ class Decisions:
             tree, resolver, training, sharding, files, Regions(tree, resolver, training), gathered or ()
         )
         self.locality = Locality(tree, resolver, training, sharding, consequences)
-        self.metrics = Metrics(tree, resolver, training, sharding, files, self.locality, parts_differ=rows is Rows.ONCE)
+        self.metrics = Metrics(
+            tree, resolver, training, sharding, files, self.locality, losses, parts_differ=rows is Rows.ONCE
+        )
         self.gathering = Gathering(tree, files, losses, self.locality)
         divided_by = [o.node for r in repaired if r.form == "divisor" for o in r.operands if o.how == SUM]
         divisors = {binding.target for binding in self.locality.bindings_behind(divided_by)}.union(combined)
@@ -131,6 +133,11 @@ class Decisions:
         for place in self._taken:
             found.setdefault(place, self._numbers.agree_on(place))
         return found
+
+    def place_of(self, number: LocalNumber) -> cst.BaseExpression:
+        """The first place that is steered by the number."""
+        places = (place for place, numbers in self.steering.items() if number in numbers)
+        return min(places, key=self.tree.order.__getitem__, default=number.expression)
 
     @property
     def are_settled(self) -> bool:
