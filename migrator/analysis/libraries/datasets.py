@@ -13,7 +13,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED
 from migrator.analysis.records import replace
-from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
 
 if TYPE_CHECKING:
@@ -103,6 +103,14 @@ class Datasets:
             return Value(replace(value.data, constant=NOT_CONSTANT))
         return Value(Data(nested=True))
 
+    def _as_element(self, value: Value) -> Value:
+        """What a function makes of an element, without the dictionaries and objects in it: batching does not go into
+        them, and what they held would still stand as it is in a single sample."""
+        if isinstance(value.only, Tuple):
+            return v.of(Tuple(tuple(map(self._as_element, value.only.items))))
+        held = any(isinstance(o, (Container, Instance)) for o in value)
+        return Value(Data(nested=True)) if held else value
+
     def _rank(self, value: Value) -> int | None:
         items = self.run.objects.sequence_items(value)
         if items:
@@ -167,7 +175,8 @@ class Datasets:
                 element = row_counts.batched(element, Site(node, frame.context))
             return self._dataset(element, node, frame, path)
         if name == "map" and args.positional:
-            return self._dataset(self._applied(args.positional[0], element, node, frame), node, frame, path)
+            result = self._applied(args.positional[0], element, node, frame)
+            return self._dataset(self._as_element(result), node, frame, path)
         if name in ("flat_map", "interleave") and args.positional:
             inner = self._applied(args.positional[0], element, node, frame)
             return self._dataset(self.element(inner), node, frame, path)

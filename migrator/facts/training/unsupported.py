@@ -282,7 +282,7 @@ class Unsupported:
                 isinstance(v, External) and v.path.startswith(_MEASURING) for v in self.resolver.values(other.func)
             ) or self.training.flow.is_tape_call(other):
                 continue
-            given = [arg.value for arg in other.args if not self._is_number(arg.value)]
+            given = [arg.value for arg in other.args if not (self._keeps(other) and self._is_number(arg.value))]
             if any(call in g.tape_calls for value in given for g in self.training.flow.sources(value)):
                 return False
         sources = sources_of(call)
@@ -296,9 +296,14 @@ class Unsupported:
             for g in self.training.flow.sources(binding.value)
         )
 
+    def _keeps(self, call: cst.Call) -> bool:
+        """`norms.append(norm)`, of a list that the script writes out"""
+        values = self.resolver.values(call.func.value) if isinstance(call.func, cst.Attribute) else ()
+        return bool(values) and all(isinstance(v, Literal) and isinstance(v.node, cst.List) for v in values)
+
     def _is_number(self, node: cst.BaseExpression) -> bool:
-        """Whether it is a number of Python's, `float(tf.linalg.global_norm(gradients))`: what it steers is seen to by
-        itself, and it is no gradient any more."""
+        """Whether it is a number of Python's, `float(tf.linalg.global_norm(gradients))`: it is no gradient any more,
+        and what it steers is seen to by itself."""
         values = self.resolver.values(node)
         return bool(values) and all(isinstance(v, Result) and v.function in _NUMBERS for v in values)
 
