@@ -62,7 +62,7 @@ class Dependence(Graph):
         self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions)
         self._internals = Internals(self, tree, resolver)
         self._link_all()
-        OutOfSight(self, tree, resolver, kinds).link()
+        OutOfSight(self, tree, resolver, kinds, containers).link()
 
     def bindings_of(self, name: cst.Name) -> list[Binding]:
         """All bindings that the name may have its value from, those of other functions (`global`) among them."""

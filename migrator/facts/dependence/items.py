@@ -81,6 +81,9 @@ class Items:
             for element in target.elements:
                 self.link_deleted(element.value)
         elif isinstance(target, cst.Subscript):
+            for method, operands in self.indirect.deletes(target):
+                for operand in operands:
+                    self.graph.link(operand, ("handed to", method))
             for key in self.deleted_from(target):
                 for part in target.slice:
                     self.graph.link(part, key, Way.CHOICE)

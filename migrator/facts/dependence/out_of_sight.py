@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import cast
 
 import libcst as cst
 
+from migrator.facts.dependence.containers import Containers
 from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.libraries import is_of_keras
 from migrator.facts.objects.kinds import Kinds, origin
@@ -24,17 +26,92 @@ _FOLLOWED = frozenset({
 # Where text goes that is printed.
 _STREAMS = "sys"
 _TO_STREAMS = frozenset({"builtins.print", "contextlib.redirect_stdout", "contextlib.redirect_stderr"})
+_EXCEPTIONS = frozenset({"sys.exc_info", "sys.exception", "sys.last_value"})
+# They keep what the library is told, for the script to read.
+_KEEPING = frozenset({"warnings.catch_warnings", "logging.handlers.MemoryHandler", "logging.handlers.QueueHandler"})
 _GIVEN_EXCEPTIONS = frozenset({"sys", "threading"})
 
 
 class OutOfSight:
-    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, kinds: Kinds, containers: Containers) -> None:
         self.graph = graph
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
+        self.containers = containers
 
     def link(self) -> None:
+        self._link_told()
+        self._link_special_methods()
+        self._link_fields()
+        self._link_exceptions()
+        self._link_streams()
+
+    def _link_special_methods(self) -> None:
+        """What Python itself gives methods: `__exit__` an exception, `__new__` what the class is called with."""
+        for function in self.tree.functions:
+            if function.name.value in ("__exit__", "__aexit__") and self.tree.class_of(function) is not None:
+                self.graph.link(("raised",), ("handed to", function), Way.USED)
+        for node in self.tree.classes:
+            for base in self.resolver.bases(Class(node)) if node.keywords else ():
+                told = self.resolver.method(base, "__init_subclass__") if isinstance(base, Class) else None
+                for keyword in node.keywords if told is not None else ():
+                    self.graph.link(keyword.value, ("handed to", told))
+        for call in self.tree.calls:
+            makers = [
+                self.resolver.method(v, "__new__") for v in self.resolver.values(call.func) if isinstance(v, Class)
+            ]
+            for method in makers:
+                for arg in call.args if method is not None else ():
+                    self.graph.link(arg, ("handed to", method))
+
+    def _link_fields(self) -> None:
+        """What a dataclass is called with, to what its `__post_init__` reads of the object."""
+        readers = [function for function in self.tree.functions if function.name.value == "__post_init__"]
+        owners = {owner: function for function in readers if (owner := self.tree.class_of(function)) is not None}
+        for call in self.tree.calls if owners else ():
+            for value in self.resolver.values(call.func):
+                for cls in self.resolver.lineage(value) if isinstance(value, Class) else ():
+                    for arg in call.args if cls.node in owners else ():
+                        self.graph.link(arg, ("fields", cls.node), Way.INTO)
+        for attribute in self.tree.all_of(cst.Attribute) if owners else ():
+            for owner, function in owners.items():
+                is_read = not isinstance(self.tree.parent.get(attribute), cst.AssignTarget)
+                if is_read and self.tree.contains(function, attribute):
+                    self.graph.link(("fields", owner), attribute, Way.USED)
+
+    def _link_exceptions(self) -> None:
+        """`sys.exc_info()`, `traceback.format_exc()`"""
+        for call in self.tree.calls:
+            for value in self.resolver.values(call.func):
+                if isinstance(value, External) and (value.path in _EXCEPTIONS or value.path.startswith("traceback.")):
+                    self.graph.link(("raised",), call, Way.USED)
+
+    def _link_streams(self) -> None:
+        """What is printed comes to a stream that is put in the place of the one for it; what a library is told, to what
+        keeps that."""
+        streams: list[cst.CSTNode] = []
+        kept: dict[str, list[cst.Call]] = {}
+        for call in self.tree.calls:
+            for value in self.resolver.values(call.func):
+                path = value.path if isinstance(value, External) else ""
+                if path in _TO_STREAMS - {"builtins.print"}:
+                    streams += [arg.value for arg in call.args]
+                elif path in _KEEPING:
+                    kept.setdefault(_library(value), []).append(call)
+        for name in ("stdout", "stderr"):
+            streams += [b.value for b in self.tree.attributes.get(name, ()) if b.value is not None]
+        holders = [holder for node in streams for holder in self.containers.contents(cast(cst.BaseExpression, node))]
+        for call in self.tree.calls if streams or kept else ():
+            for library in self._told_by(call):
+                for arg in call.args:
+                    for holder in holders if library == _STREAMS else ():
+                        self.graph.link(arg, holder, Way.INTO)
+                    for keeper in kept.get(library, ()):
+                        if keeper is not call:
+                            self.graph.link(arg, keeper, Way.INTO)
+
+    def _link_told(self) -> None:
         for function, libraries in self._callers.items():
             for library in libraries:
                 self.graph.link(("told", library), ("handed to", function), Way.USED)

@@ -56,7 +56,7 @@ _COMPARISONS = {
     cst.LessThan: ("lt", "gt"), cst.GreaterThan: ("gt", "lt"), cst.LessThanEqual: ("le", "ge"),
     cst.GreaterThanEqual: ("ge", "le"), cst.Equal: ("eq", "eq"), cst.NotEqual: ("ne", "ne"),
 }  # fmt: skip
-Use = tuple[cst.FunctionDef, list[cst.CSTNode]]  # a method, and what an operator gives it
+Use = tuple[FunctionLike, list[cst.CSTNode]]  # a method, and what an operator gives it
 Operation = Union[cst.BinaryOperation, cst.Comparison, cst.Subscript]
 
 
@@ -75,7 +75,8 @@ class Indirect:
             return [], []  # nothing runs yet
         given = self.given_by(call)
         found = [f for node in given for v in self.resolver.values(node) for f in self._run_by(v)]
-        found += [f for value in values for f in self._looked_up(value) if accepts(f, call)]
+        by_name = [(f, value) for value in values for f in self._looked_up(value)]
+        found += [f for f, value in by_name if calls(value) == "operator.methodcaller" or accepts(f, call)]
         if self._is_unseen(call):
             found += [f for f in self._escaped if accepts(f, call)]
         return list(dict.fromkeys(found)), given
@@ -121,6 +122,10 @@ class Indirect:
         while isinstance(value, (Element, Member)):
             value = value.of if isinstance(value, Element) else value.owner
         path = calls(value)
+        if path == "operator.methodcaller" and isinstance(value, Result) and value.call.args:
+            name = _text(value.call.args[0].value)
+            methods = (f for f in self.tree.functions if self.tree.class_of(f) is not None)
+            yield from (f for f in methods if name in ("", f.name.value))
         if path in ("builtins.globals", "builtins.locals", "builtins.vars", "builtins.eval"):
             yield from self.tree.functions
         elif path == "builtins.getattr" and isinstance(value, Result) and len(value.call.args) > 1:
@@ -360,10 +365,19 @@ class Indirect:
                 left = target.comparator
         elif isinstance(node, cst.Subscript):
             yield from self._methods(node.value, ["__getitem__"], list(node.slice))
+            yield from self._methods(node.value, ["__missing__"], list(node.slice))
+            for value in self.resolver.values(node.value):
+                method = self.resolver.method(value, "__class_getitem__") if isinstance(value, Class) else None
+                if method is not None:
+                    yield method, list(node.slice)
 
     def stores(self, target: cst.Subscript, value: cst.CSTNode) -> Iterator[Use]:
         """`log[key] = value` of an object of the script's"""
         yield from self._methods(target.value, ["__setitem__"], [*target.slice, value])
+
+    def deletes(self, target: cst.Subscript) -> Iterator[Use]:
+        """`del log[key]` of an object of the script's"""
+        yield from self._methods(target.value, ["__delitem__"], list(target.slice))
 
     def sets(self, target: cst.Attribute, value: cst.CSTNode) -> Iterator[Use]:
         """`log.last = value` where that is a method's task: of a property, of `__setattr__`, of a descriptor."""
@@ -377,6 +391,12 @@ class Indirect:
                             yield binding.node, [value]
                     elif binding.value is not None:
                         yield from self._methods(binding.value, ["__set__"], [value])
+                        yield from ((setter, [value]) for setter in self._setters(binding.value))
+
+    def _setters(self, node: cst.CSTNode) -> Iterator[FunctionLike]:
+        """`rate = property(get, set)`"""
+        if isinstance(node, cst.Call) and External("builtins.property") in self.resolver.values(node.func):
+            yield from (f for arg in node.args for v in self.resolver.values(arg.value) for f in self._run_by(v))
 
     def _methods(self, node: cst.CSTNode, names: Iterable[str], operands: list[cst.CSTNode]) -> Iterator[Use]:
         for value in self.resolver.values(node):
