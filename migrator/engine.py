@@ -416,11 +416,14 @@ def _without_waiting_alone(facts: Facts, found: dict[cst.Module, list[Found]]) -
     """What the chief alone runs must wait for nobody: the numbers that are told there stay its own, unless training is
     steered by what it wrote."""
     guards = [f.what for fs in found.values() for f in fs if isinstance(f.what, Guard)]
-    alone = [body for guard in guards for s in _guarded(facts, guard) for body in facts.training.reached_from(s)]
+    guarded = [statement for guard in guards for statement in _guarded(facts, guard)]
+    alone = [body for statement in guarded for body in facts.training.reached_from(statement)]
 
     def kept(one: Found) -> Iterator[Found]:
         if one.rule != "average-metrics" or not any(_holds(facts, body, one) for body in alone):
             yield one
+        elif facts.decisions.is_the_chiefs(site(one.what)) and _decides_within(facts, guarded, site(one.what)):
+            return  # the chief asks, and does what depends on it
         elif facts.decisions.steers_by(site(one.what)):
             ahead = _in_front(facts, guards, one)
             if ahead is not None:
@@ -432,6 +435,14 @@ def _without_waiting_alone(facts: Facts, found: dict[cst.Module, list[Found]]) -
             yield Found(one.rule, refusal, one.summary)
 
     return {module: [k for f in fs for k in kept(f)] for module, fs in found.items()}
+
+
+def _decides_within(facts: Facts, guarded: Sequence[cst.CSTNode], place: cst.CSTNode) -> bool:
+    """Whether all that is asked of it is what an `if` does, and that stands in what is guarded."""
+    asking = next((o for o in facts.tree.ancestors(place) if isinstance(o, (cst.If, cst.BaseStatement))), None)
+    if not isinstance(asking, cst.If) or not facts.tree.contains(asking.test, place):
+        return False
+    return any(facts.tree.contains(statement, asking) for statement in guarded)
 
 
 def _in_front(facts: Facts, guards: Sequence[Guard], found: Found) -> InsertBefore | None:

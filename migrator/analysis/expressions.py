@@ -17,12 +17,13 @@ from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.analysis.records import replace
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Function, Instance, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Instance, Site, Tuple, Value
 from migrator.facts.program.tree import Scope
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
+_NEW_AXIS = (External("tensorflow.newaxis"), External("numpy.newaxis"))
 _OPERATORS: dict[str, str] = {
     "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "truediv", "FloorDivide": "floordiv",
     "Modulo": "mod", "Power": "pow", "MatrixMultiply": "matmul", "BitAnd": "and_", "BitOr": "or_", "BitXor": "xor",
@@ -256,7 +257,8 @@ class Expressions:
 
     def _slice(self, node: cst.BaseSlice, frame: Frame) -> Value:
         if isinstance(node, cst.Index):
-            return self.eval(node.value, frame)
+            value = self.eval(node.value, frame)
+            return v.NONE if value.only in _NEW_AXIS else value
         assert isinstance(node, cst.Slice)
         bounds = [self.eval(b, frame) if b is not None else v.NONE for b in (node.lower, node.upper, node.step)]
         return self.run.placing.parts.slice(bounds)

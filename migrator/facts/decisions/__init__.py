@@ -148,6 +148,10 @@ class Decisions:
         """Whether training is steered by a number that is combined there, and is no metric's result."""
         return any(number.place is place and number.metric is None for number in self.local_numbers)
 
+    def is_the_chiefs(self, place: cst.CSTNode) -> bool:
+        """Whether the workers take there what the chief has, such as whether a file is there."""
+        return any(number.place is place and number.reduction == "chief" for number in self.local_numbers)
+
     def first_steered_by(self, number: cst.BaseExpression) -> cst.BaseExpression | None:
         """The first place that steers training by the number, such as what a call returned."""
         return self._places.first_steered_by(number)
