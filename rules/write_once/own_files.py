@@ -3,6 +3,7 @@ the others find where the chief has put them."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 
 import libcst as cst
@@ -55,11 +56,16 @@ def cached_downloads(facts: Facts) -> Iterator[InsertBefore]:
         yield InsertBefore(statement, (facts.call("barrier"),))
 
 
+def _means_the_same(call: str, other: str) -> bool:
+    """Whether two calls differ in nothing but line breaks."""
+    return ast.dump(ast.parse(call, mode="eval")) == ast.dump(ast.parse(other, mode="eval"))
+
+
 def _follows_a_guarded_one(facts: Facts, call: cst.Call) -> bool:
     """Whether the chief has made the same call before."""
     return any(
         facts.tree.order[other] < facts.tree.order[call]
         and facts.files.is_chief_only(other)
-        and facts.source(other) == facts.source(call)
+        and _means_the_same(facts.source(other), facts.source(call))
         for other in facts.files.cached_downloads
     )
