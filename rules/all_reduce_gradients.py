@@ -3,8 +3,9 @@
 Each worker computes the gradients of its part of the batch; the update must see those of the whole batch. The
 reduction stands directly after the gradients are computed, so that clipping, scaling and printing see the gradients
 of the global batch, and its result is assigned: a reduction whose result is dropped synchronises nothing. Gradients
-that are added up in variables over several steps are reduced once, where the sums are applied. A loss that is a sum
-over the batch, also one that is divided by the global batch size, needs the sum over the workers instead of the mean.
+that are added up in variables over several steps are reduced once, where the sums are applied; what a script makes of
+each sample's gradients (`tape.jacobian`), where the mean or sum of that is applied. A loss that is a sum over the
+batch, also one that is divided by the global batch size, needs the sum over the workers instead of the mean.
 
 before:
     gradients = tape.gradient(loss, model.trainable_variables)
@@ -61,7 +62,11 @@ def all_reduce_gradients(facts: Facts) -> Findings:
         is_wrapped = facts.reduced.may_be_wrapped(update) or facts.optimizers.will_reduce(update)
         if isinstance(update, Minimization) or is_wrapped:
             continue
-        if not update.gradients:
+        values, reduction = facts.training.computed(update), facts.reductions.computed(update)
+        if values is not None and reduction:
+            tail = ")" if reduction == MEAN else f', reduction="{reduction}")'
+            yield Wrap(values, f"{facts.runtime}.all_reduce(", tail)
+        elif not update.gradients and not facts.is_put_together(values):
             yield Refusal(
                 update.call,
                 "where the gradients of this update come from cannot be seen",
@@ -71,8 +76,8 @@ def all_reduce_gradients(facts: Facts) -> Findings:
         for gradients in facts.reduced.unreduced(update):
             if gradients.place not in done:
                 done.add(gradients.place)
-                reduction = facts.reductions.of(update, gradients)
-                yield reduction if isinstance(reduction, Refusal) else _reduce(facts, gradients, reduction)
+                found = facts.reductions.of(update, gradients)
+                yield found if isinstance(found, Refusal) else _reduce(facts, gradients, found)
 
 
 def _added_losses(facts: Facts) -> Findings:

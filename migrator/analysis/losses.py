@@ -193,6 +193,14 @@ class Losses:
         leaves = list(self._run.objects.leaves(value)) if value is not None else []
         return bool(leaves) and all(d.symbolic for d in leaves)
 
+    @property
+    def symbols(self) -> Iterator[cst.Call]:
+        """The calls that give a tensor of a functional model that is built, whenever they run."""
+        for node, value in self._run.seen.items() if not self.too_much else ():
+            is_symbol = value.data is not None and value.data.symbolic and not value.objects
+            if is_symbol and isinstance(node, cst.Call) and node not in self._run.not_symbolic:
+                yield node
+
     def is_array(self, node: cst.CSTNode) -> bool:
         """Whether the value is numbers, and no object that holds some."""
         value = self._run.seen.get(node) if not self.too_much else None

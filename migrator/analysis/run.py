@@ -162,6 +162,7 @@ class Run:
         self._lost_first: dict[int, tuple[Unknown, cst.CSTNode]] = {}
         self.seen: dict[cst.CSTNode, Value] = {}
         self.not_rows: set[cst.CSTNode] = set()  # what stands, some time, otherwise than as rows of a worker
+        self.not_symbolic: set[cst.CSTNode] = set()  # what is, some time, no tensor of a model that is built
         self.decisions: dict[cst.CSTNode, Value] = {}
         self.losses: dict[cst.CSTNode, Value] = {}
         self.added_losses: dict[cst.CSTNode, Value] = {}
@@ -264,6 +265,8 @@ class Run:
                 self.seen[node] = joined
             if value.data is not None:
                 placement = value.data.placement
+                if not value.data.symbolic:
+                    self.not_symbolic.add(node)
                 if not (isinstance(placement, Sharded) and placement.axis == 0 and placement.blocks == 1):
                     self.not_rows.add(node)
                 if isinstance(placement, Unknown):

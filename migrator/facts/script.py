@@ -8,7 +8,7 @@ from pathlib import Path
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, SUM, Losses
+from migrator.analysis.losses import MEAN, NOT_RUN, SUM, Losses
 from migrator.analysis.mapped import Mapped
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.values import Repair
@@ -191,6 +191,12 @@ class Facts:
         return MinibatchFinder(
             self.tree, self.resolver, self.kinds, self.training, self.trained, self.reading, self.ranks
         )
+
+    def is_put_together(self, node: cst.CSTNode | None) -> bool:
+        """Whether the number is what all workers have, by what the script puts together, or is going to."""
+        verdict = self.losses.of_number(node) if node is not None else NOT_RUN
+        missing = {repair for repair in verdict.repairs if repair.form != "done"}.difference(self.repairs)
+        return verdict.is_agreed and bool(verdict.repairs) and not missing
 
     @cached_property
     def looked_at(self) -> LookedAt:

@@ -320,8 +320,24 @@ def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Val
         data = [d for x in args.positional for d in run.objects.leaves(x)]
         if name == "batch_jacobian" and data:
             return Value(replace(data[0], rank=None))
-        return v.unseen("what becomes of a Jacobian on parts of the batch is not known")
+        return _jacobian(run, args)
     return NUMBER
+
+
+def _jacobian(run: Run, args: Arguments) -> Value:
+    """Gradients of weights for each sample's value, where that is made of the sample alone."""
+    target, sources = args.get("target", 0), args.get("sources", 1)
+    leaves = list(run.objects.leaves(target)) if target is not None else []
+    by_sample = bool(leaves) and all(d.placement == Sharded(0) and not d.needs for d in leaves)
+    asked = list(run.objects.leaves(sources)) if sources is not None else []
+    if not by_sample or not all(d.is_replicated and not d.whole for d in asked) or sources is None:
+        return v.unseen("what becomes of a Jacobian on parts of the batch is not known")
+    items = run.objects.sequence_items(sources)
+    rows = Data(Sharded(0), least=1)
+    if items is not None:
+        return v.of(Tuple(tuple(Value(rows) for _ in items)))
+    is_one = any(isinstance(a, Made) and a.path == VARIABLE for a in sources)
+    return Value(rows if is_one else replace(rows, nested=True, least=0))
 
 
 def _gradients(run: Run, loss: Value, sources: Value, are_reduced: bool) -> Value:

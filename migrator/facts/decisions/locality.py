@@ -104,6 +104,8 @@ class Locality:
         # Gradients are reduced before anything reads them.
         gradients = [g for update in training.updates for g in update.gradients]
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}
+        computed = map(training.computed, training.updates)
+        self._settled |= {values for values in computed if values is not None}
         # The history of `fit` is that of averaged logs.
         self._settled |= {fit.call for fit in training.fits}
         self._spread: Spread | None = None

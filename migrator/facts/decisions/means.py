@@ -54,6 +54,8 @@ class Means:
     def of(self, node: cst.BaseExpression) -> str:
         """MEAN or SUM where the local number is one over the batches; empty where that is not proven."""
         marks = self.locality.of(node)
+        if marks & Mark.CHOSEN and not marks & Mark.OWN and self._is_chosen_by_itself(node):
+            marks &= ~Mark.CHOSEN
         if not marks or marks & self._beyond:
             return _NEITHER
         if marks & Mark.STATISTIC and not marks & (Mark.VALUE | Mark.INSIDE):
@@ -67,6 +69,16 @@ class Means:
         if verdict.is_agreed or not unmade <= self._repaired:
             return _NEITHER  # it is local, whatever made it agree elsewhere
         return {MEAN: self._mean, SUM: self._sum}.get(verdict.reduction, _NEITHER)
+
+    def _is_chosen_by_itself(self, node: cst.BaseExpression) -> bool:
+        """Whether it is only what it has decided itself, turns before, that has picked what it is made of: once it is
+        combined, workers that have done alike so far go on to. But not the best of several, which those behind it make
+        the same."""
+        if isinstance(node, cst.Name) and len(self.locality.dependence.bindings_of(node)) != 1:
+            return False
+        with self.locality.trying():
+            self.locality.settle(node)
+            return not self.locality.due(node) & Mark.CHOSEN
 
     def _before_it_is_bound(self, node: cst.BaseExpression) -> cst.CSTNode:
         """For a name that gets a number of all workers, that which each has of its own."""

@@ -30,7 +30,10 @@ def settle_by_word(agreed: Iterable[cst.BaseExpression], locality: Locality) -> 
 
 
 def settle_symbols(locality: Locality, losses: Losses) -> None:
-    """A tensor of a functional model that is built holds no numbers yet, and so none of any statistics."""
+    """A tensor of a functional model that is built holds no numbers yet, and so none of any statistics or samples."""
+    for call in losses.symbols:
+        if locality.of(call):
+            locality.settle(call)
     for key, mark in list(locality.origins.items()):
         if mark == Mark.STATISTIC and isinstance(key, cst.CSTNode) and losses.is_symbolic(key):
             locality.forget(key)

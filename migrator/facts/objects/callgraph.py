@@ -46,9 +46,9 @@ class CallGraph:
 
     def callers(self, function: cst.CSTNode) -> list[cst.Call]:
         """The calls in the program that run the function (for `__init__`, those that build the object); where some of
-        them stand in what nothing names, the others."""
+        them stand in classes that nothing names, the others."""
         found = self._callers.get(function, [])
-        return [call for call in found if not self._unnamed.is_in_any(call)] or found if len(found) > 1 else found
+        return [call for call in found if not self._unnamed.is_in_class(call)] or found if len(found) > 1 else found
 
     def build(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
         """Adds the calls to the graph; returns those whose function is not known yet."""

@@ -23,16 +23,17 @@ class Unnamed:
         self.tree = tree
         self._known: dict[cst.CSTNode, bool] = {}
 
-    def is_in_any(self, node: cst.CSTNode) -> bool:
-        """Whether the node stands in one, which no decorator and no base class can have kept."""
+    def is_in_class(self, node: cst.CSTNode) -> bool:
+        """Whether the node stands in a class of which there are no objects: no decorator and no base class can have
+        kept it. A function may be where a program begins."""
         owners = [o for o in self.tree.ancestors(node) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
-        return bool(owners) and self._is_lonely(owners[-1])
+        return bool(owners) and isinstance(owners[-1], cst.ClassDef) and self._has_no_objects(owners[-1])
 
-    def _is_lonely(self, owner: cst.FunctionDef | cst.ClassDef) -> bool:
-        known = self._known.get(owner)
+    def _has_no_objects(self, cls: cst.ClassDef) -> bool:
+        known = self._known.get(cls)
         if known is None:
-            kept = bool(owner.decorators) or (isinstance(owner, cst.ClassDef) and self._finds_subclasses)
-            known = self._known[owner] = not kept and self.is_unnamed(owner)
+            kept = bool(cls.decorators) or self._finds_subclasses
+            known = self._known[cls] = not kept and self.is_unnamed(cls)
         return known
 
     def is_unnamed(self, owner: cst.FunctionDef | cst.ClassDef) -> bool:

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, SUM, Losses, Verdict, puts_together
+from migrator.analysis.losses import MEAN, NOT_RUN, SUM, Losses, Verdict, puts_together
 from migrator.analysis.values import Repair
 from migrator.edits import Refusal
 from migrator.facts.data.batch_shapes import Size
@@ -91,12 +91,21 @@ class Reductions:
         """What has to be put together in the losses of the update."""
         return {repair for _, verdict in self._losses(update, update.gradients) for repair in verdict.repairs}
 
-    def _losses(self, update: Update, gradients: tuple[Gradients, ...]) -> list[tuple[cst.Call, Verdict]]:
+    def computed(self, update: Update) -> str:
+        """How what an update applies, and no tape has given, is put together; empty where that is not proven."""
+        values = self.training.computed(update)
+        verdict = self.losses.of_number(values) if values is not None else NOT_RUN
+        return verdict.reduction if not verdict.is_agreed and self.sharding.splits(update) else ""
+
+    def _losses(self, update: Update, gradients: tuple[Gradients, ...]) -> list[tuple[cst.BaseExpression, Verdict]]:
         if isinstance(update, Minimization):
             return [(update.call, self.losses.of(update.call))]
+        values = self.training.computed(update)
+        if values is not None:
+            return [(values, self.losses.of_number(values))]
         return [(call, self.losses.of(call)) for g in gradients for call in g.tape_calls]
 
-    def _of_loss(self, update: Update, call: cst.Call, verdict: Verdict) -> str | Refusal:
+    def _of_loss(self, update: Update, call: cst.BaseExpression, verdict: Verdict) -> str | Refusal:
         if verdict.reduction == SUM:
             splits = self.sharding.splits(update)
             if splits is None:

@@ -140,6 +140,14 @@ class Training:
         run = [u for u in found if not self.is_never_run(u.call)]
         return run if run or self.fits or self.batch_fits else found
 
+    def computed(self, update: Update) -> cst.BaseExpression | None:
+        """`values` of `apply_gradients(zip(values, variables))`, where no tape is seen that takes them: means or sums
+        of what a script has made of each sample."""
+        pairs = update.call.args[0].value if update.call.args and not update.gradients else None
+        if not isinstance(pairs, cst.Call) or len(pairs.args) != 2 or isinstance(update, Minimization):
+            return None
+        return pairs.args[0].value if External("builtins.zip") in self.resolver.values(pairs.func) else None
+
     def is_never_run(self, call: cst.Call) -> bool:
         """Whether the call stands in a function that nothing in the program names: beside others, it trains nothing."""
         owners = [o for o in self.tree.ancestors(call) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
