@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import sys
 import warnings
 
 from lockstep.script import lines
@@ -52,5 +53,8 @@ def say_what_it_costs(rows: int, size: int) -> None:
 
 
 def warn_at_script(text: str) -> None:
+    """Say it as a warning looks, of the script's line, and past its filters: they may make errors of warnings, or count
+    them."""
     file, _, line = lines.of_main_thread().rpartition(":")
-    warnings.warn_explicit(text, UserWarning, os.path.abspath(file) if file else "lockstep", int(line or 0))
+    said = warnings.formatwarning(text, UserWarning, os.path.abspath(file) if file else "lockstep", int(line or 0))
+    print(said, end="", file=sys.stderr, flush=True)

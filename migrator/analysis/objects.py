@@ -275,7 +275,10 @@ class Objects:
             namespaces.fill(self.run, owner, value, node)
             return
         for atom in owner:
-            if isinstance(atom, (Instance, Made)) or (isinstance(atom, Container) and atom.kind == "record"):
+            setter = self._setter(atom, name) if isinstance(atom, Instance) else None
+            if setter is not None and isinstance(atom, Instance):
+                self._set_by(setter, atom, [value], node)
+            elif isinstance(atom, (Instance, Made)) or (isinstance(atom, Container) and atom.kind == "record"):
                 self.run.heap.store(atom, name, value)
             elif isinstance(atom, Class) and atom.node in self._definitions:
                 names = self._definitions[atom.node].names
@@ -294,6 +297,23 @@ class Objects:
                 self._store_anywhere(name, value)
         if owner.data is not None and owner.data.constant is not None:
             self._store_anywhere(name, value)
+
+    def _setter(self, atom: Instance, name: str) -> Value | None:
+        """What runs where the attribute is set that is a property."""
+        found = self.of_class(atom.cls, name)
+        held = found.only if found is not None else None
+        if isinstance(held, Tuple) and len(held.items) == 3 and held.items[0].constant == "property":
+            return self._bound(held.items[2], v.of(atom))
+        return None
+
+    def _set_by(self, method: Value, owner: Instance, given: list[Value], node: cst.CSTNode) -> None:
+        """Runs what sets an attribute or an item of the object; the last that it is given is what is assigned."""
+        frame = self.run.frames[self.run.tree.module_of(owner.cls.node)]
+        assigned = self.run.tree.parent.get(self.run.tree.parent.get(node, node))
+        nodes: dict[int | str, cst.BaseExpression] = {}
+        if isinstance(assigned, cst.Assign):
+            nodes[len(given) - 1] = assigned.value
+        self.run.calls.call(method, Arguments(given, nodes=nodes), node, frame)
 
     def _store_class(self, owner: Value, value: Value, node: cst.CSTNode) -> None:
         """`obj.__class__ = C`: from then on any of its methods may be another."""
@@ -401,11 +421,7 @@ class Objects:
             elif isinstance(atom, Instance):
                 setter = self.method(atom, "__setitem__")
                 if setter is not None:
-                    frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
-                    assigned = self.run.tree.parent.get(self.run.tree.parent.get(node, node))
-                    written = assigned.value if isinstance(assigned, cst.Assign) else None
-                    args = Arguments([index, value], nodes={1: written} if written is not None else {})
-                    self.run.calls.call(setter, args, node, frame)
+                    self._set_by(setter, atom, [index, value], node)
 
     # -- sequences -----------------------------------------------------------------------------------------------
 
@@ -575,9 +591,15 @@ def atom_node(atom: Atom) -> cst.CSTNode:
 def _decorated(found: Value) -> tuple[str, Value] | None:
     """What a property, static or class method is made of."""
     atom = found.only
-    if isinstance(atom, Tuple) and len(atom.items) == 2 and atom.items[0].constant in _DECORATED:
+    if isinstance(atom, Tuple) and len(atom.items) in (2, 3) and atom.items[0].constant in _DECORATED:
         return str(atom.items[0].constant), atom.items[1]
     return None
+
+
+def with_setter(decorated: Value, setter: Value) -> Value:
+    """The property once it has what sets it, too."""
+    getter = _decorated(decorated)
+    return v.of(Tuple((v.constant("property"), getter[1] if getter is not None else NOTHING, setter)))
 
 
 def _may_have_rows(value: Value) -> bool:

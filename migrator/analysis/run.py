@@ -24,7 +24,7 @@ from migrator.analysis.imports import Imports
 from migrator.analysis.libraries import Libraries
 from migrator.analysis.libraries.keras import unseen_layer
 from migrator.analysis.libraries.tensorflow import LATER
-from migrator.analysis.objects import Objects
+from migrator.analysis.objects import Objects, with_setter
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages import Packages
 from migrator.analysis.packages.sources import Sources
@@ -613,6 +613,8 @@ class Run:
             return value
         if made.only == External("builtins.property") or _is_property(decorator):
             return v.of(Tuple((v.constant("property"), value)))
+        if isinstance(decorator, cst.Attribute) and decorator.attr.value == "setter":
+            return with_setter(self.expressions.eval(decorator.value, frame), value)
         if made.only in (External("builtins.staticmethod"), External("builtins.classmethod")):
             kind = "static" if made.only == External("builtins.staticmethod") else "class"
             return v.of(Tuple((v.constant(kind), value)))
@@ -741,10 +743,10 @@ def _holds_container(value: Value) -> bool:
 
 
 def _is_property(decorator: cst.BaseExpression) -> bool:
-    """`@functools.cached_property`, `@name.setter`"""
+    """`@functools.cached_property`"""
     last = decorator.attr.value if isinstance(decorator, cst.Attribute) else ""
     last = decorator.value if isinstance(decorator, cst.Name) else last
-    return last in ("cached_property", "setter")
+    return last == "cached_property"
 
 
 __all__ = ["Mapping", "Run", "TooMuch"]

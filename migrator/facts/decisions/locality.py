@@ -147,12 +147,12 @@ class Locality:
     @contextmanager
     def trying(self) -> Iterator[None]:
         """What is settled inside is forgotten afterwards."""
-        settled, spread = set(self._settled), self._spread
+        settled, agreed, spread = set(self._settled), set(self._agreed), self._spread
         self._spread = spread and spread.copy()
         try:
             yield
         finally:
-            self._settled, self._spread = settled, spread
+            self._settled, self._agreed, self._spread = settled, agreed, spread
 
     def of(self, key: Key | None) -> Marks:
         """How the value is local; nothing where all workers agree."""
@@ -194,6 +194,11 @@ class Locality:
     def inputs(self, key: Key) -> list[Key]:
         """What makes the value local."""
         return [k for k, way in self.dependence.inputs(key) if _PASSED[way][self.of(k)]]
+
+    def choosers(self, key: Key) -> list[cst.BaseExpression]:
+        """The expressions that decide what the value is, and are local."""
+        inputs = self.dependence.inputs(key)
+        return [k for k, way in inputs if way is Way.CHOICE and isinstance(k, cst.BaseExpression) and self.of(k)]
 
     def _spread_from(self, origins: dict[Key, Marks]) -> Spread:
         spread = Spread(self.dependence, _PASSED, self._lets_in, self._link_choices)

@@ -24,8 +24,11 @@ from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.reductions import GATHER
 from migrator.facts.training.sites import Training
 
-# They give a number as it is; methods that put one into a variable.
-_NUMBERS = frozenset({"builtins.float", "builtins.int", "tensorflow.cast", "numpy.float32", "numpy.float64"})
+# They give a number as it is, or another one; methods that put one into a variable.
+_NUMBERS = frozenset({
+    "builtins.float", "builtins.int", "tensorflow.cast", "numpy.float32", "numpy.float64", "builtins.max",
+    "builtins.min", "numpy.maximum", "numpy.minimum", "tensorflow.maximum", "tensorflow.minimum",
+})  # fmt: skip
 _SETTING = frozenset({"assign", "assign_add", "assign_sub"})
 
 
@@ -58,8 +61,12 @@ class NumbersBehind:
 
     def agree_on(self, place: cst.BaseExpression) -> list[LocalNumber]:
         """The numbers to combine so that the place is the same on all workers; where that cannot be, the place."""
+        with self.locality.trying():
+            alone = all(number.reduction for number in self._numbers(place, set(), self.gathering))
+        if not alone:
+            self.locality.expect(place)
         found = []
-        for number in self._numbers(place, set(), self.gathering):
+        for number in self._numbers(place, set(), self.gathering, choices=not alone):
             if not number.reduction:
                 expression = number.expression if number.is_count else place
                 self.locality.settle(place)
@@ -82,9 +89,11 @@ class NumbersBehind:
         count: cst.BaseExpression | None = None,
         *,
         rounded: bool = False,
+        choices: bool = False,
     ) -> Iterator[LocalNumber]:
         """The numbers behind a value; `near` is the last expression on the way to it, `count` the first one that is
-        how many samples there are. `rounded`: something on the way is made whole."""
+        how many samples there are. `rounded`: something on the way is made whole. `choices`: what is chosen by local
+        numbers counts as chosen alike, since these are agreed on, too."""
         marks = self.locality.of(node)
         if not marks or node in seen:
             return
@@ -112,8 +121,10 @@ class NumbersBehind:
             if near is not None:
                 yield LocalNumber(count or near, is_count=count is not None)
             return
+        for chooser in self.locality.choosers(node) if choices else ():
+            self.locality.expect(chooser)
         for key in sorted(inputs, key=partial(order_of, self.tree)):
-            yield from self._numbers(key, seen, gathering, near, count, rounded=rounded)
+            yield from self._numbers(key, seen, gathering, near, count, rounded=rounded, choices=choices)
 
     def _counts(self, node: cst.BaseExpression, marks: Marks) -> bool:
         only = bool(marks & Mark.COUNT) and not marks & (Mark.VALUE | Mark.INSIDE)

@@ -61,8 +61,9 @@ class Dependence(Graph):
         self._expressions = Expressions(self, tree, names, sizes)
         self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions)
         self._internals = Internals(self, tree, resolver)
+        self._out_of_sight = OutOfSight(self, tree, resolver, kinds, containers)
         self._link_all()
-        OutOfSight(self, tree, resolver, kinds, containers).link()
+        self._out_of_sight.link()
 
     def bindings_of(self, name: cst.Name) -> list[Binding]:
         """All bindings that the name may have its value from, those of other functions (`global`) among them."""
@@ -77,8 +78,8 @@ class Dependence(Graph):
         return self._items.deleted_from(target)
 
     def changed_by(self, call: cst.Call) -> list[Key]:
-        """What a method of an object that the script does not define may change."""
-        return self._changes.changed_by(call)
+        """What a method of an object that the script does not define may change, and what a library is told."""
+        return [*self._changes.changed_by(call), *self._out_of_sight.told_by(call)]
 
     def _link_all(self) -> None:
         is_part: dict[type, bool] = {}

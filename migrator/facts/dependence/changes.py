@@ -14,7 +14,7 @@ from migrator.facts.dependence.names import Names
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import Kinds, calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, File, Member, Result, Value
+from migrator.facts.objects.values import Class, External, File, Function, Member, Result, Value
 from migrator.facts.randomness.draws import is_drawn_from_common
 
 _WRITING_INTO = ("out", "file", "output_stream")  # the keywords that name what is filled
@@ -41,7 +41,10 @@ class Changes:
         """What the call may put into its receiver and into what else it is given."""
         given = list(call.args)
         paths = [v.path for v in values if isinstance(v, External)]
+        runs = any(isinstance(v, Function) for arg in given for v in self.resolver.values(arg.value))
         for holder in self.changed_by(call) if given else ():
+            if runs:  # `members.sort(key=score)`
+                self.graph.link(call, holder, Way.USED)
             method = self._method(call)
             name = method.attr.value if method is not None else ""
             for arg in given:

@@ -11,7 +11,7 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.dependence.containers import Containers
-from migrator.facts.dependence.graph import Graph, Way
+from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.libraries import is_of_keras
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
@@ -46,6 +46,10 @@ class OutOfSight:
         self._link_fields()
         self._link_exceptions()
         self._link_streams()
+
+    def told_by(self, call: cst.Call) -> list[Key]:
+        """What gets what the call gives, or that it is made at all."""
+        return [("told", library) for library in sorted(self._told_by(call))]
 
     def _link_special_methods(self) -> None:
         """What Python itself gives methods: `__exit__` an exception, `__new__` what the class is called with."""

@@ -28,6 +28,7 @@ _GIVING_FIRST = frozenset({
 })  # fmt: skip
 _GIVING_ALL = frozenset({"itertools.chain"})
 _ZIP = External("builtins.zip")
+_NONE = External("builtins.None")
 
 
 class Trained:
@@ -131,7 +132,7 @@ class Trained:
                 yield from self._behind(pair.value, seen)
         elif isinstance(node, cst.DictComp):
             yield from self._behind(node.value, seen)
-        elif isinstance(node, cst.BinaryOperation):
+        elif isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
             yield from self._behind(node.left, seen)
             yield from self._behind(node.right, seen)
         elif isinstance(node, (cst.ListComp, cst.GeneratorExp)) and _lists_weights(node.elt):
@@ -181,6 +182,8 @@ class Trained:
         self, node: cst.Name | cst.Attribute, seen: set[cst.CSTNode]
     ) -> Iterator[cst.BaseExpression | Unheld]:
         values = self.resolver.values(node)
+        if values == (_NONE,):  # of a parameter that may be left out
+            return
         if values and all(self.kinds.is_variable(v) or self.kinds.has_weights(v) for v in values):
             yield node
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import warnings
 from collections.abc import Iterable, Iterator
@@ -280,17 +282,18 @@ def check_arrays_that_were_changed_after_the_cut() -> None:
 
 
 def check_what_it_costs_is_said_once() -> None:
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)  # of the script alone
         for _ in range(2):
             assert lockstep.local_batch_size(100 * SIZE + 1) == 100 * SIZE + 1
         lockstep.shard_batches(tf.data.Dataset.range(9 * SIZE).batch(50 * SIZE + 1).prefetch(1))
         lockstep.local_batch_size(100 * SIZE)
-    first, second = (str(one.message) for one in caught if "lockstep" in str(one.message))
+    first, second = (line for line in said.getvalue().splitlines() if "lockstep: a batch of" in line)
     assert f"batch of {100 * SIZE + 1} does not split evenly" in first
     assert f"{100 * SIZE} and {101 * SIZE}" in first
     assert f"batch of {50 * SIZE + 1} " in second
-    assert caught[0].filename == __file__
+    assert first.startswith(f"{__file__}:")
     for wrong in (0, -SIZE, 2.5):
         raised(ValueError, lockstep.local_batch_size, wrong)
 
