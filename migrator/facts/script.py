@@ -86,6 +86,7 @@ class Facts:
         self.joining = Joining(self.tree, self.resolver, modules)
         self._spans: dict[cst.Module, Spans] = {}
         self._combined: set[Binding] = set()
+        self._not_combined: set[Binding] = set()
         # The name by which the edited files call the runtime; where a file has its own, the engine asks again with it.
         self.runtime = api.RUNTIME
 
@@ -223,14 +224,17 @@ class Facts:
         decisions = self._decided()
         for _ in range(_MOST_GATHERINGS):
             again = self._combined_twice(decisions) - self._combined
-            if not again:
+            numbers = _combined_in(decisions)
+            lost = {binding for binding in self._combined if not _is_given(binding, numbers, self.tree)}
+            if not again and not lost:
+                return decisions
+            # What is put together for the losses has made it the same: asked without it, that stays so.
+            self._not_combined |= lost
+            self._combined = (self._combined | again) - self._not_combined
+            if again & self._not_combined:
                 break
-            self._combined |= again
             decisions = self._decided()
-        numbers = _combined_in(decisions)
-        if not all(_is_given(binding, numbers, self.tree) for binding in self._combined):
-            raise Defect("a number was taken to be put together where it gets its name, and is not")
-        return decisions
+        raise Defect("whether a number is put together where it gets its name, or in the losses, cannot be told apart")
 
     def _combined_twice(self, decisions: Decisions) -> set[Binding]:
         """Where names get a number of all workers, and enter what is put together for a loss, or what nothing makes the
@@ -251,6 +255,7 @@ class Facts:
         decisions = self._reduced_decisions()
         for _ in range(_MOST_GATHERINGS):
             again = set() if decisions.are_settled else self._combined_twice(decisions) - self._combined
+            again -= self._not_combined
             if not again:
                 break
             self._combined |= again

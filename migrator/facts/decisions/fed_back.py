@@ -59,6 +59,8 @@ class FedBack:
         """Whether numbers behind it can be, and it is not the same on all workers by what the losses have repaired."""
         verdict = self.losses.of_number(node)
         is_settled = verdict.is_agreed and verdict.repairs and verdict.repairs <= self._repaired
+        if any(repair.form == "bound" for repair in verdict.repairs):
+            is_settled = False  # as long as the name gets that
         return not is_settled and self.numbers.are_behind(node)
 
     def _choosers(self, key: Key) -> Iterator[cst.BaseExpression]:
