@@ -114,6 +114,12 @@ class OutOfSight:
                     for keeper in kept.get(library, ()):
                         if keeper is not call:
                             self.graph.link(arg, keeper, Way.INTO)
+        # Whether something is told at all, see `told_by`.
+        for holder in holders:
+            self.graph.link(("told", _STREAMS), holder, Way.INTO)
+        for library, keepers in kept.items():
+            for keeper in keepers:
+                self.graph.link(("told", library), keeper, Way.INTO)
 
     def _link_told(self) -> None:
         for function, libraries in self._callers.items():
