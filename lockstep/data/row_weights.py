@@ -121,6 +121,10 @@ def _extend_fit(cls: Any) -> None:
             with rows_together(is_array), dealt_into(shards), evaluation.on_parts(validates_parts):
                 for cut in cuts:
                     cut.deal_into(shards)
+                # A CallbackList has told its callbacks of the model already, when nobody knew what `fit` trains on.
+                for callback in getattr(given.arguments.get("callbacks"), "callbacks", ()):
+                    if getattr(callback, "_lockstep", False):
+                        callback.set_model(self)
                 return fit(*given.args, **given.kwargs)
         finally:
             for cut in cuts:
