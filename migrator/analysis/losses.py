@@ -15,6 +15,7 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import ALL_GATHER, ROWS, Partial, Replicated, Scaled, Sharded, Unknown, options
 from migrator.analysis.placing import MEETS
+from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.repairing import ROUNDED
 from migrator.analysis.records import replace
 from migrator.analysis.run import Plan, Run, TooMuch
@@ -40,6 +41,12 @@ class Verdict:
     node: cst.CSTNode | None = None
     is_agreed: bool = False  # the same on all workers, once it is repaired
     takes_samples: bool = False  # by themselves, at the node: known of all rows, and not of a worker's
+
+    @property
+    def meets_unknown(self) -> bool:
+        """Whether it is made by what nobody knows, of what is put together for that: it may take gradients, of which
+        each worker has its own."""
+        return any(repair.why == UNKNOWN for repair in self.repairs)
 
 
 NOT_RUN = Verdict(NONE, why="nothing in the program is seen to run this")

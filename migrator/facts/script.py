@@ -197,7 +197,7 @@ class Facts:
         """Whether the number is what all workers have, by what the script puts together, or is going to."""
         verdict = self.losses.of_number(node) if node is not None else NOT_RUN
         missing = {repair for repair in verdict.repairs if repair.form != "done"}.difference(self.repairs)
-        return verdict.is_agreed and bool(verdict.repairs) and not missing
+        return verdict.is_agreed and bool(verdict.repairs) and not missing and not verdict.meets_unknown
 
     @cached_property
     def looked_at(self) -> LookedAt:
@@ -301,7 +301,9 @@ class Facts:
         decisions = self._decisions(losses, reductions)
         cuts = {reductions.cut_for(update) for update in self.training.updates}
         if not decisions.kinds or (len(cuts | decisions.kinds) == 1 and cuts != {GATHER}):
-            has_means = any(number.reduction == MEAN for number in decisions.local_numbers)
+            has_means = any(
+                number.reduction == MEAN and decisions.decides(number) for number in decisions.local_numbers
+            )
             if cuts == {SUM} and not has_means and any(number.is_count for number in decisions.local_numbers):
                 return self._decisions(losses, reductions, Rows.ONCE)  # so that rows can be counted
             if cuts != {SUM} or not has_means or self.training.batch_fits:

@@ -60,7 +60,7 @@ LOSSES = [
     ("tf.reduce_mean(tf.square(p - y)) / tf.cast(tf.shape(p)[0], tf.float32)", "mean", 2),
     ("mse(y, p) + 0.1 * tf.add_n([tf.nn.l2_loss(v) for v in model.trainable_variables])", "mean", 0),
     ("tf.reduce_sum(each(y, p)) + tf.add_n([tf.nn.l2_loss(v) for v in model.trainable_variables])", "sum", 1),
-    ("tf.reduce_mean(each(y, p)) + tf.reduce_sum(tf.abs(p))", "sum", 2),
+    ("tf.reduce_mean(each(y, p)) + tf.reduce_sum(tf.abs(p))", "mean", 2),
     ("tf.sqrt(tf.reduce_mean(tf.square(p - y)))", "mean", 1),
     ("tf.reduce_sum(each(y, p)) / tf.reduce_sum(tf.abs(y))", "sum", 1),
     ("1.0 - tf.reduce_sum(p * y) / tf.reduce_sum(p + y)", "mean", 2),

@@ -144,6 +144,12 @@ class Decisions:
         """Whether something makes the workers agree on all that steers."""
         return all(number.is_settled for number in self.local_numbers)
 
+    def decides(self, number: LocalNumber) -> bool:
+        """Whether training is steered by the number, which is not only told."""
+        if number.metric is None or any(number in several for several in self.steering.values()):
+            return True
+        return self.first_steered_by(number.metric.call) is not None
+
     def steers_by(self, place: cst.CSTNode) -> bool:
         """Whether training is steered by a number that is combined there, and is no metric's result."""
         return any(number.place is place and number.metric is None for number in self.local_numbers)

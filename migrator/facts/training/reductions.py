@@ -95,7 +95,8 @@ class Reductions:
         """How what an update applies, and no tape has given, is put together; empty where that is not proven."""
         values = self.training.computed(update)
         verdict = self.losses.of_number(values) if values is not None else NOT_RUN
-        return verdict.reduction if not verdict.is_agreed and self.sharding.splits(update) else ""
+        is_seen = not verdict.is_agreed and not verdict.meets_unknown
+        return verdict.reduction if is_seen and self.sharding.splits(update) else ""
 
     def _losses(self, update: Update, gradients: tuple[Gradients, ...]) -> list[tuple[cst.BaseExpression, Verdict]]:
         if isinstance(update, Minimization):

@@ -11,6 +11,7 @@ LANES = {
     "Loss": ("scale-loss", "gather-batch"),
     "Update": (
         "all-reduce-gradients", "wrap-optimizer", "unreduced-gradients", "dropped-reduction", "reduced-twice",
+        "wrong-reduction",
     ),
     "Decisions": ("average-metrics", "synchronise-callbacks"),
     "Files": ("write-once", "unguarded-write"),
