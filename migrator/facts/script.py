@@ -301,7 +301,8 @@ class Facts:
         decisions = self._decisions(losses, reductions)
         cuts = {reductions.cut_for(update) for update in self.training.updates}
         if not decisions.kinds or (len(cuts | decisions.kinds) == 1 and cuts != {GATHER}):
-            has_means = any(
+            # Other runtimes have nothing that makes means of unequal parts exact.
+            has_means = self.package == api.RUNTIME and any(
                 number.reduction == MEAN and decisions.decides(number) for number in decisions.local_numbers
             )
             if cuts == {SUM} and not has_means and any(number.is_count for number in decisions.local_numbers):

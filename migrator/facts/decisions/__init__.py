@@ -146,9 +146,7 @@ class Decisions:
 
     def decides(self, number: LocalNumber) -> bool:
         """Whether training is steered by the number, which is not only told."""
-        if number.metric is None or any(number in several for several in self.steering.values()):
-            return True
-        return self.first_steered_by(number.metric.call) is not None
+        return number.metric is None or any(number in several for several in self.steering.values())
 
     def steers_by(self, place: cst.CSTNode) -> bool:
         """Whether training is steered by a number that is combined there, and is no metric's result."""
