@@ -301,10 +301,7 @@ class Facts:
         decisions = self._decisions(losses, reductions)
         cuts = {reductions.cut_for(update) for update in self.training.updates}
         if not decisions.kinds or (len(cuts | decisions.kinds) == 1 and cuts != {GATHER}):
-            # Other runtimes have nothing that makes means of unequal parts exact.
-            has_means = self.package == api.RUNTIME and any(
-                number.reduction == MEAN and decisions.decides(number) for number in decisions.local_numbers
-            )
+            has_means = any(n.reduction == MEAN and decisions.decides(n) for n in decisions.local_numbers)
             if cuts == {SUM} and not has_means and any(number.is_count for number in decisions.local_numbers):
                 return self._decisions(losses, reductions, Rows.ONCE)  # so that rows can be counted
             if cuts != {SUM} or not has_means or self.training.batch_fits:

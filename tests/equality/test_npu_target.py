@@ -42,13 +42,7 @@ def ported(name: str, workers: int | None = None, *, without_randomness: bool = 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        pytest.param(
-            original(name),
-            ported(name, 2, without_randomness=name not in OWN_ORDER),
-            id=name,
-            marks=[pytest.mark.xfail(reason="a second run refuses its metrics", strict=False)]
-            * (name == "resnet_loop"),
-        )
+        pytest.param(original(name), ported(name, 2, without_randomness=name not in OWN_ORDER), id=name)
         for name in TRAINED
     ],
 )

@@ -68,9 +68,6 @@ def test_the_order_of_the_files_does_not_matter(program: Path, tmp_path: Path) -
     assert contents(copy) == expected(program)
 
 
-@pytest.mark.xfail(
-    reason="a second run for NPUs refuses the metrics that npu_device leaves to each worker", strict=True
-)
 def test_the_guide_s_program_gets_the_guide_s_calls_for_npus(tmp_path: Path) -> None:
     copy = shutil.copytree(FIXTURES / "programs" / "resnet_loop" / "before", tmp_path / "program")
     assert migrate("--target", "npu", copy).exit_code == NOTHING_LEFT

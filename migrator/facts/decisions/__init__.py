@@ -146,7 +146,13 @@ class Decisions:
 
     def decides(self, number: LocalNumber) -> bool:
         """Whether training is steered by the number, which is not only told."""
-        return number.metric is None or any(number in several for several in self.steering.values())
+        if number.metric is None or number.expression in self._steering_expressions:
+            return True
+        return self.first_steered_by(number.metric.call) is not None
+
+    @cached_property
+    def _steering_expressions(self) -> set[cst.BaseExpression]:
+        return {number.expression for numbers in self.steering.values() for number in numbers}
 
     def steers_by(self, place: cst.CSTNode) -> bool:
         """Whether training is steered by a number that is combined there, and is no metric's result."""
@@ -165,7 +171,6 @@ class Decisions:
         """How the numbers that training is steered by are combined; empty where that is not known."""
         kinds = set()
         local = self.local_numbers  # what metrics settle is settled first
-        steering = {number.expression for numbers in self.steering.values() for number in numbers}
         for number in local:
             if number.is_count:
                 kinds.add(SUM)
@@ -173,7 +178,7 @@ class Decisions:
                 kinds.add(number.reduction)
             elif not self.locality.fed_to(number.metric.metric):
                 continue  # `fit` feeds it
-            elif number.expression in steering or self.first_steered_by(number.metric.call) is not None:
+            elif self.decides(number):
                 fed = {self.losses.of_number(node).reduction for node in self.locality.fed_to(number.metric.metric)}
                 kinds |= fed if fed in ({MEAN}, {SUM}) and number.metric.is_mean else {SUM}
         return kinds - {"chief"}

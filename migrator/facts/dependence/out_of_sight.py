@@ -13,6 +13,7 @@ import libcst as cst
 from migrator.facts.dependence.containers import Containers
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.libraries import is_of_keras
+from migrator.facts.names.vocabulary import PACKAGES
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value
@@ -20,8 +21,8 @@ from migrator.facts.program.tree import FunctionLike, Tree
 
 # What these call, and with what, is followed elsewhere; or they call at once what they are given, with that alone.
 _FOLLOWED = frozenset({
-    "", "tensorflow", "keras", "tf_keras", "numpy", "lockstep", "builtins", "typing", "abc", "enum", "dataclasses",
-    "functools", "itertools", "operator", "copy", "argparse", "tensorflow_datasets",
+    "", "tensorflow", "keras", "tf_keras", "numpy", "builtins", "typing", "abc", "enum", "dataclasses", "functools",
+    "itertools", "operator", "copy", "argparse", "tensorflow_datasets", *PACKAGES,
 })  # fmt: skip
 # Where text goes that is printed.
 _STREAMS = "sys"
