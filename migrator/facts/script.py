@@ -220,7 +220,7 @@ class Facts:
     @cached_property
     def decisions(self) -> Decisions:
         """Asked anew where a loss would put together again what a name holds that is put together where it gets it.
-        Raises Defect where that is never written down."""
+        Raises Defect where that comes to no end, in a program that is not refused anyway."""
         decisions = self._decided()
         for _ in range(_MOST_GATHERINGS):
             again = self._combined_twice(decisions) - self._combined
@@ -234,6 +234,8 @@ class Facts:
             if again & self._not_combined:
                 break
             decisions = self._decided()
+        if not decisions.are_settled:
+            return decisions  # what is left over is refused, whatever is combined
         raise Defect("whether a number is put together where it gets its name, or in the losses, cannot be told apart")
 
     def _combined_twice(self, decisions: Decisions) -> set[Binding]:
