@@ -176,11 +176,11 @@ def _decided_by(facts: Facts) -> Findings:
     one size: `fit` tells what the last step of an epoch gave, of each worker."""
     put = {operand.node for repair in facts.repairs for operand in repair.operands}
     for fit in facts.training.fits:
-        if not _is_decided_by(facts, fit):
+        methods = [facts.resolver.method(v.of, "train_step") for v in fit.values if isinstance(v, Object)]
+        if not any(methods) or not _is_decided_by(facts, fit):
             continue
         x = argument(fit.call, "x", 0)
         are_even = x is not None and facts.pipelines.is_read_in_batches(x.value)
-        methods = [facts.resolver.method(v.of, "train_step") for v in fit.values if isinstance(v, Object)]
         for node in [n for m in methods if m for r in facts.resolver.returned(m) for n in _values(facts, r)]:
             verdict = facts.losses.of_number(node)
             if verdict == NOT_RUN:

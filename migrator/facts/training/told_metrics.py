@@ -39,23 +39,30 @@ def told_metrics(facts: Facts) -> Iterator[ToldMetric]:
     """The metrics that are no means over the samples, and that training is steered by."""
     seen: set[cst.CSTNode] = set()
     for fit in facts.training.fits:
-        odd = facts.losses.odd_metrics(fit.call)
-        if not _decides_by_metrics(facts, fit):
-            continue
-        for compile_ in facts.training.compiles_of(fit.values):
-            metrics = facts.keywords.given(compile_.call, "metrics", _METRICS)
-            found = list(_odd_in(facts, metrics, odd)) if metrics is not None else []
-            for node in (node for node in found if node not in seen):
-                seen.add(node)
-                yield ToldMetric(compile_, node, _obstacle(facts, compile_))
-            weighted = facts.keywords.given(compile_.call, "weighted_metrics")
-            beside = list(_odd_in(facts, weighted, {"function"})) if weighted is not None else []
-            for node in (node for node in beside if node not in seen):
-                seen.add(node)
-                yield ToldMetric(compile_, node, "; it is weighted")
-            if not found and not beside and odd & {"function", "own"} and compile_.call not in seen:
-                seen.add(compile_.call)
-                yield ToldMetric(compile_, metrics or compile_.call, "; it is not given in the call by itself")
+        told: dict[cst.CSTNode, ToldMetric] = {}
+        for node, metric in _no_means(facts, fit):
+            if node not in seen:
+                told.setdefault(node, metric)
+        if told and _decides_by_metrics(facts, fit):
+            seen |= told.keys()
+            yield from told.values()
+
+
+def _no_means(facts: Facts, fit: Fit) -> Iterator[tuple[cst.CSTNode, ToldMetric]]:
+    """The metrics of what is fitted that are no means over the samples, each with the node that stands for it."""
+    odd = facts.losses.odd_metrics(fit.call)
+    for compile_ in facts.training.compiles_of(fit.values):
+        metrics = facts.keywords.given(compile_.call, "metrics", _METRICS)
+        found = list(_odd_in(facts, metrics, odd)) if metrics is not None else []
+        for node in found:
+            yield node, ToldMetric(compile_, node, _obstacle(facts, compile_))
+        weighted = facts.keywords.given(compile_.call, "weighted_metrics")
+        beside = list(_odd_in(facts, weighted, {"function"})) if weighted is not None else []
+        for node in beside:
+            yield node, ToldMetric(compile_, node, "; it is weighted")
+        if not found and not beside and odd & {"function", "own"}:
+            all_of_them = metrics or compile_.call
+            yield compile_.call, ToldMetric(compile_, all_of_them, "; it is not given in the call by itself")
 
 
 def _odd_in(facts: Facts, metrics: cst.BaseExpression, odd: set[str]) -> Iterator[cst.BaseExpression]:
