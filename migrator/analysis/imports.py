@@ -10,6 +10,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.values import External, File, Value
 from migrator.facts.names import api
+from migrator.facts.names.starred import lends
 from migrator.facts.program.modules import Modules, module_name
 from migrator.facts.program.syntax import dotted
 from migrator.facts.program.tree import Tree
@@ -81,6 +82,6 @@ class Imports:
                 frame = self.run.frames.get(module)
                 if frame is not None and name in (frame.names or {}):
                     return (frame.names or {})[name]
-            elif module_name(node).split(".")[0] in _LENDS_NAMES:
+            elif module_name(node).split(".")[0] in _LENDS_NAMES and lends(module_name(node), name):
                 return v.of(External(api.canonical(f"{module_name(node)}.{name}")))
         return None

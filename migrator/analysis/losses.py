@@ -10,6 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.libraries.keras.applying import is_of_tensors
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
@@ -202,11 +203,20 @@ class Losses:
 
     @property
     def symbols(self) -> Iterator[cst.Call]:
-        """The calls that give a tensor of a functional model that is built, whenever they run."""
+        """The calls that give a tensor of a functional model that is built, or several, whenever they run."""
         for node, value in self._run.seen.items() if not self.too_much else ():
-            is_symbol = value.data is not None and value.data.symbolic and not value.objects
-            if is_symbol and isinstance(node, cst.Call) and node not in self._run.not_symbolic:
+            if isinstance(node, cst.Call) and node not in self._run.not_symbolic and self._is_symbol(value):
                 yield node
+
+    def _is_symbol(self, value: Value) -> bool:
+        if value.data is not None:
+            return value.data.symbolic and not value.objects
+        several = [self._run.objects.sequence_items(v.of(atom)) for atom in value if is_of_tensors(atom)]
+        return (
+            bool(several)
+            and len(several) == len(value.objects)
+            and all(items and all(map(self._is_symbol, items)) for items in several)
+        )
 
     def is_array(self, node: cst.CSTNode) -> bool:
         """Whether the value is numbers, and no object that holds some."""

@@ -272,6 +272,8 @@ class Run:
                 if isinstance(placement, Unknown):
                     # What is lost is handed on as it is; parts of an expression are recorded before the whole.
                     self._lost_first.setdefault(id(placement), (placement, node))
+            elif not all(d.symbolic for d in v.contents(value)):
+                self.not_symbolic.add(node)
 
     def where_lost(self, placement: Unknown) -> cst.CSTNode | None:
         """The first expression that stands nowhere in this way."""

@@ -65,6 +65,9 @@ class DecidingCalls:
                     continue
                 if runs_on_samples and isinstance(arg.value, cst.Call) and self._makes_lambda(arg.value):
                     continue
+                if runs_on_samples and isinstance(arg.value, cst.Attribute) and self._is_method(arg.value):
+                    yield arg.value.value  # of which object it is, not what it will give
+                    continue
                 yield arg.value
                 if not runs_on_samples:
                     yield from self._given_by(arg.value)
@@ -77,6 +80,12 @@ class DecidingCalls:
         values = self.resolver.values(call)
         made = values[0].node if len(values) == 1 and isinstance(values[0], Function) else None
         return isinstance(made, cst.Lambda) and not any(map(self.locality.of, self._closed_over(made)))
+
+    def _is_method(self, node: cst.Attribute) -> bool:
+        """Whether the attribute is a method of the script's, which is not run where it is named."""
+        values = self.resolver.values(node)
+        is_run = bool(self.resolver.properties(node))
+        return not is_run and bool(values) and all(isinstance(v, Function) for v in values)
 
     def _closed_over(self, function: cst.Lambda) -> Iterator[cst.BaseExpression]:
         """What the function reads besides what it is called with."""

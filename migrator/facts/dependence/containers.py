@@ -12,19 +12,20 @@ import libcst as cst
 from migrator.facts.dependence.graph import Graph, Key
 from migrator.facts.dependence.handed_back import HandedBack
 from migrator.facts.dependence.item_paths import Path, anywhere, behind, constant_key, is_slice, parts_with
-from migrator.facts.dependence.libraries import VIEWING_ATTRIBUTES
+from migrator.facts.dependence.libraries import VIEWING_ATTRIBUTES, is_of_keras
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.namespaces import Namespaces, holds_attributes
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Object
+from migrator.facts.objects.values import Class, External, Object, Parameter, Values
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Binding, Tree
 
 COLLECTING = frozenset({"append", "extend", "appendleft", "extendleft", "insert", "update", "setdefault", "put"})
 # They put in what they are given as it is: as many elements as that has.
 JOINING = frozenset({"extend", "extendleft", "update"})
+_ANSWERS = (External("builtins.True"), External("builtins.False"), External("builtins.None"))
 _MOST_HOLDERS = 300  # what a name was made of more steps ago, it no longer is
 _MOST_PATHS = 4  # by which a name's items are told apart, and the keys of one
 
@@ -174,6 +175,18 @@ class Containers:
         return found
 
     def _is_fixed(self, node: cst.CSTNode) -> bool:
-        """Whether the expression is a dataset, which nothing changes."""
+        """Whether the expression is a dataset, or says whether Keras trains: nothing changes these."""
         values = self.resolver.values(node) if isinstance(node, (cst.Name, cst.Attribute, cst.Call)) else ()
-        return bool(values) and all(map(self.kinds.is_dataset, values))
+        return bool(values) and (all(map(self.kinds.is_dataset, values)) or self._tells_training(node, values))
+
+    def _tells_training(self, node: cst.CSTNode, values: Values) -> bool:
+        """Whether it is the `training` of a `call` that Keras runs, given by Keras, or `True` and the like."""
+        if not isinstance(node, cst.Name) or node.value != "training":
+            return False
+        functions = [self.tree.callable_of(b.node) for b in self.names.bindings_of(node) if b.kind == "param"]
+        owners = [self.tree.class_of(f) for f in functions if isinstance(f, cst.FunctionDef) and f.name.value == "call"]
+        return (
+            len(owners) == len(self.names.bindings_of(node))
+            and all(owner is not None and is_of_keras(Object(Class(owner)), self.resolver) for owner in owners)
+            and all(isinstance(v, Parameter) or v in _ANSWERS for v in values)
+        )

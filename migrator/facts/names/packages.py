@@ -8,8 +8,10 @@ from importlib.machinery import PathFinder
 
 # Their import makes no tensor.
 WITHOUT_TENSORS = frozenset({
-    "PIL", "absl", "click", "cv2", "h5py", "imageio", "joblib", "matplotlib", "networkx", "nltk", "numpy", "pandas",
-    "requests", "rich", "scipy", "seaborn", "skimage", "sklearn", "tqdm", "typing_extensions", "yaml",
+    "IPython", "PIL", "absl", "addict", "click", "colorama", "cv2", "docopt", "dotenv", "easydict", "fire", "h5py",
+    "imageio", "joblib", "matplotlib", "mpl_toolkits", "natsort", "networkx", "nltk", "numpy", "pandas", "plotly",
+    "prettytable", "pyDOE", "requests", "rich", "scipy", "seaborn", "skimage", "sklearn", "tabulate", "termcolor",
+    "toml", "tqdm", "typing_extensions", "yacs", "yaml",
 })  # fmt: skip
 # Python 3.9 does not list it; there such imports may end up behind the runtime's.
 STANDARD_LIBRARY = frozenset(
@@ -39,7 +41,7 @@ def is_known(root: str) -> bool:
 def is_there(root: str) -> bool:
     """Whether a package of that name is installed beside the tool, or is one that scripts are known to use: else the
     name may be that of a file of the user's, which is missing."""
-    if root in _ELSEWHERE or root in sys.builtin_module_names:
+    if root in _ELSEWHERE or root in WITHOUT_TENSORS or root in sys.builtin_module_names:
         return True
     folders = [folder for folder in sys.path if folder not in ("", ".")]
     return PathFinder.find_spec(root, folders) is not None

@@ -227,16 +227,21 @@ class Holders:
 
     def _has_parts(self, binding: Binding) -> bool:
         """Whether the loop goes through parts of one object that has weights (`model.layers`)."""
-        node = self._gone_through(binding) if binding.value is not None else None
-        return (
-            isinstance(node, cst.Attribute)
-            and not self.resolver.bindings_of(node)
-            and not self.resolver.properties(node)
-            and any(self.kinds.has_weights(value) for value in self.resolver.values(node.value))
-        )
+        return binding.value is not None and self._whole_of(self._gone_through(binding)) is not None
+
+    def _whole_of(self, node: cst.CSTNode | None) -> cst.BaseExpression | None:
+        """The object with weights of which these are the parts."""
+        is_kept = isinstance(node, cst.Attribute) and not self.resolver.bindings_of(node)
+        if not isinstance(node, cst.Attribute) or not is_kept or self.resolver.properties(node):
+            return None
+        return node.value if any(map(self.kinds.has_weights, self.resolver.values(node.value))) else None
 
     def _trace_assignment(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         value: cst.CSTNode | None = binding.value
+        whole = self._whole_of(value) if binding.path else None
+        if whole is not None:  # `generator, discriminator = gan.layers`
+            yield from self._trace(whole, seen)
+            return
         for index in binding.path:
             if isinstance(value, (cst.Tuple, cst.List)) and -len(value.elements) <= index < len(value.elements):
                 value = value.elements[index].value

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 import libcst as cst
 
 from migrator.facts.names import api
+from migrator.facts.names.starred import lends
 from migrator.facts.objects.bindings import Names
 from migrator.facts.objects.callgraph import CallGraph
 from migrator.facts.objects.classes import Classes
@@ -187,7 +188,9 @@ class Resolver:
             if module is not None:
                 # A file that has no such name lends none.
                 found.extend(v for v in self._file_member(module, name) if v != Unknown(module))
-            elif module_name(node).split(".")[0] in ("tensorflow", "keras", "tf_keras"):
+            elif module_name(node).split(".")[0] in ("tensorflow", "keras", "tf_keras") and lends(
+                module_name(node), name
+            ):
                 found.append(External(api.canonical(f"{module_name(node)}.{name}")))
         return found
 
@@ -456,13 +459,33 @@ class Resolver:
             return self._object_member(base, name)
         if isinstance(base, Result) and base.function == _SUPER:
             return self._super_member(base, name)
-        kept = [v for node in self.kept_in(base, name) for v in self.values(node)]
+        held = self.kept_in(base, name)
+        if name == "layers" and isinstance(base, Result):
+            held = self._layers_of(base)
+        kept = [v for node in held for v in self.values(node)]
         return kept or (Member(base, name),)
 
     def kept_in(self, base: Value, name: str) -> list[cst.BaseExpression]:
         """What a checkpoint was given that keeps it as an attribute: `tf.train.Checkpoint(model=model).model`."""
         arg = argument(base.call, name) if isinstance(base, Result) and base.function == _CHECKPOINT else None
         return [arg.value] if arg is not None else []
+
+    def _layers_of(self, model: Result) -> list[cst.BaseExpression]:
+        """The list that `model = keras.Sequential([first, second])` has its layers of, if it has no others: those that
+        are added, or an Input, which is none of them, would take other places."""
+        given = argument(model.call, "layers", 0) if _made_by(model) in api.SEQUENTIAL else None
+        statement = self.tree.parent.get(model.call)
+        names = {dotted(t.target) for t in statement.targets} if isinstance(statement, cst.Assign) else {""}
+        if given is None or not isinstance(given.value, (cst.List, cst.Tuple)) or names & self._added_to:
+            return []
+        layers = [value for element in given.value.elements for value in self.values(element.value) or (model,)]
+        return [given.value] if layers and all(api.makes_model(_made_by(v)) for v in layers) else []
+
+    @cached_property
+    def _added_to(self) -> set[str]:
+        """How the models are called that layers are added to, or taken from; and what has no name."""
+        functions = [call.func for call in self.tree.calls if isinstance(call.func, cst.Attribute)]
+        return {"", *(dotted(func.value) for func in functions if func.attr.value in ("add", "pop"))}
 
     def is_property(self, method: cst.FunctionDef) -> bool:
         """Whether it runs where an attribute is read."""
@@ -486,6 +509,11 @@ class Resolver:
             return found
         found = [v for b in self.attribute_bindings(base.of, name) for v in self.binding_values(b)]
         return found or self._classes.class_attribute(base.of, name, base.call is None) or (Member(base, name),)
+
+
+def _made_by(value: Value) -> str:
+    """The dotted name of the outside function or class whose call gave the value; empty for others."""
+    return value.function.path if isinstance(value, Result) and isinstance(value.function, External) else ""
 
 
 def _is_known_object(value: Value) -> bool:

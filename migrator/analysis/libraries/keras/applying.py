@@ -64,6 +64,11 @@ def _twin(written: Container, *, symbolic: bool) -> Container:
     return Container(written.kind, Site(written.site.node, context))
 
 
+def is_of_tensors(atom: v.Atom) -> bool:
+    """Whether it is a tuple, or such a list as a layer gives where Keras's own tensors stand in it."""
+    return isinstance(atom, Tuple) or (isinstance(atom, Container) and atom.site.context[-1:] == (_OF_KERAS,))
+
+
 def accepted(run: Run, call: Value, args: Arguments) -> Arguments:
     """The arguments without `training` and `mask` where `call` does not take them: Keras keeps those to itself. What
     its caller does not tell, Keras hands on: what its own caller was told, and the mask of what the layer is given."""

@@ -47,7 +47,7 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
     if name in ("metrics_names", "name", "dtype", "input_shape", "output_shape", "units", "iterations"):
         return NUMBER
     if name == "layers":
-        return Value(Data(nested=True, layer=True))
+        return _models_in(run, atom) or Value(Data(nested=True, layer=True))
     if name == "metrics":
         return NUMBER
     if name in (*_ENDS, *ENDS):
@@ -60,6 +60,17 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
     if name == "loss":
         return compiling.loss_of(run, atom)
     return v.of(v.Method(v.of(atom), name))
+
+
+def _models_in(run: Run, atom: v.Atom) -> Value | None:
+    """The models that a Sequential has for layers, where it has nothing else."""
+    layers = [key for key in run.heap.fields(atom) if isinstance(key, tuple) and key[0] == "layer"]
+    held = [run.heap.load(atom, key) for key in layers]
+    models = [value.only for value in held]
+    is_seen = layers == [("layer", place) for place in range(len(layers))]
+    if not held or not is_seen or not all(isinstance(m, Made) and api.makes_model(m.path) for m in models):
+        return None
+    return v.of(Tuple(tuple(held)))
 
 
 def _listed(run: Run, tensors: Value) -> Value:
