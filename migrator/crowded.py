@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Union
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.edits import Edit, Guard, InsertAfter, InsertBefore, InsertFirst
 from migrator.facts.program.modules import Script
@@ -61,7 +60,7 @@ def parted(script: Script, places: Collection[int]) -> Script:
         gap
         for node in shared
         if spans.span(node.body[0])[0] in places
-        for gap in _gaps(node, spans, _indent(module, spans, node))
+        for gap in _gaps(node, spans, _indent(tree, spans, node))
     )
     pieces, position, shift, moved = [], 0, 0, []
     for start, end, line_end in gaps:
@@ -86,12 +85,6 @@ def _gaps(node: Shared, spans: Spans, indent: str) -> Iterator[tuple[int, int, s
         yield end, start, spans.module.default_newline + indent
 
 
-def _indent(module: cst.Module, spans: Spans, node: Shared) -> str:
-    owner: cst.CSTNode = node
-    if isinstance(node, cst.SimpleStatementSuite):
-        owner = next(o for o in _owners(module) if any(child is node for child in o.children))
+def _indent(tree: Tree, spans: Spans, node: Shared) -> str:
+    owner = tree.parent[node] if isinstance(node, cst.SimpleStatementSuite) else node
     return spans.indent(spans.span(owner)[0])
-
-
-def _owners(module: cst.Module) -> Sequence[cst.CSTNode]:
-    return m.findall(module, m.MatchIfTrue(lambda node: hasattr(node, "body") or hasattr(node, "orelse")))

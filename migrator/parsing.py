@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Iterator
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.results import Failure
 
@@ -112,26 +111,32 @@ _NEW_SYNTAX = {
 
 def version_needed(module: cst.Module) -> tuple[int, int]:
     """The oldest Python that takes the syntax of the module, as far as it is newer than the oldest supported."""
-    found = OLDEST_PYTHON
+    found, nodes = OLDEST_PYTHON, list(every_node(module))
     for name, version in _NEW_SYNTAX.items():
-        matcher = getattr(m, name, None)  # an older libcst knows fewer
-        if matcher is not None and m.findall(module, matcher()):
+        kind = getattr(cst, name, None)  # an older libcst knows fewer
+        if kind is not None and any(type(node) is kind for node in nodes):
             found = max(found, version)
-    for handler in m.findall(module, m.ExceptHandler(type=m.Tuple(lpar=[]))):
-        assert isinstance(handler, cst.ExceptHandler)
-        found = max(found, (3, 14))
-    if any(is_new_f_string(module, node) for node in m.findall(module, m.FormattedString())):
-        found = max(found, (3, 12))
+    for node in nodes:
+        if isinstance(node, cst.ExceptHandler) and isinstance(node.type, cst.Tuple) and not node.type.lpar:
+            found = max(found, (3, 14))
+        elif isinstance(node, cst.FormattedString) and is_new_f_string(module, node):
+            found = max(found, (3, 12))
     return found
 
 
-def is_new_f_string(module: cst.Module, node: cst.CSTNode) -> bool:
+def every_node(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The node and all that it is made of, white space too."""
+    yield node
+    for child in node.children:
+        yield from every_node(child)
+
+
+def is_new_f_string(module: cst.Module, node: cst.FormattedString) -> bool:
     """Whether the braces of an f-string hold what only Python 3.12 takes there.
 
     Before it, no backslash and no comment might stand in them, not the quote that delimits the string, and no line
     end unless three quotes do.
     """
-    assert isinstance(node, cst.FormattedString)
     ends = () if len(node.quote) == 3 else ("\n", "\r")
     for part in node.parts:
         if isinstance(part, cst.FormattedStringExpression):

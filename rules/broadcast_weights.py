@@ -26,7 +26,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Replace
 from migrator.elsewhere import Written, callers_of, is_known_outside, written_at
@@ -35,7 +34,7 @@ from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder, Nameless, Unheld
 from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.values import Class, Object, Result
-from migrator.facts.program.tree import Statement
+from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
 from migrator.handover import (
     added_in_training,
@@ -356,7 +355,7 @@ def _trains_beside(facts: Facts, statement: Statement) -> bool:
 
 def _leaves(statement: cst.If | cst.Try) -> bool:
     """Whether a branch returns or raises, so that not all control comes out at the end."""
-    return bool(m.findall(statement, m.Return() | m.Raise() | m.Break() | m.Continue()))
+    return any(isinstance(node, (cst.Return, cst.Raise, cst.Break, cst.Continue)) for node in nodes_in(statement))
 
 
 def _is_broadcast_here(facts: Facts, model: cst.BaseExpression) -> bool:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import cast
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.analysis.mapped import Mapped
 from migrator.edits import Refusal
@@ -20,7 +19,7 @@ from migrator.facts.data.reading import Consumption
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Parameter
-from migrator.facts.program.syntax import argument, is_none
+from migrator.facts.program.syntax import argument, dotted, is_none, method_called
 from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.entropy import Entropy
 from migrator.facts.training.sites import Training
@@ -66,8 +65,8 @@ def built_in_size(tree: Tree) -> Refusal | None:
 
 def _fixes_batch(keyword: str, value: cst.BaseExpression, call: cst.Call) -> bool:
     if keyword == "batch_size":
-        name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
-        return m.matches(name, m.Name("Input") | m.Name("InputLayer")) and not is_none(value)
+        name = method_called(call) or dotted(call.func)
+        return name in ("Input", "InputLayer") and not is_none(value)
     if keyword == "stateful":
         return isinstance(value, cst.Name) and value.value == "True"
     return keyword in _SHAPES_WITH_BATCH and _is_fixed(value)
@@ -335,7 +334,12 @@ class Obstacles:
 
     def _trains_in_loop(self, consumption: Consumption) -> bool:
         """Whether the code that runs for each batch makes its updates in a loop of its own."""
-        loops = (loop for body in self._step_bodies(consumption) for loop in m.findall(body, m.For() | m.While()))
+        loops = (
+            loop
+            for body in self._step_bodies(consumption)
+            for loop in self.tree.all_of(cst.For, cst.While)
+            if self.tree.contains(body, loop)
+        )
         bodies = [body for loop in loops for body in self.training.reached_from(loop)]
         return any(self.tree.contains(body, site) for body in bodies for site in self.training.sites)
 
@@ -410,7 +414,7 @@ class Obstacles:
         """The pipelines themselves: this one, and those of other data."""
         arg = self.tree.parent.get(use)
         call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
-        is_batching = isinstance(call, cst.Call) and m.matches(call.func, m.Attribute(attr=m.Name(value="batch")))
+        is_batching = isinstance(call, cst.Call) and method_called(call) == "batch"
         return is_batching or self.tree.contains(self._line_of(batch), use)
 
     def _line_of(self, node: cst.CSTNode) -> cst.CSTNode:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Union, cast
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.facts.objects.contents import Contents, Parts
 from migrator.facts.objects.iteration import Iteration, Turn
@@ -15,7 +14,7 @@ from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Object
 from migrator.facts.program.syntax import is_constant
-from migrator.facts.program.tree import Binding, Statement, Tree
+from migrator.facts.program.tree import Binding, Statement, Tree, nodes_in
 
 _NO_NAME = "it has no name of its own here"
 # They give what they are given one by one.
@@ -436,5 +435,5 @@ def _is_place(node: cst.BaseExpression) -> bool:
         and isinstance(index, cst.Index)
         and _does_nothing(node.value)
         and (_does_nothing(index.value) or isinstance(index.value, cst.FormattedString))
-        and not m.findall(index, m.Call())
+        and not any(isinstance(inner, cst.Call) for inner in nodes_in(index))
     )

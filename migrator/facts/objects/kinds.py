@@ -7,13 +7,12 @@ from functools import cached_property
 from typing import Callable
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.facts.names import api, packages, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, Element, External, Literal, Member, Object, Result, Value
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, method_called
 
 # Methods of a numbered dataset that leave the numbers in their order.
 _KEEPING_NUMBERS = frozenset({"take", "skip", "repeat", "prefetch", "cache"})
@@ -203,8 +202,10 @@ def _is_model_class(value: Value) -> bool:
 
 
 def _is_compile(call: cst.Call) -> bool:
+    if method_called(call) != "compile":
+        return False
     named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
-    return m.matches(call.func, m.Attribute(attr=m.Name("compile"))) and bool(named & _TOLD_TO_COMPILE)
+    return bool(named & _TOLD_TO_COMPILE)
 
 
 def is_call_of(value: Value, *paths: str) -> bool:

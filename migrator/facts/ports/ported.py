@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Library, Role
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Value
-from migrator.facts.program.syntax import imported_modules
+from migrator.facts.program.syntax import imported_modules, method_called
 from migrator.facts.program.tree import Tree
 
 
@@ -134,9 +133,7 @@ class Ports:
         return [
             call
             for call in self.tree.calls
-            if isinstance(self.tree.parent.get(call), cst.WithItem)
-            and not call.args
-            and m.matches(call.func, m.Attribute(attr=m.Name("scope")))
+            if isinstance(self.tree.parent.get(call), cst.WithItem) and not call.args and method_called(call) == "scope"
         ]
 
 

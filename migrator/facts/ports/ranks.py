@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Callable
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.facts.names import vocabulary
 from migrator.facts.names.vocabulary import Role
@@ -29,7 +28,7 @@ _ARITHMETIC = frozenset({
     "builtins.int", "builtins.float", "builtins.round", "builtins.min", "builtins.max", "builtins.range",
     "builtins.slice", "numpy.arange",
 })  # fmt: skip
-_LEAVING = m.Return() | m.Continue() | m.Break() | m.Raise()
+_LEAVING = (cst.Return, cst.Continue, cst.Break, cst.Raise)
 _EXITS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit")
 
 
@@ -184,7 +183,7 @@ class Ranks:
             last = last.body[-1]
         if isinstance(last, cst.Expr) and isinstance(last.value, cst.Call):
             return any(isinstance(v, External) and v.path in _EXITS for v in self.resolver.values(last.value.func))
-        return last is not None and m.matches(last, _LEAVING)
+        return isinstance(last, _LEAVING)
 
     # -- what tells the rank -------------------------------------------------------------------------------------
 

@@ -31,6 +31,11 @@ def only_unpacked(call: cst.Call) -> cst.Arg | None:
     return positional[0] if len(positional) == 1 and positional[0].star else None
 
 
+def method_called(call: cst.Call) -> str:
+    """`fit` for `model.fit(…)`; empty for the call of a name or of what another call gives."""
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+
+
 def dotted(node: cst.CSTNode) -> str:
     """`a.b.c` of a name or an attribute chain; empty for anything else."""
     parts: list[str] = []

@@ -77,6 +77,13 @@ def semantic_children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield value
 
 
+def nodes_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The node and all that carry meaning inside of it, in source order."""
+    yield node
+    for child in semantic_children(node):
+        yield from nodes_in(child)
+
+
 @dataclass(frozen=True, eq=False)
 class Binding:
     """One place where a name, or an attribute of an object, gets a value.
@@ -466,10 +473,7 @@ class Tree:
         return self.order[outer] <= self.order[node] <= self.last_order_in(outer)
 
     def names_in(self, node: cst.CSTNode) -> Iterator[cst.Name]:
-        if isinstance(node, cst.Name):
-            yield node
-        for child in semantic_children(node):
-            yield from self.names_in(child)
+        return (inner for inner in nodes_in(node) if isinstance(inner, cst.Name))
 
     def last_order_in(self, node: cst.CSTNode) -> int:
         """The order of the last node inside `node`: what comes after has a greater one."""

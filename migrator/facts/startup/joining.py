@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Union
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.facts.names import api
 from migrator.facts.names.packages import FRAMEWORKS, STANDARD_LIBRARY, WITHOUT_TENSORS
@@ -303,9 +302,10 @@ def _names(node: Import) -> list[str]:
 
 def _is_main(statement: Statement) -> bool:
     """`if __name__ == "__main__":`: what it imports, it also uses."""
-    return isinstance(statement, cst.If) and m.matches(
-        statement.test, m.Comparison(left=m.Name("__name__"), comparisons=[m.ComparisonTarget(operator=m.Equal())])
-    )
+    test = statement.test if isinstance(statement, cst.If) else None
+    if not isinstance(test, cst.Comparison) or dotted(test.left) != "__name__":
+        return False
+    return [type(target.operator) for target in test.comparisons] == [cst.Equal]
 
 
 def _is_framework(module: str) -> bool:

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
-import libcst.matchers as m
 
 from migrator.facts.objects.kinds import Kinds, is_of_other_library
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Element, External, Function, Literal, Member, Result, Value
-from migrator.facts.program.syntax import argument, imported_modules, is_constant
+from migrator.facts.program.syntax import argument, imported_modules, is_constant, method_called
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.gradients import sources_of
 from migrator.facts.training.methods_apart import MethodApart, MethodsApart, is_unseen
@@ -102,7 +101,7 @@ class Unsupported:
             (target, value) for target, value in self.tree.item_assignments if _names_backend(target.slice)
         ]
         for call in self.tree.calls:
-            sets = len(call.args) > 1 and m.matches(call.func, m.Attribute(attr=m.Name("setdefault")))
+            sets = len(call.args) > 1 and method_called(call) == "setdefault"
             if sets and _is_text(call.args[0].value, "KERAS_BACKEND"):
                 settings.append((call, call.args[1].value))
         for node, value in settings:
