@@ -19,6 +19,7 @@ import contextvars
 import functools
 import inspect
 import weakref
+from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
@@ -260,8 +261,9 @@ class RowCount:
 _counts: weakref.WeakKeyDictionary[Any, RowCount] = weakref.WeakKeyDictionary()
 
 
-def see_through(model: Any) -> RowCount | None:
-    """Let `weigh` know the rows of each step of `fit`, until `look_away`; None where all shards are even."""
+def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | None:
+    """Let `weigh` know the rows of each step of `fit`, until `look_away`; None where all shards are even. Before a step
+    the model is given to `watch_metrics`."""
     shard = _shard_in_fit.get()
     if shard is None:
         if model in _counts:  # its step may have been traced with weights
@@ -287,6 +289,7 @@ def see_through(model: Any) -> RowCount | None:
                 # Keras makes compiled metrics in the first step, and they are to be read before it.
                 has_metrics = True
                 tf.function(step, autograph=False).get_concrete_function(data)
+            watch_metrics(model)
             rows, held = count.add(data)
             own = tf.cast(rows, tf.float32)
             weight = own * float(backend().size) / all_reduce(own, "sum")

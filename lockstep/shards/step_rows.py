@@ -30,6 +30,11 @@ class StepRows:
         """Whether this rank has rows, and another one the same, which count there."""
         return (self.held > 0) & (self.counting == 0)
 
+    @property
+    def are_here(self) -> bool:
+        """Whether the step itself runs, or is traced, and no function inside of it."""
+        return _is_here(self.counting)
+
     def note_told(self, variables: Iterable[Any], values: Any) -> None:
         """Notes what a metric with these variables was told."""
         rows = tf.shape(values)[0] > 0

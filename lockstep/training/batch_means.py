@@ -3,6 +3,8 @@
 A Mean that a step of the script's own tells one number of each batch, its loss say: one process counts a batch once,
 whatever its rows. Where the ranks have unequally many of them, each rank's number counts by these, and that of a rank
 without rows not at all. A metric that is told the rows of all ranks counts them on each, also where it has none.
+
+What the step returns of its metrics, callbacks may decide by: they tell of what counts, when they are asked already.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ _MARK = "_lockstep_by_batch"
 
 
 def watch(model: Any) -> None:
-    """Have the metrics of the model tell what they are told in a step that is seen through, and its Means weigh the
-    numbers among that."""
+    """Have the metrics of the model tell what they are told in a step that is seen through, its Means weigh the numbers
+    among that, and all give their results by what counts."""
     for metric in each(model.metrics):
         if not (is_whole(metric) or hasattr(metric.update_state, _MARK)):
             _watch(metric, is_mean=type(metric).__name__ == "Mean")
@@ -49,8 +51,19 @@ def _watch(metric: Any, *, is_mean: bool) -> None:
         return result
 
     told = update_mean if is_mean else update_state
+    result = metric.result
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @wraps(result)
+    def result_of_counting(*args: Any, **kwargs: Any) -> Any:
+        rows = step_rows.current()
+        if rows is not None and rows.are_here:
+            rows.settle()
+        return result(*args, **kwargs)
+
     setattr(told, _MARK, True)
-    vars(metric)["update_state"] = told  # past Keras 2, which takes what is set for a part of the metric
+    # Past Keras 2, which takes what is set for a part of the metric.
+    vars(metric).update(update_state=told, result=result_of_counting)
 
 
 def _has_rows(value: Any) -> bool:

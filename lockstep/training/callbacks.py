@@ -140,9 +140,7 @@ class _AverageLogs:
         # XLA cannot hold collectives between workers; Keras chooses it by itself on some devices.
         if getattr(model, "jit_compile", False):
             model.jit_compile = False
-        self._rows = row_weights.see_through(model)
-        if self._rows is not None:
-            batch_means.watch(model)
+        self._rows = row_weights.see_through(model, batch_means.watch)
         self._told: _Told | None = None
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
