@@ -30,7 +30,8 @@ def infer(row: Op, call: OpCall) -> Arg:
     """The result of the call, as far as it does not depend on what is not seen."""
     result = _inferred(row, call)
     if result.is_lost and row.path.startswith(_ALIGNING) and _are_unlike(call):
-        call = OpCall([_without_rank(a) for a in call.args], {k: _without_rank(a) for k, a in call.kwargs.items()})
+        kwargs = {k: _without_rank(a) for k, a in call.kwargs.items()}
+        call = replace(call, args=[_without_rank(a) for a in call.args], kwargs=kwargs)
         result = _inferred(row, call)
     if not any(_is_open(a) for a in _given(call)) and not _is_undecided(result):
         return result
