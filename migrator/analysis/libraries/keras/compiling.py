@@ -86,7 +86,8 @@ def _compiled_loss(run: Run, atom: Made | Instance, args: Arguments, node: cst.C
     loss = loss_of(run, atom)
     if loss is NOTHING:
         return v.unseen("which loss the model is compiled with is not seen")
-    given = Arguments([args.get("y_true", 0) or NUMBER, args.get("y_pred", 1) or NUMBER], nodes=args.nodes)
+    weights = {"sample_weight": args.get("sample_weight", 2) or NONE}
+    given = Arguments([args.get("y_true", 0) or NUMBER, args.get("y_pred", 1) or NUMBER], weights, nodes=args.nodes)
     return _total(run, atom, loss, given, node, frame)
 
 
@@ -95,10 +96,10 @@ def _compute_loss(run: Run, atom: Made | Instance, args: Arguments, node: cst.CS
     loss = loss_of(run, atom)
     if loss is NOTHING:
         return v.unseen("which loss the model is compiled with is not seen")
-    given = Arguments([args.get("y", 1) or NUMBER, args.get("y_pred", 2) or NUMBER])
+    weights = args.get("sample_weight", 3) or NONE
+    given = Arguments([args.get("y", 1) or NUMBER, args.get("y_pred", 2) or NUMBER], {"sample_weight": weights})
     total = _total(run, atom, loss, given, node, frame)
-    weights = args.get("sample_weight", 3)
-    if weights is None or weights.is_none:
+    if weights.is_none:
         return total
     leaves = list(run.objects.leaves(weights))
     if any(d.placement != Sharded(0) and not (d.is_replicated and not d.whole) for d in leaves):

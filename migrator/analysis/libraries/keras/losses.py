@@ -15,9 +15,10 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import masks
 from migrator.analysis.libraries.keras.names import LOSS, full_name
 from migrator.analysis.libraries.keras.objects import arguments_of, classes_of, is_of
-from migrator.analysis.placement import LOCAL, REPLICATED, Unknown
+from migrator.analysis.placement import LOCAL, REPLICATED, Sharded, Unknown
 from migrator.analysis.records import replace
 from migrator.analysis.values import (
+    NONE,
     NUMBER,
     Bound,
     Container,
@@ -66,10 +67,7 @@ def call_own(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode, frame
     given = Arguments(
         args.positional[:2], {k: x for k, x in args.keywords.items() if k != "sample_weight"}, args.rest, args.nodes
     )
-    result = run.calls.call(call, given, node, frame)
-    weights = args.get("sample_weight", 2)
-    if weights is not None and not weights.is_none:
-        result = run.operator("operator.mul", (result, weights), (None, None), node)
+    result = _weighed(run, run.calls.call(call, given, node, frame), args.get("sample_weight", 2), node)
     return _reduced(run, result, _reduction(run, atom), node)
 
 
@@ -102,6 +100,16 @@ def _reduction(run: Run, atom: v.Atom) -> str:
     return "mean"
 
 
+def _weighed(run: Run, value: Value, weights: Value | None, node: cst.CSTNode) -> Value:
+    """What Keras makes of the values of the samples, or of the one number that a loss gives, and the weights of the
+    samples. Those of rows it gives as many axes as these have."""
+    if weights is None or weights.is_none:
+        return value
+    if all(d is not None and d.placement == Sharded(0) for d in (value.data, weights.data)):
+        return v.with_needs(value, frozenset(r for d in run.objects.leaves(weights) for r in d.needs))
+    return run.operator("operator.mul", (value, weights), (None, None), node)
+
+
 def _reduced(run: Run, value: Value, reduction: str, node: cst.CSTNode) -> Value:
     """What Keras makes of the values of the samples."""
     data = value.data
@@ -117,8 +125,10 @@ def _reduced(run: Run, value: Value, reduction: str, node: cst.CSTNode) -> Value
 
 
 def of_compiled(run: Run, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """What the loss given to `compile` is, as `fit` applies it to targets and predictions."""
+    """What the loss given to `compile` is, as `fit` applies it to targets and predictions, and weighs it by a
+    `sample_weight`."""
     found: list[Value] = []
+    weights, args = args.get("sample_weight") or NONE, Arguments(args.positional, {}, args.rest, args.nodes)
     parts = [loss]
     if not any(isinstance(a, (Function, Bound, Made, Instance, External, Curried)) for a in loss) and loss.data is None:
         items = run.objects.sequence_items(loss)
@@ -126,9 +136,10 @@ def of_compiled(run: Run, loss: Value, args: Arguments, node: cst.CSTNode, frame
         held = [heap.load(a, k) for a in loss if isinstance(a, Container) for k in heap.fields(a)]
         parts = items if items is not None else held or [run.objects.parts(loss)]
         args = Arguments([_any_part(run, x) for x in args.positional], args.keywords, args.rest)
+        weights = _any_part(run, weights)
     for part in parts:
         for atom in part:
-            found.append(_compiled_part(run, atom, args, node, frame))
+            found.append(_compiled_part(run, atom, args, weights, node, frame))
         if part.data is not None and not part.is_none:
             found.append(_named(run, part.data, args, node))
     return v.join_all(found) if found else NUMBER
@@ -138,17 +149,20 @@ def _any_part(run: Run, value: Value) -> Value:
     return value if value.data is not None else run.objects.parts(value)
 
 
-def _compiled_part(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+def _compiled_part(run: Run, atom: v.Atom, args: Arguments, weights: Value, node: cst.CSTNode, frame: Frame) -> Value:
     made = arguments_of(run, atom).get("reduction") if isinstance(atom, (Made, Instance)) else None
     if made is not None and made.constant == "mean_with_sample_weight":
         return v.unseen("it divides by the weights of all samples")
-    result = run.calls.call(v.of(atom), args, node, frame)
     is_function = isinstance(atom, (Function, Bound, Curried)) or (
         isinstance(atom, External) and not atom.path.rpartition(".")[2][:1].isupper()
     )
-    if isinstance(atom, Instance) and not is_of(run, atom, lambda p: p.startswith("keras.losses.")):
-        is_function = True  # a plain object that is called
-    return _reduced(run, result, "mean", node) if is_function else result
+    if isinstance(atom, Instance):
+        is_function = not is_of(run, atom, lambda p: p.startswith("keras.losses."))  # a plain object that is called
+        if not is_function:
+            args = Arguments(args.positional, {"sample_weight": weights}, args.rest, args.nodes)
+    # A loss of Keras's own gives values of samples, and one that is given the whole batch is given all weights.
+    result = run.calls.call(v.of(atom), args, node, frame)
+    return _reduced(run, _weighed(run, result, weights, node), "mean", node) if is_function else result
 
 
 def _named(run: Run, data: Data, args: Arguments, node: cst.CSTNode) -> Value:

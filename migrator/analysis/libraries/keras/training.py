@@ -28,7 +28,7 @@ _MAKING = ("make_test_function", "make_predict_function")
 
 def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     x, y = args.get("x", 0) or NUMBER, args.get("y", 1)
-    batch = _batch(run, x, y, node)
+    batch = _weighed(run, _batch(run, x, y, node), args, sample=10, of_class=9)
     _train(run, atom, batch, node, frame)
     validation = args.get("validation_data")
     if validation is not None and not validation.is_none:
@@ -39,7 +39,8 @@ def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
 
 def _train_on_batch(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     x, y = args.get("x", 0) or NUMBER, args.get("y", 1) or NUMBER
-    _train(run, atom, v.of(Tuple((_rows(run, x), _rows(run, y)))), node, frame)
+    batch = _weighed(run, v.of(Tuple((_rows(run, x), _rows(run, y)))), args, sample=2, of_class=3)
+    _train(run, atom, batch, node, frame)
     run.trained_on_batches[node] |= compiling.compiles_of(run, atom)
     told = Container("dict", Site(node, frame.context))
     mean, odd = Value(Data(Partial("mean"), nested=True)), run.odd_metrics.get(node)
@@ -65,24 +66,26 @@ def _train(run: Run, atom: Made | Instance, batch: Value, node: cst.CSTNode, fra
         _forward(run, atom, *_inputs(run, batch), node, frame)
 
 
-def _forward(run: Run, atom: Made | Instance, x: Value, y: Value, node: cst.CSTNode, frame: Frame) -> None:
+def _forward(
+    run: Run, atom: Made | Instance, x: Value, y: Value, weights: Value, node: cst.CSTNode, frame: Frame
+) -> None:
     predicted = run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
     run.note_forward()
     metrics.note_of_model(run, atom, Arguments([y, predicted]), node, frame)
     told = run.objects.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
     if told is not None:
-        given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
+        given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights}
         run.calls.call(told, Arguments([], given), node, frame)
     loss = compiling.loss_of(run, atom)
     own = run.objects.method(atom, "compute_loss") if isinstance(atom, Instance) else None
     if own is not None:
         run.note_hidden(own)
-        given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": NONE}
+        given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights}
         result = run.calls.call(own, Arguments([], given), node, frame)
     elif loss is NOTHING:
         return
     else:
-        result = compiling.applied_loss(run, atom, loss, Arguments([y, predicted]), node, frame)
+        result = compiling.applied_loss(run, atom, loss, _told(y, predicted, weights), node, frame)
     lost = penalties.of_outputs(run)
     if any(isinstance(d.placement, Unknown) for d in v.contents(lost)):
         result = lost
@@ -93,14 +96,19 @@ def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
     """`super().train_step(data)`"""
     if isinstance(atom, Instance) and args.positional:
         keras = run.libraries.keras
-        x, y = _inputs(run, _taken(run, args.positional[0], args.nodes.get(0), frame))
+        x, y, weights = _inputs(run, _taken(run, args.positional[0], args.nodes.get(0), frame))
         predicted = keras.call_instance(atom, Arguments([x], {"training": v.constant(True)}), node, frame)
         loss = compiling.loss_of(run, atom)
-        given = Arguments([y, predicted])
+        given = _told(y, predicted, weights)
         result = compiling.applied_loss(run, atom, loss, given, node, frame) if loss is not NOTHING else NUMBER
         for fitted in {node, *keras.fitting}:
             run.fit(atom, fitted, predicted, result)
     return Value(Data(Partial("mean"), nested=True))
+
+
+def _told(y: Value, predicted: Value, weights: Value) -> Arguments:
+    """What a loss of `compile` is applied to."""
+    return Arguments([y, predicted], {"sample_weight": weights})
 
 
 def _taken(run: Run, batch: Value, node: cst.BaseExpression | None, frame: Frame) -> Value:
@@ -171,6 +179,17 @@ def _batch(run: Run, x: Value, y: Value | None, node: cst.CSTNode) -> Value:
     return run.share(element) if element is not NOTHING else run.batch()
 
 
+def _weighed(run: Run, batch: Value, args: Arguments, sample: int, of_class: int) -> Value:
+    """The batch with weights of its samples, which Keras also makes of those of classes; the numbers are the positions
+    of both."""
+    weights = args.get("sample_weight", sample) or NONE
+    by_class = args.get("class_weight", of_class) or NONE
+    if weights.is_none and by_class.is_none:
+        return batch
+    x, y, _ = _inputs(run, batch)
+    return v.of(Tuple((x, y, run.share(NUMBER) if weights.is_none else _rows(run, weights))))
+
+
 def _rows(run: Run, value: Value) -> Value:
     if value.data is not None and not value.objects:
         return run.share(value)
@@ -184,12 +203,13 @@ def _pair(run: Run, value: Value) -> Value:
     return value if run.objects.sequence_items(value) is not None else Value(Data(nested=True))
 
 
-def _inputs(run: Run, batch: Value) -> tuple[Value, Value]:
+def _inputs(run: Run, batch: Value) -> tuple[Value, Value, Value]:
+    """Inputs, targets, and weights of the samples, if it is seen that there are some."""
     items = run.objects.sequence_items(batch)
     if items is not None and len(items) >= 2:
-        return items[0], items[1]
+        return items[0], items[1], items[2] if len(items) > 2 else NONE
     part = run.objects.parts(batch) if items is None else items[0]
-    return part, part
+    return part, part, NONE
 
 
 METHODS: Methods = {
