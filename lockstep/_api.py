@@ -398,13 +398,14 @@ def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | 
     Without it a worker gets the samples i with i % size() == rank().
     All workers get equally many then; where size() does not divide their number, the first ones come once more.
     loss: how the model's own `train_step` puts the rows of a batch together, as for `shard_batches`. With "sum"
-    and "gather" no row comes twice: the workers' parts of a batch differ by a row where it does not split evenly, each
-    needs one row of every batch, and `local_batch_size` is to be given the same loss.
+    and "gather" no row comes twice: the workers' parts of a batch differ by a row where it does not split evenly, and
+    `local_batch_size` is to be given the same loss. Of a last batch of fewer rows than workers some get a row that
+    only fills it, which `fit` (with `lockstep.callbacks`) leaves out of the step.
 
     Raises ValueError for arrays of different lengths, a validation_split outside [0, 1), a batch_size
-    of no rows, what was cut before, another loss, and for "sum" and "gather" batches of fewer rows than workers, or
-    that do not split evenly beside a validation_split; TypeError for what cannot be split by samples, MismatchError
-    when the workers' arrays differ.
+    of no rows, what was cut before, another loss, and for "sum" and "gather" a batch_size of fewer rows than workers,
+    or batches that do not split evenly beside a validation_split; TypeError for what cannot be split by samples,
+    MismatchError when the workers' arrays differ.
     """
     _check_loss(loss)
     if size() == 1:

@@ -57,22 +57,23 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
         local = None
         if loss != "mean" and batch_size is not None and (batch_size % shards or training % batch_size % shards):
             local = local_batch_size(batch_size, shards, loss, rank)
+            if 0 < training % batch_size < shards:
+                counting = len(_in_blocks(training, rank, shards, batch_size))
         note_shard(leaves, counting, local)
         note_arrays()
     return arrays[0] if len(arrays) == 1 else list(arrays)
 
 
 def _check_parts(samples: int, batch_size: int | None, size: int) -> None:
-    """Whether every rank has rows of each batch, of which none may come twice: a step without one has no loss."""
-    batches = {batch_size, samples % batch_size} if batch_size else {samples}
-    for rows in sorted(batches - {0, None}):
-        if rows < size or (rows % size and not batch_size):
-            raise ValueError(
-                f"lockstep.shard_arrays: a batch of {rows} rows does not split over {size} workers, each of which needs"
-                " a row of it, and equally many without a batch_size, since this loss is no mean over its rows; give "
-                "`fit` a tf.data.Dataset of batches and cut it with lockstep.shard_batches, which "
-                "splits batches of any size"
-            )
+    """Whether every rank has rows of each batch that is full, of which none may come twice."""
+    rows = batch_size or samples
+    if rows < size or (rows % size and not batch_size):
+        raise ValueError(
+            f"lockstep.shard_arrays: a batch of {rows} rows does not split over {size} workers, each of which needs"
+            " a row of it, and equally many without a batch_size, since this loss is no mean over its rows; give "
+            "`fit` a tf.data.Dataset of batches and cut it with lockstep.shard_batches, which "
+            "splits batches of any size"
+        )
 
 
 def shard_of(
@@ -97,7 +98,7 @@ def _training_shard(samples: int, rank: int, size: int, batch_size: int | None) 
         return _cyclic(samples, rank, size, math.ceil(samples / size))
     shard = _in_blocks(samples, rank, size, batch_size)
     last = samples % batch_size
-    # Every rank needs a row of the last batch, for a step without one has no gradient; one too many does not count.
+    # Every rank needs a row of the last batch, for `fit` makes no step without one; one too many does not count.
     has_one = last * (rank + 1) // size > last * rank // size
     return shard if last == 0 or has_one else np.append(shard, samples - last + rank % last)
 

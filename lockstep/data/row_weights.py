@@ -9,6 +9,9 @@ So are batches that were cut for a mean, where the last one may not come out eve
 ranks have, would be right for the gradients, but count more than once in the metrics that callbacks decide by. While
 `fit` trains on them, they are dealt out into as many shards as a full batch, which may differ by a row.
 
+Of arrays that were cut for a loss over gathered rows, the step of a rank whose row only fills the last batch gets no
+rows, as of batches that are cut.
+
 Where the batch size does not divide, several ranks have one and the same shard. `fit` shuffles arrays on each in an
 order of its own, so the first of them counts, and the others' rows weigh nothing.
 """
@@ -31,6 +34,7 @@ from lockstep.data.cuts import cuts_of, is_cut_to_be_gathered
 from lockstep.data.validation_rows import with_whole_validation
 from lockstep.script import evaluation, which_keras
 from lockstep.script.metrics import each, is_whole
+from lockstep.script.no_rows import allow_no_rows
 from lockstep.script.variables import assign, values_of
 from lockstep.shards import step_rows
 from lockstep.shards.dealing import dealt_into, rows_together
@@ -40,6 +44,10 @@ _PARTS_TO_VALIDATE = (
     "`fit` on what was made of the arrays that lockstep.shard_arrays cut for a loss that is no mean: with "
     "validation_split the workers would validate in unequally many batches; make the arrays first and cut them in the "
     "call, or give validation_data"
+)
+_FILLED = (
+    "`fit` on what lockstep.shard_arrays cut for a loss that is no mean, with a last batch of fewer rows than workers: "
+    "it needs callbacks=lockstep.callbacks(...)"
 )
 _shard_in_fit: contextvars.ContextVar[_Shard | None] = contextvars.ContextVar("lockstep_shard_in_fit", default=None)
 
@@ -51,6 +59,7 @@ class _Shard:
     def __init__(self, leaves: list[Any], counting: int | None, local_batch: int | None = None) -> None:
         self.counting = counting
         self.is_gathered = local_batch is not None
+        self.leaves_out = self.is_gathered and counting is not None
         self._local_batch = local_batch
         self._length = _length(leaves[0]) if leaves else -1
         self._parts = [weakref.ref(leaf) for leaf in leaves if not isinstance(leaf, (list, tuple))]
@@ -75,7 +84,7 @@ class _Shard:
 
 _shards: list[_Shard] = []
 _weighs: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_fit_weighs", default=False)
-_dealing: weakref.WeakKeyDictionary[Any, tuple[bool, int]] = weakref.WeakKeyDictionary()  # of models' last `fit`
+_dealing: weakref.WeakKeyDictionary[Any, tuple[bool, int, bool]] = weakref.WeakKeyDictionary()  # of models' last `fit`
 
 
 def note_shard(leaves: list[Any], counting: int | None, local_batch: int | None = None) -> None:
@@ -103,17 +112,23 @@ def _extend_fit(cls: Any) -> None:
     def fit_on_shard(self: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         noted = _noted(x)
         is_array = noted is not None
+        leaves_out = noted is not None and noted.leaves_out
         if noted is not None:
             noted.check(args[1] if len(args) > 1 else kwargs.get("batch_size"))
         split = with_whole_validation(fit, self, x, *args, **kwargs) if is_array else None
         given = split or inspect.signature(fit).bind(self, x, *args, **kwargs)
         weighs = _weigh(given.arguments.get("callbacks"))
+        if leaves_out:
+            if not weighs:
+                raise ValueError(_FILLED)
+            allow_no_rows()
         cuts = _waiting(x) if weighs and not is_array else []
         shards = cuts[0].shards_in_fit if cuts else 0
         token = _shard_in_fit.set(_Shard([], _counting_of(shards)) if cuts else _shard_of(x))
-        if _dealing.get(self, (is_array, shards)) != (is_array, shards):
+        kind = is_array, shards, leaves_out
+        if _dealing.get(self, kind) != kind:
             self.train_function = None  # what it cuts was traced for data of another kind
-        _dealing[self] = is_array, shards
+        _dealing[self] = kind
         weighing = _weighs.set(weighs)
         validates_parts = is_array and bool(given.arguments.get("validation_split"))
         if validates_parts and noted is not None and noted.is_gathered:
@@ -163,7 +178,7 @@ def _shard_of(x: Any) -> _Shard | None:
     if is_cut_to_be_gathered(x):
         return _Shard([], _ALL)
     found = _noted(x)
-    if found is not None and found.is_gathered:
+    if found is not None and found.is_gathered and not found.leaves_out:
         return _Shard([], _ALL)
     return found if found is not None and found.counting is not None else None
 
@@ -275,6 +290,7 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
         model.train_function = None
     count = _counts[model]
     count.start(cast(int, shard.counting))
+    leaves_out = shard.leaves_out
     if "train_step" not in vars(model):
         step = model.train_step
         has_metrics = False  # a model that is compiled anew has others
@@ -291,6 +307,8 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
                 tf.function(step, autograph=False).get_concrete_function(data)
             watch_metrics(model)
             rows, held = count.add(data)
+            if leaves_out:
+                data, held = tf.nest.map_structure(lambda value: _first(value, rows), data), rows
             own = tf.cast(rows, tf.float32)
             weight = own * float(backend().size) / all_reduce(own, "sum")
             before = {id(v): tf.identity(value) for v, value in zip(states(), values_of(states()))}
@@ -338,6 +356,13 @@ def look_away(model: Any) -> None:
     vars(model).pop("train_step", None)
     if model in _counts:  # what was traced goes on to ask it, in `train_on_batch`
         _counts[model].start(_ALL)
+
+
+def _first(value: Any, rows: Any) -> Any:
+    if isinstance(value, tf.SparseTensor):
+        size = tf.concat([[rows], value.dense_shape[1:]], 0)
+        return tf.sparse.slice(value, tf.zeros_like(size), size)
+    return None if value is None else value[:rows]
 
 
 def _rows_of(data: Any) -> Any:
