@@ -152,6 +152,11 @@ class Data:
         return isinstance(self.placement, Replicated)
 
     @property
+    def undone(self) -> frozenset[Repair]:
+        """What is still to be put together for it."""
+        return frozenset(repair for repair in self.needs if repair.form != "done") if self.needs else self.needs
+
+    @property
     def axes(self) -> int:
         """So many it surely has."""
         return self.least if self.rank is None else self.rank

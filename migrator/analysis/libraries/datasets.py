@@ -136,8 +136,8 @@ class Datasets:
                 found = v.join(found, self.run.heap.load(atom, _ELEMENT))
         return found if found is not NOTHING else Value(Data(nested=True))
 
-    def cut(self, value: Value) -> Value:
-        """The dataset of a worker's parts of what the dataset has."""
+    def cut(self, value: Value, reader: cst.CSTNode | None = None) -> Value:
+        """The dataset of a worker's parts of what the dataset, or whatever else the `reader` goes over, has."""
         found = set()
         for atom in value:
             if isinstance(atom, Made) and atom.path.startswith(PREFIX):
@@ -146,8 +146,9 @@ class Datasets:
                     self.run.heap.store(made, kept, self.run.heap.load(atom, kept))
                 found.add(made)
         if not found:
-            made = Made(_CUT, _ANY)
-            self.run.heap.store(made, _ELEMENT, Value(Data(nested=True)))
+            made = Made(_CUT, _ANY if reader is None else Site(reader, ()))
+            element = self.run.objects.elements(value, reader, reader) if reader is not None else NOTHING
+            self.run.heap.store(made, _ELEMENT, Value(Data(nested=True)) if element is NOTHING else element)
             found.add(made)
         return Value(None, frozenset(found))
 

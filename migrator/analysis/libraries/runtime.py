@@ -24,6 +24,8 @@ SIZE = "the number of workers"
 WHOLE_BATCH = "lockstep.whole_batch"
 SHARD_LIKE = "lockstep.shard_like"
 WHOLE_BATCH_METRIC = "lockstep.whole_batch_metric"
+# So many containers within one another are gone through.
+_DEEPEST = 4
 
 
 def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | None:
@@ -36,7 +38,7 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
     if path == WHOLE_BATCH_METRIC:  # the same on all workers, as a mean is that they average
         return v.of(Made("keras.metrics.Mean", Site(node, ())))
     if path.endswith(".all_gather") and vocabulary.toolkit_of(path) is not None:
-        return _put_together(_held(run, first), node, whole=True)
+        return _put_together(run, _held(run, first), node, whole=True)
     if path == SHARD_LIKE:
         return v.mapped(first, lambda d: replace(d, placement=Sharded(0), whole=False) if d.is_replicated else d)
     found = vocabulary.meaning(path)
@@ -44,7 +46,7 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
         return None
     role = found[1]
     if role is Role.REDUCE:
-        return _put_together(_held(run, first), node, whole=False)
+        return _put_together(run, _held(run, first), node, whole=False)
     if role is Role.SHARD:
         return _shares(run, path, args, node)
     if role is Role.RANK:
@@ -77,22 +79,30 @@ def _held(run: Run, value: Value) -> Value:
     return v.join_all([*contents, *([Value(value.data)] if value.data is not None else [])])
 
 
-def _put_together(value: Value, node: cst.CSTNode, *, whole: bool) -> Value:
+def _put_together(run: Run, value: Value, node: cst.CSTNode, *, whole: bool, depth: int = 0) -> Value:
     """What the script puts together by itself; with it goes a repair of which nothing is left to do."""
     done = frozenset((Repair(node, frozenset(), "", form="done"),))
 
     def put(data: Data) -> Data:
         return replace(data, placement=REPLICATED, whole=whole, constant=NOT_CONSTANT, needs=data.needs | done)
 
-    return v.mapped(value, put)
+    nested = frozenset(o for o in value.objects if isinstance(o, Container)) if depth < _DEEPEST else frozenset()
+    objects = set(value.objects - nested)
+    for atom in nested:
+        made = Container(atom.kind, Site(node, (depth,)))
+        for key in run.heap.fields(atom):
+            part = run.heap.load(atom, key)
+            run.heap.store(made, key, _put_together(run, part, node, whole=whole, depth=depth + 1))
+        objects.add(made)
+    return v.mapped(Value(value.data, frozenset(objects)) if nested else value, put)
 
 
 def _shares(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value:
     first = args.positional[0] if args.positional else NUMBER
     if path.endswith("shard_and_rebatch_dataset"):
-        return v.of(v.Tuple((run.libraries.datasets.cut(first), NUMBER)))
+        return v.of(v.Tuple((run.libraries.datasets.cut(first, node), NUMBER)))
     if path.endswith("shard_batches"):
-        return run.libraries.datasets.cut(first)
+        return run.libraries.datasets.cut(first, node)
     parts = [run.share(x) for x in args.positional]
     if args.rest is not NOTHING:  # `shard_arrays(*train)` gives a list, of as many
         found = Container("list", Site(node, ()))

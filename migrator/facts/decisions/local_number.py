@@ -56,7 +56,7 @@ def bound_nearby(
     if not isinstance(expression, cst.Name):
         return None
     bindings = locality.dependence.bindings_of(expression)
-    if len(bindings) != 1 or bindings[0].kind != "assign":
+    if len(bindings) != 1 or bindings[0].kind != "assign" or isinstance(bindings[0].target, cst.Subscript):
         return None
     node = bindings[0].node
     alike = list(tree.loops_around(node)) == list(tree.loops_around(expression))

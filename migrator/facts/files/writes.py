@@ -184,13 +184,18 @@ class Files:
             paths = [path for c in self._calls_of(write) for path in self.paths(c, most=2)]
             reads = [r for r in self.looks if self._may_read(r, write, paths)]
             for call in self.tree.calls if reads else ():
-                if any(self.tree.contains(statement, call) for statement in write.statements):
+                is_there = any(self.tree.contains(statement, call) for statement in write.statements)
+                if is_there and not self._is_given(call):
                     yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
         for opening in self.opened:
             write = Write(opening, self.tree.statement_of(opening))
             reads = [r for r in self.looks if self._may_read(r, write, self.paths(opening))]
             for call in self._written_by(opening) if reads else ():
                 yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
+
+    def _is_given(self, call: cst.Call) -> bool:
+        """Whether another call is given what this one returns, and with it what this one is given."""
+        return isinstance(self.tree.parent.get(call), cst.Arg)
 
     def _may_read(self, read: cst.Call, write: Write, written: list[cst.BaseExpression]) -> bool:
         """Whether the call reads what was written: by the same text, from a list of files, or further down by a path

@@ -126,10 +126,22 @@ class Flow:
         ordered = sorted(bindings, key=lambda b: self._tree.order[b.node])
         kept = []
         for binding, following in zip(ordered, [*ordered[1:], None]):
-            if following is not None and following.value is not None and self._continues(following):
-                continue
-            kept.append(binding)
+            if following is None or not self._is_step(binding, following):
+                kept.append(binding)
         return kept[::-1]
+
+    def _is_step(self, binding: Binding, following: Binding) -> bool:
+        is_bound = following.value is not None
+        return is_bound and (self._continues(following) or self._is_replaced_at_once(binding, following))
+
+    def _is_replaced_at_once(self, binding: Binding, following: Binding) -> bool:
+        """`first = step()`, and in the next line `first = all_reduce(first)`"""
+        one, other = self._tree.statement_of(binding.node), self._tree.statement_of(following.node)
+        beside = self._tree.statements_beside(one)
+        if not isinstance(following.value, cst.Call) or other not in beside[beside.index(one) + 1 :][:1]:
+            return False
+        given = [arg.value for arg in following.value.args if isinstance(arg.value, cst.Name)]
+        return any(name.value == binding.name for name in given)
 
     def _continues(self, binding: Binding) -> bool:
         node: cst.CSTNode | None = binding.value

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from migrator.facts.names.vocabulary import Role, has_role
+from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Literal, Value
+from migrator.facts.objects.values import Literal, Result, Value
 
 
 def listed(node: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -20,5 +22,7 @@ def listed_values(resolver: Resolver, node: cst.BaseExpression) -> Iterator[Valu
         if isinstance(value, Literal) and isinstance(value.node, (cst.List, cst.Tuple)):
             for element in value.node.elements:
                 yield from listed_values(resolver, element.value)
+        elif isinstance(value, Result) and value.call.args and has_role(calls(value), Role.CALLBACKS):
+            yield from listed_values(resolver, value.call.args[0].value)  # the runtime's stand around those given
         else:
             yield value

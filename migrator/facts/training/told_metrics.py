@@ -107,7 +107,9 @@ def _decides_by_validation(facts: Facts, fit: Fit, *, also_loss: bool = False) -
 def _is_odd(facts: Facts, value: Value, odd: set[str]) -> bool:
     if isinstance(value, Function):
         return "function" in odd
-    return works_along_the_batch(value) or _adds_up_otherwise(facts, value)
+    if isinstance(value, Object):
+        return "own" in odd and facts.resolver.derives_from(value.of, lambda p: p.startswith("keras.metrics."))
+    return works_along_the_batch(value)
 
 
 def _obstacle(facts: Facts, compile_: Fit) -> str:
@@ -165,12 +167,3 @@ def monitored_by(callback: Value) -> str | None:
     if monitor is None:
         return "val_loss"
     return str(monitor.value.evaluated_value) if isinstance(monitor.value, cst.SimpleString) else ""
-
-
-def _adds_up_otherwise(facts: Facts, value: Value) -> bool:
-    """Whether the metric's class works out its result by itself."""
-    if not isinstance(value, Object) or not facts.resolver.derives_from(
-        value.of, lambda p: p.startswith("keras.metrics.")
-    ):
-        return False
-    return facts.resolver.method(value.of, "result") is not None

@@ -73,7 +73,7 @@ def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst
     compiles = compiles_of(run, atom)
     for data in run.objects.leaves(result):
         is_mean = data.is_replicated or data.placement == Partial("mean")
-        if not is_mean or data.needs - given:
+        if not is_mean or data.undone - given:
             if compiles and all(run.said.get(n) == "mean" for n in compiles):
                 run.needed_words |= compiles
                 return Value(Data(Partial("mean"), needs=given))

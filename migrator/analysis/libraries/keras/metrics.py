@@ -76,7 +76,8 @@ def note_of_model(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, fr
             if isinstance(metric, (Container, Tuple)):
                 queue.append(run.objects.parts(v.of(metric)))
             elif isinstance(metric, Instance):
-                run.odd_metrics[node].add("own")
+                if not _counts_rows(run, metric, args, given, node, frame):
+                    run.odd_metrics[node].add("own")
             elif isinstance(metric, Made) or (isinstance(metric, External) and METRIC.match(metric.path)):
                 if not is_mean_metric(metric.path):
                     run.odd_metrics[node].add("class")
@@ -90,9 +91,22 @@ def _is_mean(
     with run.placing.repairing.ruled_out("Keras applies it"):
         result = run.calls.call(v.of(metric), args, node, frame)
     return all(
-        (d.is_replicated or isinstance(d.placement, Sharded) or d.placement == Partial("mean")) and not d.needs - given
+        (d.is_replicated or isinstance(d.placement, Sharded) or d.placement == Partial("mean")) and not d.undone - given
         for d in run.objects.leaves(result)
     )
+
+
+def _counts_rows(
+    run: Run, metric: Instance, args: Arguments, given: frozenset[v.Repair], node: cst.CSTNode, frame: Frame
+) -> bool:
+    """Whether the class only picks what of each row `keras.metrics.Mean` counts."""
+    update, result = (run.objects.method(metric, name) for name in ("update_state", "result"))
+    if run.objects.external_bases(metric.cls) != ["keras.metrics.Mean"] or update is None or result is not None:
+        return False
+    with run.placing.repairing.ruled_out("Keras applies it"):
+        run.calls.call(update, args, node, frame)
+    fed = list(run.objects.leaves(run.heap.load(metric, "fed")))
+    return bool(fed) and all(isinstance(d.placement, Sharded) and not d.undone - given for d in fed if d != NUMBER.data)
 
 
 def _of_all(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
