@@ -13,7 +13,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Partial
 from migrator.analysis.records import replace
-from migrator.analysis.values import Data, Value
+from migrator.analysis.values import NOTHING, Data, External, Method, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -22,18 +22,51 @@ if TYPE_CHECKING:
 def store(run: Run, array: Data, index: Value, value: Value, target: cst.Subscript, frame: Frame) -> None:
     """Has the name, or the attribute, of the array hold what it holds from here on."""
     where, what = list(run.objects.leaves(index)), list(run.objects.leaves(value))
-    if all(d.is_replicated and not d.needs for d in (*where, *what)):
-        return
-    needs = array.needs.union(*(d.needs for d in (*where, *what)))
-    if all(d.is_replicated for d in (*where, *what)):  # it is put together already
-        stored = Value(replace(array, constant=NOT_CONSTANT, needs=needs))
-    elif all(d.is_replicated for d in where) and all(isinstance(d.placement, Partial) for d in what):
+    if all(d.is_replicated for d in where) and all(isinstance(d.placement, Partial) for d in what):
+        needs = array.needs.union(*(d.needs for d in (*where, *what)))
         numbers = (Value(replace(d, constant=NOT_CONSTANT, needs=needs)) for d in what)
-        stored = v.join_all([Value(array), *numbers])
+        _hold(run, target.value, v.join_all([Value(array), *numbers]), frame)
     else:
-        repair = run.placing.repairing.put_together(_as_arguments(run, target, index, value), target)
-        stored = Value(replace(array, constant=NOT_CONSTANT, needs=needs | {repair}))
-    place = _place_of(run, target.value)
+        _put(run, target.value, array, _as_arguments(run, target, index, value), target, frame)
+
+
+def fill(run: Run, call: cst.Call, frame: Frame) -> None:
+    """`np.add.at(counts, labels, 1)`, `counts.fill(n)`, `np.add(counts, n, out=counts)`: a call that is a statement is
+    there for what it does to an array: the one that it is given first, or is a method of, or told to put it into."""
+    function = run.seen.get(call.func, NOTHING)
+    only = function.only
+    if not isinstance(only, (External, Method)):
+        return
+    args = run.calls.arguments(call, frame)
+    out = in_place.taken_out(function, args)
+    if out is not None:
+        place = out[0]
+    elif not in_place.may_change(only):
+        return
+    elif isinstance(only, Method):
+        place = call.func.value if isinstance(call.func, cst.Attribute) else None
+    else:
+        place = args.nodes.get(0)
+    array = run.seen.get(place, NOTHING) if place is not None else NOTHING
+    if place is not None and array.data is not None and not array.objects and array.data.is_replicated:
+        given = [(node, value) for node, value in args.all() if node is not place]
+        nodes: dict[int | str, cst.BaseExpression] = {i: n for i, (n, _) in enumerate(given) if n is not None}
+        _put(run, place, array.data, Arguments([value for _, value in given], nodes=nodes), call, frame)
+
+
+def _put(run: Run, place: cst.BaseExpression, array: Data, given: Arguments, node: cst.CSTNode, frame: Frame) -> None:
+    """Has the array hold what all workers together have of what is given."""
+    data = [d for x in given.positional for d in run.objects.leaves(x)]
+    if all(d.is_replicated and not d.needs for d in data):
+        return
+    needs = array.needs.union(*(d.needs for d in data))
+    if not all(d.is_replicated for d in data):
+        needs |= {run.placing.repairing.put_together(given, node)}
+    _hold(run, place, Value(replace(array, constant=NOT_CONSTANT, needs=needs)), frame)
+
+
+def _hold(run: Run, place: cst.BaseExpression, stored: Value, frame: Frame) -> None:
+    place = _place_of(run, place)
     if isinstance(place, cst.Name):
         for name in {name.value for name in in_place.seen_through(run, place)}:
             run.change(name, stored, frame)

@@ -199,7 +199,7 @@ def _put_out(run: Run, place: cst.BaseExpression | None, out: Value, result: Val
 
 
 def _note_function(run: Run, path: str, args: Arguments, node: cst.Call) -> None:
-    if path.startswith(_HARMLESS) or not args.positional or ops.lookup(path) is not None:
+    if not args.positional or not _fills(path):
         return
     target, rest = args.positional[0], args.positional[1:]
     array = target.data
@@ -217,6 +217,20 @@ def _note_function(run: Run, path: str, args: Arguments, node: cst.Call) -> None
         if numbers and _is_row_by_row(run, array, rest[0], rest[1], None):
             return
     _change(run, node, args.nodes.get(0))
+
+
+def may_change(function: External | Method) -> bool:
+    """Whether it may be called for what it does to the array that it is given first, or is a method of."""
+    if isinstance(function, External):
+        return _fills(function.path)
+    data = function.owner.data
+    if data is None or function.owner.objects or data.foreign or data.nested:
+        return False
+    return all(ops.lookup(f"{owner}.{function.name}") is None for owner in ("tensorflow.Tensor", "numpy.ndarray"))
+
+
+def _fills(path: str) -> bool:
+    return path.startswith("numpy.") and not path.startswith(_HARMLESS) and ops.lookup(path) is None
 
 
 def _note_method(run: Run, method: Method, args: Arguments, node: cst.Call) -> None:

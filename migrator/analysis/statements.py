@@ -51,6 +51,8 @@ class Statements:
 
     def _expr(self, node: cst.Expr, frame: Frame) -> None:
         self.eval(node.value, frame)
+        if isinstance(node.value, cst.Call):
+            arrays.fill(self.run, node.value, frame)
 
     def _assign(self, node: cst.Assign, frame: Frame) -> None:
         value = self.eval(node.value, frame)
