@@ -40,16 +40,15 @@ class _Layout:
         found: dict[int, TextChange] = {}
         done: set[int] = set()
         for change, (start, end) in zip(self._changes, self._moves.new_spans):
-            for line, old in self._lines(change, start, end):
+            for line, old_at in self._lines(change, start, end):
                 if line.start not in done:
                     done.add(line.start)
-                    edits = self._edits(line)
-                    for a, b, new in self._line_changes(line, old):
-                        found[a] = TextChange(a, b, new, edits)
+                    for a, b, new in self._line_changes(line, old_at):
+                        found[a] = TextChange(a, b, new, self._edits(line))
         return [found[at] for at in sorted(found)]
 
-    def _lines(self, change: TextChange, start: int, end: int) -> Iterator[tuple[LogicalLine, LogicalLine | None]]:
-        """The logical lines that the change touches, with what they were made of."""
+    def _lines(self, change: TextChange, start: int, end: int) -> Iterator[tuple[LogicalLine, int | None]]:
+        """The logical lines that the change touches, with where those begin that they were made of."""
         if change.new.endswith("\n") and _is_line_start(self.text, start):
             at, old_at = start, None
         else:
@@ -62,7 +61,7 @@ class _Layout:
             if line is None:
                 return
             if line.end > start:
-                yield line, None if old_at is None else logical_line(self._old, old_at)
+                yield line, old_at
             elif old_at is not None:
                 before = logical_line(self._old, old_at)
                 old_at = before.end if before is not None else None
@@ -78,13 +77,12 @@ class _Layout:
             )
         )
 
-    def _line_changes(self, line: LogicalLine, old: LogicalLine | None) -> list[tuple[int, int, str]]:
-        if not line.is_simple:
-            return []
+    def _line_changes(self, line: LogicalLine, old_at: int | None) -> list[tuple[int, int, str]]:
         physical = self.text[line.start : line.end].rstrip()
         is_long = any(len(part) > self._longest for part in self._physical(line))
-        if not is_long and "\n" not in physical:
+        if (not is_long and "\n" not in physical) or not line.is_simple:
             return []
+        old = logical_line(self._old, old_at) if old_at is not None else None
         step = self._step(line.indent)
         if old is None or self._is_styled(old, step):
             breaks = Breaks(line, self._longest, step, self._newline)

@@ -31,7 +31,6 @@ from migrator.analysis.placing.operation import Operation, operation
 from migrator.analysis.placing.parts import Parts
 from migrator.analysis.placing.repaired import gathered, repaired
 from migrator.analysis.placing.repairing import Repairing, by_gathering
-from migrator.analysis.placing.results import Results
 from migrator.analysis.placing.views import as_it_is
 from migrator.analysis.values import Data, Function, Made, Value
 
@@ -48,7 +47,6 @@ class Placing:
         self.repairing = Repairing(run)
         self.gathering = Gathering(run)
         self.parts = Parts(run)
-        self.results = Results()
 
     def op(self, path: str, args: Arguments, node: cst.CSTNode, made: Arguments | None = None) -> Value:
         """What the operation of that name gives; `made` are the arguments that its object was made with."""

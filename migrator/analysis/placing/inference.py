@@ -13,6 +13,7 @@ from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.placement import Placement, Replicated, Unknown
 from migrator.analysis.placing import ragged, ranks, shapes
+from migrator.analysis.placing.results import RESULTS
 from migrator.analysis.placing.views import View, as_it_is
 from migrator.analysis.values import Container, Data, External, Made, Repair, Tuple, Value
 
@@ -30,7 +31,7 @@ def infer(run: Run, row: Op | None, args: Arguments, made: Arguments | None, vie
         view = partial(ragged.unevenly, view)
     call = _call(run, args, view)
     call.made = _call(run, made, as_it_is) if made is not None else None
-    return run.placing.results.of(row, call)
+    return RESULTS.of(row, call)
 
 
 def as_value(arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:

@@ -1,5 +1,5 @@
-"""The results of ops on the arguments that they have had before: loops run until nothing changes, and functions for
-each of their callers, so that most calls of an op are repeated."""
+"""The results of ops on the arguments that they have had before: loops run until nothing changes, functions for each of
+their callers, and scripts are alike, so that most calls of an op are repeated."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.placing import ranks
 
+# Of all scripts of this project there are 2,500.
+_MOST = 10_000
 _PLAIN = frozenset({int, float, bool, str, type(None), type(NOT_CONSTANT)})
 _others = attrgetter(*(each.name for each in fields(Arg) if each.name != "items"))
 
@@ -30,8 +32,14 @@ class Results:
         result = ranks.infer(row, call)
         # What is lost is told apart by where it is lost first: see Run.where_lost.
         if not result.is_lost:
+            if len(self._known) >= _MOST:
+                self._known.clear()
             self._known[id(row), seen] = row, result
         return result
+
+
+# Of all runs: what is told depends on nothing else.
+RESULTS = Results()
 
 
 def _key(call: OpCall) -> tuple[Any, ...] | None:
