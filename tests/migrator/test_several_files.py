@@ -169,6 +169,15 @@ def test_device_settings_after_the_import_that_joins_are_refused(tmp_path: Path)
     assert f"{setting}import lockstep\nfrom steps".encode() in contents(folder)["main.py"]
 
 
+def test_memory_of_gpus_that_a_function_sets_below_the_import_that_joins_is_left_to_the_runtime(tmp_path: Path) -> None:
+    setting = "tf.config.experimental.set_memory_growth(gpu, True)"
+    loop = f"for gpu in tf.config.list_physical_devices('GPU'):\n        {setting}\n        print(gpu)\n"
+    main = MAIN.replace("\nmodel =", f"\ndef use_gpus():\n    {loop}\nuse_gpus()\nmodel =")
+    folder = folder_with(tmp_path, main=main, steps=STEP)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    assert f"        if lockstep.size() == 1:\n            {setting}".encode() in contents(folder)["main.py"]
+
+
 @pytest.mark.parametrize(
     ("statement", "use"),
     [

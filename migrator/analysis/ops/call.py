@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Callable
 
@@ -230,13 +230,19 @@ class Op:
         made = {**dict(zip(self.made + ("*",) * len(making.args), making.args)), **making.kwargs}
         if self.parameters[:1] == ("*",):
             return Bound({**{str(i): arg for i, arg in enumerate(call.args)}, **values}, self.parameters, made)
-        if len(call.args) > len(self.parameters):
+        count = len(self.parameters)
+        if len(call.args) > count + self._is_named(call.args[count:]):
             raise NeedsWhole("more arguments than its row knows")
         values.update(zip(self.parameters, call.args))
         for name in values:
             if name not in self.parameters:
                 raise NeedsWhole(f"its row does not know the argument {name}")
         return Bound(values, self.parameters, made)
+
+    def _is_named(self, further: Sequence[Arg]) -> bool:
+        """Whether a name for graphs stands behind the parameters, where TensorFlow's functions have it."""
+        is_of_tensorflow = self.path.startswith("tensorflow.") and ".compat." not in self.path
+        return is_of_tensorflow and bool(further) and isinstance(further[0].constant, str)
 
 
 def _all_replicated(leaves: list[Arg]) -> bool:

@@ -12,6 +12,12 @@ _KERAS_ROOTS = re.compile(
     r"|keras\.api\._v2\.keras|keras\.src|tf_keras(?:\.src)?|keras)(?=\.|$)"
 )
 _TENSORFLOW_KERAS_ALIASES = re.compile(r"^tensorflow\.(?=(?:optimizers|losses|metrics|initializers)(?:\.|$))")
+# Modules of Keras 2 whose things `keras.layers` has.
+_MODULES_OF_LAYERS = re.compile(
+    r"^keras\.(?:layers\.(?:advanced_activations|attention|convolutional(?:_recurrent)?|core|cudnn_recurrent|embeddings"
+    r"|local|merge|merging|noise|normalization|pooling|recurrent(?:_v2)?|regularization|reshaping|rnn|wrappers)"
+    r"|engine\.(?:topology|base_layer|input_layer))\.(?:[a-z_]\w*\.)*(?=\w+$)"
+)
 # Functions, by names that look like those of classes.
 _LOSSES_IN_CAPITALS = re.compile(r"^keras\.(?:losses|metrics|objectives)\.(?:MSE|MAE|MAPE|MSLE|KLD)$")
 
@@ -37,7 +43,7 @@ def canonical(path: str) -> str:
 
     `tf_keras`, `tensorflow.keras`, `tensorflow.python.keras` become `keras`; `tf.optimizers` `keras.optimizers`;
     `tensorflow.compat.v2`, and all of `compat.v1` that has not changed since, `tensorflow`; `keras.losses.MSE`
-    `keras.losses.mse`.
+    `keras.losses.mse`; `keras.layers.convolutional.Conv2D` `keras.layers.Conv2D`.
     """
     if path.startswith("tensorflow.compat.v2"):
         path = "tensorflow" + path[len("tensorflow.compat.v2") :]
@@ -45,6 +51,7 @@ def canonical(path: str) -> str:
         path = "tensorflow" + path[len("tensorflow.compat.v1") :]
     path = _KERAS_ROOTS.sub("keras", path)
     path = _TENSORFLOW_KERAS_ALIASES.sub("keras.", path)
+    path = _MODULES_OF_LAYERS.sub("keras.layers.", path)
     return path.lower() if _LOSSES_IN_CAPITALS.match(path) else path
 
 

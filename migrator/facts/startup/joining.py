@@ -138,8 +138,11 @@ class Joining:
         }
 
     def settings_after_joining(self, edited: Collection[cst.Module]) -> Iterator[tuple[cst.Call, Import]]:
-        """Device settings that stand below the import of a file which joins the workers, with that import."""
+        """Device settings that stand below the import of a file which joins the workers, with that import; those that
+        come late anyway are the rule's."""
         for call in self.device_settings:
+            if self.comes_late(call):
+                continue
             above = [
                 node
                 for node in self._imports_of(self._tree.module_of(call))

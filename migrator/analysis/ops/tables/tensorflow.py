@@ -136,7 +136,7 @@ images (images): image.resize(images,size,method,preserve_aspect_ratio,antialias
     image.pad_to_bounding_box(image,offset_height,offset_width,target_height,target_width)
     image.resize_with_crop_or_pad(image,target_height,target_width)
     image.resize_with_pad(image,target_height,target_width,method,antialias)
-    image.sobel_edges(image) image.image_gradients(image)
+images-derived (image): image.sobel_edges image.image_gradients
 # random: drawn per worker
 images (image,seed): image.random_flip_left_right image.random_flip_up_down
 image-pairs (img1,img2,max_val): image.ssim image.psnr(a,b,max_val) image.total_variation(images)
