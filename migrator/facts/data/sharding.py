@@ -406,7 +406,8 @@ class Sharding:
     def _outermost_loop(self, consumption: Consumption) -> Statement | None:
         """The loop around the reader in front of which the dataset has its name already."""
         dataset, reader = consumption.dataset, consumption.reader
-        if isinstance(dataset, cst.Name) and isinstance(reader, cst.For):
+        is_read_there = isinstance(reader, cst.For) and self.tree.contains(reader.iter, dataset)  # not kept before
+        if isinstance(dataset, cst.Name) and is_read_there:
             scope = self.tree.scope_of(reader)
             loops = list(self.tree.loops_around(reader))
             if loops and scope.lookup(dataset.value) is scope:
