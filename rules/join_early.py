@@ -2,9 +2,9 @@
 
 `import lockstep` joins the cluster, which starts TensorFlow up; memory growth, visible devices and thread counts can
 only be set before that. Where they are set at the top level of the script, or under `if __name__ == "__main__":`, the
-import goes right after them. Inside a function they run after every import, and TensorFlow would raise an error on N
-workers. Of GPUs the runtime has given each worker its own by then, and lets the memory of these grow: what a function
-says of that is for one process.
+import goes right after them. Inside a function they run after every import, below the import of another file of the
+program perhaps after one that joins, and TensorFlow would raise an error on N workers. Of GPUs the runtime has given
+each worker its own by then, and lets the memory of these grow: what the script says of that is for one process.
 
 before:
     def use_gpus():

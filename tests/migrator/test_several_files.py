@@ -178,6 +178,15 @@ def test_memory_of_gpus_that_a_function_sets_below_the_import_that_joins_is_left
     assert f"        if lockstep.size() == 1:\n            {setting}".encode() in contents(folder)["main.py"]
 
 
+def test_memory_of_gpus_that_is_set_below_the_import_of_another_file_is_left_to_the_runtime(tmp_path: Path) -> None:
+    loop = "for gpu in tf.config.list_physical_devices('GPU'):"
+    setting = "tf.config.experimental.set_memory_growth(gpu, True)"
+    folder = folder_with(tmp_path, main=MAIN.replace("\nmodel =", f"\n{loop}\n    {setting}\nmodel ="), steps=STEP)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    guarded = f"if lockstep.size() == 1:\n    {loop}\n        {setting}"
+    assert guarded.encode() in contents(folder)["main.py"]
+
+
 @pytest.mark.parametrize(
     ("statement", "use"),
     [

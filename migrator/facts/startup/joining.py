@@ -158,12 +158,21 @@ class Joining:
         return [call for call in self._tree.calls if self._calls(call, api.DEVICE_SETTINGS)]
 
     def comes_late(self, setting: cst.Call) -> bool:
-        """Whether the workers have joined by then: in a function, or below `if __name__ == "__main__":` of a file that
-        others import, too."""
+        """Whether the workers have joined by then, or may have: in a function, below `if __name__ == "__main__":` of a
+        file that others import, too, or, of GPUs, below the import of another file of the program."""
         module = self._tree.module_of(setting)
         top = self._tree.lift(setting, module)
         is_shared = any(imported is module for edges in self._imported.values() for _, imported in edges)
-        return not self._is_top_level(setting) or (is_shared and top is not None and _is_main(top))
+        if not self._is_top_level(setting) or (is_shared and top is not None and _is_main(top)):
+            return True
+        return self.is_made_by_runtime(setting) and self._is_below_program(setting)
+
+    def _is_below_program(self, setting: cst.Call) -> bool:
+        """Whether a file of the program that uses the framework is imported above, in which the workers may join."""
+        module, order = self._tree.module_of(setting), self._tree.order
+        using = {self._tree.module_of(n) for n in self._tree.imports if any(map(_is_framework, imported_modules(n)))}
+        above = [n for n, _ in self._imported[module] if self._is_top_level(n) and order[n] < order[setting]]
+        return any(self._leads_to(node, using - {module}) for node in above)
 
     def is_made_by_runtime(self, setting: cst.Call) -> bool:
         """Whether the runtime sets this up by itself on several workers, as each gets a GPU of its own there. A script
