@@ -304,7 +304,8 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
             if not tf.executing_eagerly() and not has_metrics:
                 # Keras makes compiled metrics in the first step, and they are to be read before it.
                 has_metrics = True
-                tf.function(step, autograph=False).get_concrete_function(data)
+                converts = tf.__internal__.autograph.control_status_ctx().status.name != "DISABLED"
+                tf.function(step, autograph=converts).get_concrete_function(data)
             watch_metrics(model)
             rows, held = count.add(data)
             if leaves_out:

@@ -1,14 +1,17 @@
 """What metrics are told in a step that is seen through: a number for each batch, or rows.
 
-A Mean that a step of the script's own tells one number of each batch, its loss say: one process counts a batch once,
-whatever its rows. Where the ranks have unequally many of them, each rank's number counts by these, and that of a rank
-without rows not at all. A metric that is told the rows of all ranks counts them on each, also where it has none.
+A Mean that a step of the script's own tells one number of each batch, its loss say, and a metric that Keras has made of
+a function that gives one: one process counts a batch once, whatever its rows. Where the ranks have unequally many of
+them, each rank's number counts by these, and that of a rank without rows not at all. A metric that is told the rows of
+all ranks counts them on each, also where it has none.
 
 What the step returns of its metrics, callbacks may decide by: they tell of what counts, when they are asked already.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import tensorflow as tf
@@ -41,10 +44,10 @@ def _watch(metric: Any, *, is_mean: bool) -> None:
             return update(weigh(values), sample_weight, **kwargs)
         return update_state(values, sample_weight, **kwargs)
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     @wraps(update)
     def update_state(*args: Any, **kwargs: Any) -> Any:
-        result = update(*args, **kwargs)
+        with _weighing(metric):
+            result = update(*args, **kwargs)
         rows, told = step_rows.current(), next(filter(_has_rows, args), None)
         if rows is not None and told is not None:
             rows.note_told(metric.variables, told)
@@ -53,7 +56,6 @@ def _watch(metric: Any, *, is_mean: bool) -> None:
     told = update_mean if is_mean else update_state
     result = metric.result
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     @wraps(result)
     def result_of_counting(*args: Any, **kwargs: Any) -> Any:
         rows = step_rows.current()
@@ -64,6 +66,29 @@ def _watch(metric: Any, *, is_mean: bool) -> None:
     setattr(told, _MARK, True)
     # Past Keras 2, which takes what is set for a part of the metric.
     vars(metric).update(update_state=told, result=result_of_counting)
+
+
+@contextlib.contextmanager
+def _weighing(metric: Any) -> Iterator[None]:
+    """Inside, the function of which Keras has made the metric weighs the number that it gives, if it gives one."""
+    function, rows = vars(metric).get("_fn"), step_rows.current()
+    if function is None or rows is None:
+        yield
+        return
+
+    @wraps(function)
+    def of_batch(*args: Any, **kwargs: Any) -> Any:
+        values = function(*args, **kwargs)
+        if tf.convert_to_tensor(values).shape.rank != 0:
+            return values
+        rows.by_batch.update(id(variable) for variable in metric.variables)
+        return weigh(values)
+
+    vars(metric)["_fn"] = of_batch
+    try:
+        yield
+    finally:
+        vars(metric)["_fn"] = function
 
 
 def _has_rows(value: Any) -> bool:

@@ -38,7 +38,6 @@ def _whole(metric: Any) -> Any:
     # A copy has the method of what it is a copy of.
     update = types.MethodType(getattr(metric.update_state, _OF_METRIC, None) or metric.update_state.__func__, metric)
 
-    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     def update_state(*args: Any, **kwargs: Any) -> Any:
         if not evaluation.is_on_whole_data():
             args, kwargs = gathered(_that_count((args, kwargs)))

@@ -78,7 +78,15 @@ def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst
                 run.needed_words |= compiles
                 return Value(Data(Partial("mean"), needs=given))
             run.wanting |= compiles
-    return result
+    return _by_weights(run, result, args.get("sample_weight") or NONE)
+
+
+def _by_weights(run: Run, loss: Value, weights: Value) -> Value:
+    """The loss, where these weigh the samples."""
+    leaves = [] if weights.is_none else list(run.objects.leaves(weights))
+    if any(d.placement != Sharded(0) and not (d.is_replicated and not d.whole) for d in leaves):
+        loss = v.unseen("the weights of the samples do not stand as these do")
+    return v.with_needs(loss, frozenset(r for d in leaves for r in d.needs))
 
 
 def _compiled_loss(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -98,13 +106,7 @@ def _compute_loss(run: Run, atom: Made | Instance, args: Arguments, node: cst.CS
         return v.unseen("which loss the model is compiled with is not seen")
     weights = args.get("sample_weight", 3) or NONE
     given = Arguments([args.get("y", 1) or NUMBER, args.get("y_pred", 2) or NUMBER], {"sample_weight": weights})
-    total = _total(run, atom, loss, given, node, frame)
-    if weights.is_none:
-        return total
-    leaves = list(run.objects.leaves(weights))
-    if any(d.placement != Sharded(0) and not (d.is_replicated and not d.whole) for d in leaves):
-        return v.unseen("the weights of the samples do not stand as these do")
-    return v.with_needs(total, frozenset(r for d in leaves for r in d.needs))
+    return _total(run, atom, loss, given, node, frame)
 
 
 def _total(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
