@@ -349,3 +349,15 @@ def test_a_file_lends_no_names_that_it_does_not_have() -> None:
     facts = Facts([modules.Script(Path(f"{name}.py"), parse(text), text) for name, text in texts.items()])
     asked = next(node for node in facts.tree.order if isinstance(node, cst.Attribute))
     assert facts.resolver.values(asked) == (External("os.getcwd"),)
+
+
+def test_parameters_behind_the_shares_of_a_batch() -> None:
+    script = Script(
+        "import lockstep\nfrom keras.optimizers import Adam\n"
+        "def step(x, y, by, rate=0.1):\n    use(by)\n    ask(rate)\n"
+        "step(*lockstep.shard_batch(x, y), Adam())\n"
+    )
+    assert paths(script, "by") == {ADAM}
+    rate = cst.ensure_type(script.call("ask(rate)").args[0].value, cst.Name)
+    given = script.facts.decisions.locality.dependence
+    assert not any(isinstance(key, cst.Arg) for b in given.bindings_of(rate) for key, _ in given.inputs(b))

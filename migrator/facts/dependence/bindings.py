@@ -10,12 +10,11 @@ from migrator.facts.dependence.functions import Functions
 from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.sizes import is_shape
-from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Object
+from migrator.facts.objects.values import Object
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 
@@ -108,14 +107,9 @@ class Bindings:
 
     def _ends_before(self, arg: cst.Arg, call: cst.Call, param: cst.Param, function: FunctionLike) -> bool:
         """Whether the parameter stands behind all that `*lockstep.shard_batch(x, y)` gives, which are two."""
-        value, every = arg.value, (*function.params.posonly_params, *function.params.params)
-        if not isinstance(value, cst.Call) or param not in every or any(a.star for a in value.args):
-            return False
-        count = sum(a.keyword is None for a in value.args)
-        paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(value.func)]
-        is_shared = bool(paths) and all(has_role(path, Role.SHARD) for path in paths)
+        every, count = (*function.params.posonly_params, *function.params.params), self.resolver.shares_in(arg)
         start = list(call.args).index(arg) + (self.resolver.owner_class(function) is not None)
-        return is_shared and count > 1 and every.index(param) >= start + count
+        return count is not None and param in every and every.index(param) >= start + count
 
     def _link_other(self, binding: Binding) -> None:
         """`*rest` of an assignment, what an `except` catches, what a pattern of a `match` takes out of its subject."""

@@ -8,10 +8,12 @@ from typing import Callable, cast
 import libcst as cst
 
 from migrator.facts.names import api
+from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.classes import Classes
 from migrator.facts.objects.values import (
     Class,
     Element,
+    External,
     Function,
     Member,
     Object,
@@ -158,7 +160,7 @@ class CallGraph:
         self, call: cst.Call, name: str, index: int | None, way: Collection[cst.Call] | None
     ) -> list[cst.BaseExpression]:
         """What the call gives the parameter, also through the `*args` and `**kwargs` of the functions around it."""
-        arg = argument(call, name, index)
+        arg = argument(call, name, index) or self._behind_shares(call, index)
         if arg is not None:
             return [arg.value]
         found: list[cst.BaseExpression] = []
@@ -176,6 +178,25 @@ class CallGraph:
                         caller, name, self._behind_self(at, cast(cst.FunctionDef, function), caller), way
                     )
         return found
+
+    def _behind_shares(self, call: cst.Call, index: int | None) -> cst.Arg | None:
+        """`w` of `step(*lockstep.shard_batch(x, y), w)`, which is the third."""
+        first = next((i for i, arg in enumerate(call.args) if arg.star), None)
+        count = self.shares_in(call.args[first]) if first is not None else None
+        if first is None or index is None or count is None or index < first + count:
+            return None
+        behind = call.args[first + 1 :][: index - first - count + 1]
+        is_there = len(behind) == index - first - count + 1 and not any(a.star or a.keyword for a in behind)
+        return behind[-1] if is_there else None
+
+    def shares_in(self, arg: cst.Arg) -> int | None:
+        """How many `*lockstep.shard_batch(x, y)` gives; None of what else is unpacked."""
+        value = arg.value
+        if arg.star != "*" or not isinstance(value, cst.Call) or any(a.star for a in value.args):
+            return None
+        count = sum(a.keyword is None for a in value.args)
+        paths = [v.path if isinstance(v, External) else "" for v in self._values(value.func)]
+        return count if count > 1 and paths and all(has_role(path, Role.SHARD) for path in paths) else None
 
     def _behind_self(self, position: int | None, function: FunctionLike, call: cst.Call) -> int | None:
         """Where the call has what the function takes at that position."""

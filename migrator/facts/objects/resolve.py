@@ -92,6 +92,7 @@ class Resolver:
         self.class_bindings_of = names.class_bindings_of
         self.variable, self.uses = names.variable, names.uses
         self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments
+        self.shares_in = graph.shares_in
         self.function_of_parameter, self.owner_class = graph.function_of_parameter, graph.owner_class
         self._decorated = Decorated(tree, classes, self.values, names.reaching)
         self.returned, self.returned_by_itself = self._decorated.returned, self._decorated.own
