@@ -85,6 +85,7 @@ class Facts:
         self.kinds = Kinds(self.resolver, self.sources.has)
         self.joining = Joining(self.tree, self.resolver, modules)
         self._spans: dict[cst.Module, Spans] = {}
+        self._known_losses: dict[tuple[frozenset[cst.CSTNode], ...], Losses] = {}
         self._combined: set[Binding] = set()
         self._not_combined: set[Binding] = set()
         # The name by which the edited files call the runtime; where a file has its own, the engine asks again with it.
@@ -146,6 +147,13 @@ class Facts:
         return self.decisions.losses
 
     def _losses(self, numbers: Collection[cst.CSTNode] = (), gathered: Collection[cst.CSTNode] = ()) -> Losses:
+        """`numbers`, `gathered`: see Losses. For the same ones the program is run once."""
+        asked = frozenset(numbers), frozenset(gathered), frozenset(self._combined_names)
+        if asked not in self._known_losses:
+            self._known_losses[asked] = self._run_losses(numbers, gathered)
+        return self._known_losses[asked]
+
+    def _run_losses(self, numbers: Collection[cst.CSTNode], gathered: Collection[cst.CSTNode]) -> Losses:
         calls = [*(c for c in self.tree.calls if self.training.flow.is_tape_call(c)), *self.training.sites]
         around = [f for f in map(self.tree.function_of, calls) if f is not None]
         made = self.sharding.made
