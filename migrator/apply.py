@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeVar, cast
 
@@ -28,6 +28,7 @@ from migrator.edits import (
 )
 from migrator.facts.program.tree import Statement, Tree, semantic_children
 from migrator.layout import LONGEST_LINE, Style, TextChange, laid_out, spliced
+from migrator.records import dataclass
 from migrator.spans import Spans
 
 # What comes first where several patches insert at one offset: the end of what stands before, then whole lines,

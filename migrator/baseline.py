@@ -10,10 +10,11 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from migrator.records import dataclass
 from migrator.results import Failure, FileResult, Finding, Gone, Outcome, RunResult
 from migrator.writing import Write, write_all
 

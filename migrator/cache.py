@@ -15,13 +15,14 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from migrator.notebooks.cells import is_notebook
 from migrator.project import Filter, NoSuchScript, scripts
+from migrator.records import dataclass
 from migrator.results import Failure, FileResult, Outcome, RunResult
 from migrator.source import Source, is_about_training
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Union
 
 import libcst as cst
+
+from migrator.records import dataclass
 
 # New code: text with nodes of the script in it, which are printed as they come out of the other edits.
 Code = tuple[Union[str, cst.CSTNode], ...]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from migrator.facts.objects.values import Class, Object, Result, Value, Values
 from migrator.facts.program.tree import Scope, Statement
 from migrator.facts.script import Facts
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True)

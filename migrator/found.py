@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import libcst as cst
@@ -13,6 +13,7 @@ from migrator.facts.program.modules import Script
 from migrator.facts.script import Facts
 from migrator.layout import TextChange
 from migrator.lines import line_and_column, line_starts
+from migrator.records import dataclass
 from migrator.results import Change, Finding
 
 _Key = TypeVar("_Key")

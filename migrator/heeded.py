@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 import libcst as cst
@@ -11,6 +11,7 @@ import libcst as cst
 from migrator.edits import Refusal, Trust
 from migrator.facts.script import Facts
 from migrator.found import Found, site
+from migrator.records import dataclass
 from migrator.results import Finding, Remarks
 from migrator.rule import Rule
 from migrator.words import FILE_IGNORE, IGNORE, PER_FILE, Word

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from migrator.engine import migrate_program
@@ -12,6 +12,7 @@ from migrator.heeded import Heeding
 from migrator.lines import line_starts
 from migrator.parsing import syntax_tree
 from migrator.programs import Program
+from migrator.records import dataclass
 from migrator.registry import choose
 from migrator.results import Failure, Finding, Outcome
 from migrator.rule import Rule

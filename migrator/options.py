@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Callable, TypeVar
 
 import click
 
 from migrator.command import Path, colour
+from migrator.records import dataclass
 from migrator.report import FORMATS
 
 _Command = TypeVar("_Command", bound=Callable[..., object])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
+
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True)

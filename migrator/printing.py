@@ -7,13 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from migrator.baseline import Baseline
 from migrator.command import ERROR, complain
+from migrator.records import dataclass
 from migrator.report import DATA, View, diff, lines, text
 from migrator.report.sites import lines_of
 from migrator.results import INTERRUPTED, NOTHING_LEFT, SOMETHING_LEFT, Outcome, RunResult

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Callable
 
 from migrator.imports import Imports, in_order_of_import, reachable
 from migrator.layout import Style
+from migrator.records import dataclass
 from migrator.results import Failure
 from migrator.source import is_about_training
 

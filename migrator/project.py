@@ -6,13 +6,13 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable
 
 from pathspec import GitIgnoreSpec
 
 from migrator.notebooks.cells import SUFFIX
+from migrator.records import dataclass
 
 # Folders whose Python files are other people's, or nobody's, as patterns of .gitignore.
 EXCLUDED = (

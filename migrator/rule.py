@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Callable, Union, overload
 
 from migrator.edits import Edit, Refusal, Trust
 from migrator.facts.script import Facts
+from migrator.records import dataclass
 
 Findings = Iterator[Union[Edit, Refusal, Trust]]
 Find = Callable[[Facts], Findings]

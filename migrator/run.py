@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Callable, Optional, Union
@@ -24,6 +24,7 @@ from migrator.notebooks.run import Notebooks
 from migrator.per_file import NOWHERE, PerFile
 from migrator.programs import Program, context_of, programs, shadowed
 from migrator.project import DEFAULT, Filter, NoSuchScript, is_unit_test, scripts
+from migrator.records import dataclass
 from migrator.registry import all_rules
 from migrator.results import EDITED, LEFT, Defect, Failure, FileResult, Outcome, RunResult
 from migrator.source import Source, UnreadableSource, is_about_training

@@ -6,13 +6,14 @@ import difflib
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Callable
 
 from migrator.command import BACKENDS
 from migrator.per_file import PerFile
 from migrator.project import EXCLUDED, Filter
+from migrator.records import dataclass
 
 if sys.version_info >= (3, 11):
     import tomllib

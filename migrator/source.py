@@ -6,8 +6,8 @@ import codecs
 import io
 import re
 import tokenize
-from dataclasses import dataclass
 
+from migrator.records import dataclass
 from migrator.results import Failure
 
 # A file that has neither an importer of TensorFlow or Keras nor a call that trains has nothing to port:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from migrator.imports import reachable
 from migrator.programs import Program
+from migrator.records import dataclass
 from migrator.results import FileResult
 
 

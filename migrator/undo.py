@@ -12,10 +12,10 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from migrator.holding import abandoned, own_file
+from migrator.records import dataclass
 
 _SUFFIX = ".undo"
 _NAME = re.compile(r"\.migrate-[a-z0-9_]{8}\.undo")

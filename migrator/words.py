@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
 from migrator.facts.program.tree import Statement, Tree
+from migrator.records import dataclass
 from migrator.spans import Spans
 
 LOSS, ROWS, REPLICATED, IGNORE, FILE_IGNORE = "loss", "rows", "replicated", "ignore", "file-ignore"

@@ -8,10 +8,11 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Callable, Generic, TypeVar
+
+from migrator.records import dataclass
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -9,11 +9,11 @@ import stat
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
 from migrator.holding import held, own_file, own_name, sweep
+from migrator.records import dataclass
 from migrator.undo import Record, Replacement
 
 

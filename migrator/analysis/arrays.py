@@ -12,8 +12,8 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Partial
-from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, Data, External, Method, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -16,9 +16,9 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
-from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Instance, Site, Tuple, Value
 from migrator.facts.program.tree import Scope
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -20,8 +20,8 @@ from migrator.analysis.ops.making import Draws, Like, Makes, Same, Stacked
 from migrator.analysis.ops.moving import Joins, OneHot, Repeat, Tile
 from migrator.analysis.ops.reducing import Reduces
 from migrator.analysis.placement import ROWS, Local, Shape, Sharded, Unknown, options
-from migrator.analysis.records import replace
 from migrator.analysis.values import Data, External, Made, Method, Operand, Repair, Tuple, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.calls import Arguments

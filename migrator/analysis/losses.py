@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -18,12 +17,12 @@ from migrator.analysis.placement import ALL_GATHER, ROWS, Partial, Replicated, S
 from migrator.analysis.placing import MEETS
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.repairing import ROUNDED
-from migrator.analysis.records import replace
 from migrator.analysis.run import Plan, Run, TooMuch
 from migrator.analysis.values import NOTHING, Data, Instance, Repair, Value
 from migrator.facts.program.modules import Script
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree, semantic_children
+from migrator.records import dataclass, replace
 
 MEAN, SUM, NONE = "mean", "sum", ""
 # Functions whose arguments are put together, from the inside outwards: so many rounds at most.

@@ -15,7 +15,6 @@ from migrator.analysis.frames import Frame, Names
 from migrator.analysis.libraries import runtime, tensorflow
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, Unknown
-from migrator.analysis.records import replace
 from migrator.analysis.values import (
     NOTHING,
     NUMBER,
@@ -36,6 +35,7 @@ from migrator.analysis.values import (
 )
 from migrator.facts.names import api
 from migrator.facts.program.syntax import declared_fields
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

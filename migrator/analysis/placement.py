@@ -8,8 +8,9 @@ Whoever reads a placement treats a class that it does not handle as `Unknown`: t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Union
+
+from migrator.records import dataclass
 
 ALL_REDUCE = "all_reduce"
 ALL_GATHER = "all_gather"

@@ -16,9 +16,9 @@ from migrator.analysis.frames import Names
 from migrator.analysis.ops.call import Op
 from migrator.analysis.ops.moving import Joins, Tile
 from migrator.analysis.placement import ROWS, Shape, Sharded, options
-from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Site, Slice, Value
 from migrator.facts.program.tree import Tree
+from migrator.records import replace
 
 Counts = tuple[Site, ...]
 

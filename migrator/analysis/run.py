@@ -31,7 +31,6 @@ from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.placing.views import once_reduced
-from migrator.analysis.records import replace
 from migrator.analysis.statements import Statements
 from migrator.analysis.values import (
     NOTHING,
@@ -49,6 +48,7 @@ from migrator.analysis.values import (
 )
 from migrator.facts.program.modules import Modules, Script
 from migrator.facts.program.tree import Tree
+from migrator.records import replace
 
 _CALLABLES = (Function, Bound, External, v.Curried)
 _BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)

@@ -7,7 +7,7 @@ All values are immutable; what objects hold lies in the heap.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Union
 
 import libcst as cst
@@ -25,7 +25,7 @@ from migrator.analysis.placement import (
     either,
     options,
 )
-from migrator.analysis.records import replace
+from migrator.records import dataclass, replace
 
 if TYPE_CHECKING:
     from migrator.analysis.frames import Frame

@@ -6,7 +6,8 @@ import keyword
 import re
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from migrator.records import dataclass
 
 # Unless the settings have another.
 LONGEST_LINE = 100

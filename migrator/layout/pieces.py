@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 from migrator.edits import Edit
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from migrator.layout.breaking import Breaks
 from migrator.layout.lines import LONGEST_LINE, TAB, LogicalLine, logical_line
+from migrator.records import dataclass
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
 from migrator.notebooks.cells import joined, parted
 from migrator.notebooks.magics import commented, masked, unmasked
 from migrator.parsing import is_python
+from migrator.records import dataclass
 from migrator.results import Defect, Failure
 from migrator.source import is_about_training
 

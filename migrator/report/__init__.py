@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 
+from migrator.records import dataclass
 from migrator.results import RunResult
 
 

@@ -6,12 +6,12 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from migrator.lines import line_and_column, line_starts
 from migrator.notebooks.cells import is_notebook, place
+from migrator.records import dataclass
 from migrator.results import Change, Failure, FileResult, Finding, Outcome, RunResult
 
 Place = tuple[int, int]

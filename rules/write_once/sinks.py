@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import libcst as cst
 
 from migrator.edits import Guard, InsertAfter, Wrap
 from migrator.facts.files.writes import Write
 from migrator.facts.script import Facts
+from migrator.records import dataclass
 
 from .extents import is_guarded, lies_within
 from .questions import question_around

@@ -15,10 +15,10 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import builtin, datasets, generators, keras, runtime, stores, tensorflow
 from migrator.analysis.placement import Shape
-from migrator.analysis.records import replace
 from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
 from migrator.facts.names import api
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

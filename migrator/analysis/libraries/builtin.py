@@ -13,7 +13,6 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Scaled, Shape, Sharded
-from migrator.analysis.records import replace
 from migrator.analysis.shortened import is_of_numbers, scatter, without_item, without_number
 from migrator.analysis.values import (
     NONE,
@@ -31,6 +30,7 @@ from migrator.analysis.values import (
     Tuple,
     Value,
 )
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

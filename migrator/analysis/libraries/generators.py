@@ -16,9 +16,9 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import Op
 from migrator.analysis.ops.making import Draws
 from migrator.analysis.placement import Shape
-from migrator.analysis.records import replace
 from migrator.analysis.values import Made, Site, Value
 from migrator.facts.names import api
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.frames import Frame

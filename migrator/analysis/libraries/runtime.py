@@ -11,10 +11,10 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Sharded
-from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Repair, Site, Value
 from migrator.facts.names import vocabulary
 from migrator.facts.names.vocabulary import Role
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

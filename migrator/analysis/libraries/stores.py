@@ -9,8 +9,8 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, Data, Made, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

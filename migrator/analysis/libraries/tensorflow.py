@@ -21,9 +21,9 @@ from migrator.analysis.placement import (
     Unknown,
     options,
 )
-from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Method, Repair, Site, Tuple, Value
 from migrator.facts.names import api
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

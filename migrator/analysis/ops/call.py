@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Callable
 
 from migrator.analysis.placement import (
@@ -18,7 +18,7 @@ from migrator.analysis.placement import (
     either,
     options,
 )
-from migrator.analysis.records import replace
+from migrator.records import dataclass, replace
 
 
 class NotConstant:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
 from typing import Any
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
@@ -23,7 +22,7 @@ from migrator.analysis.ops.terms import (
     whole,
 )
 from migrator.analysis.placement import ALL_GATHER, Sharded
-from migrator.analysis.records import replace
+from migrator.records import dataclass, replace
 
 
 def contracted(operands: list[Arg], labels: list[str], output: str) -> Arg:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Callable
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
@@ -24,7 +23,7 @@ from migrator.analysis.ops.terms import (
     whole,
 )
 from migrator.analysis.placement import ALL_GATHER, ALL_REDUCE, REPLICATED
-from migrator.analysis.records import replace
+from migrator.records import dataclass, replace
 
 
 def _any(terms: list[Term]) -> Term:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole, literal
 from migrator.analysis.ops.elementwise import elementwise
 from migrator.analysis.ops.moving import known_sizes, sizes, target
 from migrator.analysis.ops.terms import one_layout, placed, sharded, term, whole
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
-from migrator.analysis.records import replace
+from migrator.records import dataclass, replace
 
 
 @dataclass(frozen=True)

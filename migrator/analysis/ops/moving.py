@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Bound, NeedsWhole, literal
@@ -23,7 +22,7 @@ from migrator.analysis.ops.terms import (
     whole,
 )
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, ROWS, Partial, Replicated, Shape, Sharded
-from migrator.analysis.records import replace
+from migrator.records import dataclass, replace
 
 OF_UNSEEN_RANK = "whether that is the number of rows depends on a rank that is not seen"
 FULL = (slice(None), slice(None, None, 1), slice(0, None), slice(0, None, 1))

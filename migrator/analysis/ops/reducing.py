@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole
@@ -20,7 +19,7 @@ from migrator.analysis.ops.terms import (
     whole,
 )
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, Placement
-from migrator.analysis.records import replace
+from migrator.records import dataclass, replace
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Bound, NeedsWhole, literal
@@ -20,7 +19,7 @@ from migrator.analysis.ops.terms import (
     whole,
 )
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, Partial
-from migrator.analysis.records import replace
+from migrator.records import dataclass, replace
 
 FALSE = Arg(constant=False)
 # Arguments that hold a value for each sample, or one for all.

@@ -7,7 +7,6 @@ a partial sum over the rows. So a quotient of a sum by a number of rows is a mea
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Callable
 
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Bound, NeedsWhole, literal
@@ -25,7 +24,7 @@ from migrator.analysis.placement import (
     Unknown,
     either,
 )
-from migrator.analysis.records import replace
+from migrator.records import dataclass, replace
 
 SUM = Partial("sum")
 Term = tuple[Placement, int]

@@ -10,7 +10,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import libcst as cst
@@ -20,6 +20,7 @@ from migrator.facts.names import api
 from migrator.facts.names.packages import FRAMEWORKS, is_known
 from migrator.facts.program.tree import Tree
 from migrator.parsing import ScriptSyntaxError, parse, syntax_tree
+from migrator.records import dataclass
 from migrator.source import Source, UnreadableSource
 
 _LONGEST_MODULE = 5_000

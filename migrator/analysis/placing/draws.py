@@ -14,8 +14,8 @@ from migrator.analysis.placing.inference import infer
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.repairing import by_gathering, by_reducing
 from migrator.analysis.placing.views import as_it_is
-from migrator.analysis.records import replace
 from migrator.analysis.values import Data, External, Operand, Repair, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -10,8 +10,8 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.placement import REPLICATED, Local, Sharded, Unknown, options
 from migrator.analysis.placing.repairing import by_gathering
-from migrator.analysis.records import replace
 from migrator.analysis.values import Container, Data, Repair, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

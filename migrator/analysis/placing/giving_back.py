@@ -9,8 +9,8 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.placement import Sharded
-from migrator.analysis.records import replace
 from migrator.analysis.values import Instance, Made, Operand, Repair, Tuple, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.frames import Frame

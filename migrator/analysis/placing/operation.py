@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import libcst as cst
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import Op
 from migrator.analysis.values import Data, Repair
+from migrator.records import dataclass
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -13,8 +13,8 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, ROWS, Local, Partial, Shape, Sharded, Unknown
 from migrator.analysis.placing import ragged
-from migrator.analysis.records import replace
 from migrator.analysis.values import NUMBER, Container, Data, Method, Tuple, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -11,8 +11,8 @@ from migrator.analysis.placement import Placement, Sharded
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.ranks import TAKES_FEATURES
 from migrator.analysis.placing.views import View
-from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Value
+from migrator.records import replace
 
 # Attributes: as many rows as a worker's samples have values, and where these stand among all.
 VALUES = frozenset({"values", "flat_values"})

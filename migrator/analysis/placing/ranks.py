@@ -13,7 +13,7 @@ from migrator.analysis.ops.elementwise import Elementwise
 from migrator.analysis.ops.sampling import PerSample
 from migrator.analysis.ops.terms import sharded
 from migrator.analysis.placement import Either, Partial, Replicated, Unknown
-from migrator.analysis.records import replace
+from migrator.records import replace
 
 UNKNOWN = "what this does with the batch is not known"
 # By Keras's convention these take what has an axis of features behind that of the samples.

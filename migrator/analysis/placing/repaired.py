@@ -16,8 +16,8 @@ from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.repairing import by_gathering, by_reducing
 from migrator.analysis.placing.views import as_it_is, as_rows, once_gathered, once_reduced, once_summed
-from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

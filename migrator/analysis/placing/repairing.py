@@ -16,8 +16,8 @@ from migrator.analysis import values as v
 from migrator.analysis.callables import is_called
 from migrator.analysis.calls import Arguments
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Scaled, Sharded, options
-from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Operand, Repair, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

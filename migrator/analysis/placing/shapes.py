@@ -8,8 +8,8 @@ from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Stacked
 from migrator.analysis.ops.moving import ExpandDims, GetItem
 from migrator.analysis.placing.operation import Operation
-from migrator.analysis.records import replace
 from migrator.analysis.values import Data, Slice, Value
+from migrator.records import replace
 
 Sizes = tuple["int | None", ...]
 

@@ -13,8 +13,8 @@ from migrator.analysis.ops.moving import GetItem, Splits
 from migrator.analysis.placement import ROWS, Partial
 from migrator.analysis.placing import ragged, shapes
 from migrator.analysis.placing.operation import Operation
-from migrator.analysis.records import replace
 from migrator.analysis.values import Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import cast
 
 import libcst as cst
@@ -19,6 +18,7 @@ from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, Value
 from migrator.facts.program.tree import Binding, Tree
+from migrator.records import dataclass
 
 # They make a tensor of the shape that they are given.
 _MAKERS = re.compile(

@@ -6,7 +6,6 @@ No two workers would see one order then: dealt out, some elements would train tw
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -17,6 +16,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Member, Result
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Tree
+from migrator.records import dataclass
 
 _TFDS = "tensorflow_datasets"
 _OPTIONS = ("deterministic", "experimental_deterministic")

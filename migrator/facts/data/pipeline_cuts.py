@@ -12,7 +12,6 @@ would change what is trained:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Callable
 
 import libcst as cst
@@ -28,6 +27,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, Scope, Statement, Tree
+from migrator.records import dataclass
 
 _FOR_EACH_BATCH = (api.ELEMENTWISE - {"map"}) | api.ORDERING | {"take", "skip", "enumerate", "as_numpy_iterator"}
 _HARMLESS_CALLS = frozenset(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import cast
 
 import libcst as cst
@@ -18,6 +18,7 @@ from migrator.facts.objects.values import External, Function, Member, is_strateg
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Statement, Tree
+from migrator.records import dataclass
 
 # What cuts a dataset where it goes by the rank.
 _CUTTING = frozenset({"shard", "map", "filter", "skip", "take"})

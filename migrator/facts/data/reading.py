@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -15,6 +14,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Result
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training, Update
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

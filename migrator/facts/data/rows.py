@@ -6,7 +6,6 @@ Only what surely has the samples along its first axis counts, since a batch is s
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import cast
 
 import libcst as cst
@@ -17,6 +16,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, Tree
+from migrator.records import dataclass
 
 # They give an array of the rows that they are given.
 _KEEPING = frozenset({

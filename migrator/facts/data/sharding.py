@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Union
 
@@ -34,6 +33,7 @@ from migrator.facts.objects.values import Class, External, Function, Literal, Ob
 from migrator.facts.program.syntax import argument, imported_modules
 from migrator.facts.program.tree import Statement, Tree
 from migrator.facts.training.sites import Fit, Training, Update
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

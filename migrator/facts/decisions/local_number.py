@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -11,6 +10,7 @@ from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.metrics import MetricResult
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.program.tree import Binding, Tree
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

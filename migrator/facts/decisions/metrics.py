@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -19,6 +18,7 @@ from migrator.facts.objects.values import External, Object, Result, Value
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
+from migrator.records import dataclass
 
 # Metrics of Keras's with an axis, by its position, and those of any function.
 _WITH_AXIS = {

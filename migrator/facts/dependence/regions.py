@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Union, cast
 
@@ -16,6 +15,7 @@ from migrator.facts.objects.values import External, Function
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.facts.training.sites import Training
+from migrator.records import dataclass
 
 Jump = Union[cst.Break, cst.Continue, cst.Return, cst.Raise, cst.Assert]
 _CHOOSING = frozenset({

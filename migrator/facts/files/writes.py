@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -17,6 +16,7 @@ from migrator.facts.objects.values import Element, External, Function, Member, O
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Statement, Tree
+from migrator.records import dataclass
 
 _MODEL_WRITERS = frozenset({"save", "save_weights", "export", "save_model"})
 _MODEL_READERS = frozenset({"load_weights"})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Optional, Union, cast
 
@@ -14,6 +13,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Result
 from migrator.facts.program.syntax import declared_fields, is_none
 from migrator.facts.program.tree import Binding, Tree, semantic_children
+from migrator.records import dataclass
 
 # A position, a key, an attribute with its dot; None for an element, whichever it is.
 Step = Optional[Union[int, str]]

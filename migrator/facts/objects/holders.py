@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Union, cast
 
 import libcst as cst
@@ -15,6 +14,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Object
 from migrator.facts.program.syntax import is_constant
 from migrator.facts.program.tree import Binding, Statement, Tree, nodes_in
+from migrator.records import dataclass
 
 _NO_NAME = "it has no name of its own here"
 # They give what they are given one by one.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import cast
 
 import libcst as cst
@@ -12,6 +11,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Binding, Statement, Tree
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

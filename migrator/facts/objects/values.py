@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Union
 
 import libcst as cst
+
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True)

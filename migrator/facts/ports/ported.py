@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -14,6 +13,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Value
 from migrator.facts.program.syntax import imported_modules, method_called
 from migrator.facts.program.tree import Tree
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

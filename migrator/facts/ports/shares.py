@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -19,6 +18,7 @@ from migrator.facts.ports.ported import Ports
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument, dotted
 from migrator.facts.program.tree import Binding, Tree
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import libcst as cst
@@ -11,6 +11,7 @@ import libcst as cst
 from migrator.facts.program.syntax import dotted
 from migrator.imports import Imports
 from migrator.layout import LONGEST_LINE, Style
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True)

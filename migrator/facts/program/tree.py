@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from typing import TypeVar, Union, cast
 
 import libcst as cst
+
+from migrator.records import dataclass
 
 Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
 FunctionLike = Union[cst.FunctionDef, cst.Lambda]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -16,6 +15,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Value
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
+from migrator.records import dataclass
 
 _GRADIENT_METHODS = ("gradient", "get_gradients", "compute_gradients")
 _UNSCALING = ("get_unscaled_gradients",)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -27,6 +26,7 @@ from migrator.facts.objects.values import (
 )
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import is_super
+from migrator.records import dataclass
 
 _OF_MODELS = frozenset({"fit", "fit_generator", "train_on_batch", "train_step", "make_train_function"})
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})

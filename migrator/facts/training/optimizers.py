@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -11,6 +10,7 @@ from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Member, Object, Result, Value
 from migrator.facts.training.sites import Fit, Minimization, Training, Update
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -20,6 +19,7 @@ from migrator.facts.program.tree import Tree, semantic_children
 from migrator.facts.program.unnamed import Unnamed
 from migrator.facts.training.accumulators import Accumulators
 from migrator.facts.training.gradients import GradientFlow, Gradients, reduced_once, sources_of
+from migrator.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

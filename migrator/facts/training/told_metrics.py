@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -15,6 +14,7 @@ from migrator.facts.objects.values import Function, Object, Result, Value
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 from migrator.facts.training.sites import Fit
+from migrator.records import dataclass
 
 CALLBACKS, _METRICS = 5, 2  # positions in fit and compile
 _TOLD = ("on_epoch_end", "on_train_batch_end", "on_batch_end", "on_train_end")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import libcst as cst
@@ -16,6 +15,7 @@ from migrator.facts.program.tree import Tree
 from migrator.facts.training.gradients import sources_of
 from migrator.facts.training.methods_apart import MethodApart, MethodsApart, is_unseen
 from migrator.facts.training.sites import Training, is_super
+from migrator.records import dataclass
 
 # Only Keras's `fit` takes these: scikit-learn's and others' do not.
 _FIT_KEYWORDS = frozenset(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from markupsafe import Markup
 
 from migrator.lines import line_and_column, line_starts
+from migrator.records import dataclass
 from migrator.registry import all_rules
 from migrator.report.page.lanes import LANES, lane_of
 from migrator.report.page.paint import painted

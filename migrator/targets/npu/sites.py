@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Union
 
 import libcst as cst
 
 from migrator.edits import AddArgument, Edit, Guard, InsertAfter, InsertBefore, InsertFirst, Replace, Wrap
+from migrator.records import dataclass
 
 Coded = Union[InsertBefore, InsertAfter, InsertFirst, Replace, AddArgument]
 _EMPTY = cst.Module(body=[])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
@@ -12,6 +12,7 @@ from migrator.facts.objects.holders import Holder
 from migrator.facts.objects.values import Literal, Value
 from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
+from migrator.records import dataclass
 from migrator.targets.npu.refusing import refuse
 from migrator.targets.npu.setup import Setup
 from migrator.targets.npu.sites import Site

@@ -16,8 +16,8 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import metrics
 from migrator.analysis.libraries.keras.names import LAYER
 from migrator.analysis.libraries.keras.objects import Methods, is_of
-from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, Data, Instance, Made, Repair, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

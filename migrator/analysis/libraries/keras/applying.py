@@ -10,8 +10,8 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import masks
-from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Bound, Container, Site, Tuple, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

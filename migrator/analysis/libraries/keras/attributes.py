@@ -14,9 +14,9 @@ from migrator.analysis.libraries.keras.convention import trusted
 from migrator.analysis.libraries.keras.names import BASES
 from migrator.analysis.libraries.keras.objects import ENDS, is_of
 from migrator.analysis.placement import Sharded
-from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Tuple, Value
 from migrator.facts.names import api
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -13,8 +13,8 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.names import SYMBOLIC
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
-from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, Data, External, Made, Site, Tuple, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

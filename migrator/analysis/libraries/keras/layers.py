@@ -18,8 +18,8 @@ from migrator.analysis.libraries.keras.convention import sample_by_sample, trust
 from migrator.analysis.libraries.keras.names import LAYER
 from migrator.analysis.libraries.keras.objects import arguments_of
 from migrator.analysis.placement import Unknown
-from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, NUMBER, Data, Instance, Made, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

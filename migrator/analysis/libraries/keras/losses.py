@@ -16,7 +16,6 @@ from migrator.analysis.libraries.keras import masks
 from migrator.analysis.libraries.keras.names import LOSS, full_name
 from migrator.analysis.libraries.keras.objects import arguments_of, classes_of, is_of
 from migrator.analysis.placement import LOCAL, REPLICATED, Sharded, Unknown
-from migrator.analysis.records import replace
 from migrator.analysis.values import (
     NONE,
     NUMBER,
@@ -30,6 +29,7 @@ from migrator.analysis.values import (
     Made,
     Value,
 )
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

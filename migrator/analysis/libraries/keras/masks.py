@@ -17,8 +17,8 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.names import LAYER
 from migrator.analysis.libraries.keras.objects import Methods, arguments_of, classes_of, is_of, unknown_method
-from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, NOTHING, Data, Instance, Made, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

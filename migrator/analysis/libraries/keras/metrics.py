@@ -14,8 +14,8 @@ from migrator.analysis.libraries.keras.names import METRIC, is_mean_metric
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Sharded, Unknown
-from migrator.analysis.records import replace
 from migrator.analysis.values import NUMBER, Container, Data, External, Instance, Made, Tuple, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

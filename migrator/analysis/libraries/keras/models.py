@@ -14,9 +14,9 @@ from migrator.analysis.libraries.keras.convention import as_the_input, sample_by
 from migrator.analysis.libraries.keras.names import SYMBOLIC
 from migrator.analysis.libraries.keras.objects import arguments_of
 from migrator.analysis.placement import REPLICATED, Sharded, Unknown
-from migrator.analysis.records import replace
 from migrator.analysis.values import NOTHING, NUMBER, Data, Instance, Made, Tuple, Value
 from migrator.facts.names import api
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

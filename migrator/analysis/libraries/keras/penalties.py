@@ -11,8 +11,8 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.placement import Partial, Unknown
-from migrator.analysis.records import replace
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Bound, Data, External, Function, Instance, Made, Site, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
