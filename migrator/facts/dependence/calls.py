@@ -53,6 +53,8 @@ class Calls:
             self.functions.link_handed(call)
         constructed = [v for v in values if isinstance(v, Class)]
         if values and all(map(self.functions.is_own, values)):
+            for pick in self.functions.picks(call.func):
+                self.graph.link(pick, call, Way.CHOICE)
             return
         if constructed and self.reads.are_seen([Object(c) for c in constructed]):
             return

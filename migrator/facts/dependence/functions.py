@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -38,6 +39,27 @@ class Functions:
             if function.name.value != "__init__":
                 found.setdefault(function)
         return list(found)
+
+    def picks(self, function: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What decides which function it is: `name` of `TABLE[name]`, and of `f` after `f = TABLE.get(name)`."""
+        queue, seen = [function], set[cst.BaseExpression]()
+        while queue:
+            node = queue.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if isinstance(node, cst.Subscript):
+                yield from (e.slice.value for e in node.slice if isinstance(e.slice, cst.Index))
+                queue.append(node.value)
+            elif isinstance(node, cst.Call):
+                yield from (arg.value for arg in node.args)
+            elif isinstance(node, cst.IfExp):
+                queue += [node.body, node.orelse]
+            elif isinstance(node, cst.Name):
+                queue += [b.value for b in self.resolver.reaching(node) if isinstance(b.value, cst.BaseExpression)]
+            elif isinstance(node, cst.Attribute):
+                bindings = self.tree.attributes.get(node.attr.value, ())
+                queue += [b.value for b in bindings if isinstance(b.value, cst.BaseExpression)]
 
     def is_own(self, value: Value) -> bool:
         """Whether a call of the value runs code of the script; where the object's class does not say what that is, a
