@@ -310,6 +310,8 @@ class Facts:
         reductions = Reductions(self.training, losses, self.sharding)
         decisions = self._decisions(losses, reductions)
         cuts = {reductions.cut_for(update) for update in self.training.updates}
+        if decisions.ratios and not self.training.batch_fits:
+            return self._decisions_with_rows_once(decisions)
         if not decisions.kinds or (len(cuts | decisions.kinds) == 1 and cuts != {GATHER}):
             has_means = any(n.reduction == MEAN and decisions.decides(n) for n in decisions.local_numbers)
             if cuts == {SUM} and not has_means and any(number.is_count for number in decisions.local_numbers):
@@ -318,8 +320,11 @@ class Facts:
                 return decisions
         if self.training.batch_fits:  # of which nothing can be put together that a batch has to be
             return self._decisions(losses, reductions, Rows.REPEATED)
-        # No row may be computed twice where some numbers are sums, and then means of parts are none of the batch.
-        numbers = {*decisions.steering, *(number.expression for number in decisions.local_numbers)}
+        return self._decisions_with_rows_once(decisions)
+
+    def _decisions_with_rows_once(self, decisions: Decisions) -> Decisions:
+        """No row may be computed twice where some numbers are sums, and then means of parts are none of the batch."""
+        numbers = {*decisions.steering, *(n.expression for n in decisions.local_numbers), *decisions.ratios}
         losses = self._losses(numbers)
         return self._decisions(losses, Reductions(self.training, losses, self.sharding), Rows.ONCE)
 

@@ -22,7 +22,7 @@ from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.decisions.fed_back import FedBack
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber
-from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.locality import Locality, Mark
 from migrator.facts.decisions.means import Means, Rows
 from migrator.facts.decisions.metrics import MetricResult, Metrics
 from migrator.facts.decisions.numbers_behind import NumbersBehind
@@ -95,6 +95,9 @@ class Decisions:
         self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         self.agreed_by_word = settle_by_word(agreed, self.locality)
+        # What losses would take the mean of, and counts rows: of several batches each worker has its own share.
+        averaged = {operand.node for r in repaired for operand in r.operands if operand.how == MEAN}
+        self.ratios = {n for n in averaged if self.locality.of(n) & Mark.COUNT and n in taped.behind}
         settle_symbols(self.locality, losses)
         settle_structures(tree, resolver, self.locality, losses)
         settle_draws(repaired, tree, resolver, self.locality)
