@@ -129,7 +129,7 @@ class Obstacles:
         return next(filter(None, (self._to_one(way, consumption) for way in pipeline.ways)), None)
 
     def _to_one(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
-        if any(s.method == "shard" and not _is_for_input_pipelines(s) for s in pipeline.steps):
+        if any(s.method == "shard" and not self._is_a_fold(s) for s in pipeline.steps):
             return Refusal(
                 consumption.dataset,
                 "this dataset is cut by Dataset.shard already",
@@ -146,6 +146,26 @@ class Obstacles:
             or built_in_size(self.tree)
             or self._step(pipeline, consumption)
         )
+
+    def _is_a_fold(self, step: Step) -> bool:
+        """Whether every worker takes the same part: that of the one input pipeline, or one by numbers that the script
+        has written, or counts."""
+        return _is_for_input_pipelines(step) or all(self._is_counted(arg.value) for arg in step.call.args)
+
+    def _is_counted(self, node: cst.CSTNode) -> bool:
+        """Whether it is a number that is written out, or one of a range of such."""
+        if isinstance(node, cst.Name):
+            found = self.resolver.reaching(node)
+            return bool(found) and all(
+                b.kind in ("assign", "for") and not b.path and b.value is not None and self._is_counted(b.value)
+                for b in found
+            )
+        if isinstance(node, cst.Call):
+            are_ranges = [
+                isinstance(v, External) and v.path == "builtins.range" for v in self.resolver.values(node.func)
+            ]
+            return are_ranges == [True] and all(self._is_counted(arg.value) for arg in node.args)
+        return isinstance(node, cst.Integer)
 
     def file(self, pipeline: Pipeline) -> Refusal | None:
         """A refusal where the pipeline writes a file, which all workers would do at a time."""
