@@ -10,7 +10,8 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts.names import api
+from migrator.facts.names import api, vocabulary
+from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.kinds import Kinds, calls, origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Object, Result, Value
@@ -121,7 +122,8 @@ class Training:
     def updates(self) -> list[Update]:
         found: list[Update] = []
         for call, func in self.methods("apply_gradients", "apply"):
-            if any(isinstance(v, Function) for v in self.resolver.values(call.func)):
+            functions = [v.node for v in self.resolver.values(call.func) if isinstance(v, Function)]
+            if not all(map(self._takes_reduced, functions)):
                 continue  # a method of the script's own: the call inside of it is the update
             if is_super(func.value):
                 continue
@@ -139,6 +141,17 @@ class Training:
         found = [u for u in found if not self._optimises_input(u)]
         run = [u for u in found if not self.is_never_run(u.call)]
         return run if run or self.fits or self.batch_fits else found
+
+    def _takes_reduced(self, function: cst.CSTNode) -> bool:
+        """Whether it is a method of an optimizer of the script's own that takes gradients of all workers, as Keras's
+        do: it reduces none itself."""
+        cls = self.tree.class_of(function) if isinstance(function, cst.FunctionDef) else None
+        if cls is None or not self.resolver.derives_from(Class(cls), api.is_optimizer_class):
+            return False
+        bodies = self.reached_from(function)
+        calls_inside = (call for call in self.tree.calls if any(self.tree.contains(body, call) for body in bodies))
+        values = (v for call in calls_inside for v in self.resolver.values(call.func))
+        return not any(isinstance(v, External) and vocabulary.has_role(v.path, Role.REDUCE) for v in values)
 
     def computed(self, update: Update) -> cst.BaseExpression | None:
         """`values` of `apply_gradients(zip(values, variables))`, where no tape is seen that takes them: means or sums
