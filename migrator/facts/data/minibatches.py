@@ -269,7 +269,7 @@ class MinibatchFinder:
             if is_whole or self._is_read(node, block):
                 yield cast(cst.BaseExpression, node)
             if not is_whole:
-                queue.extend(reversed(list(semantic_children(node))))
+                queue.extend(reversed(semantic_children(node)))
 
     def _is_read(self, node: cst.CSTNode, block: cst.With) -> bool:
         if isinstance(node, cst.Name):

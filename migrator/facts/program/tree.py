@@ -50,7 +50,7 @@ _SKIPPED_FIELDS = {
 _SKIPPED_TYPES = (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine, cst.Newline)
 
 _field_names: dict[type, tuple[str, ...]] = {}
-# libcst's classes are abstract base classes, whose isinstance is slow: asked once for each concrete type.
+# Asked once for each type.
 _is_skipped: dict[type, bool] = {}
 
 
@@ -64,19 +64,22 @@ def _semantic_fields(kind: type) -> tuple[str, ...]:
     return names
 
 
-def semantic_children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def semantic_children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The child nodes that carry meaning, in source order."""
+    found: list[cst.CSTNode] = []
     for name in _semantic_fields(type(node)):
         value = getattr(node, name)
         kind = type(value)
         if kind is list or kind is tuple:
-            yield from value
-        elif kind not in _is_skipped:
-            _is_skipped[kind] = not issubclass(kind, cst.CSTNode) or issubclass(kind, _SKIPPED_TYPES)
-            if not _is_skipped[kind]:
-                yield value
-        elif not _is_skipped[kind]:
-            yield value
+            found += value
+            continue
+        is_skipped = _is_skipped.get(kind)
+        if is_skipped is None:
+            is_skipped = not issubclass(kind, cst.CSTNode) or issubclass(kind, _SKIPPED_TYPES)
+            _is_skipped[kind] = is_skipped
+        if not is_skipped:
+            found.append(value)
+    return found
 
 
 def nodes_in(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -196,7 +199,7 @@ class Tree:
             self._parent_orders.append(outer)
             by_kind[type(node)].append(node)
             inner = self._enter(node, scope)
-            children = list(semantic_children(node))
+            children = semantic_children(node)
             for child in children:
                 parent[child] = node
             for child in reversed(children):
