@@ -69,7 +69,7 @@ def _hold(run: Run, place: cst.BaseExpression, stored: Value, frame: Frame) -> N
     place = _place_of(run, place)
     if isinstance(place, cst.Name):
         for name in {name.value for name in in_place.seen_through(run, place)}:
-            run.change(name, stored, frame)
+            run.bindings.change(name, stored, frame)
     elif isinstance(place, cst.Attribute):
         run.statements.bind(place, stored, frame)
 

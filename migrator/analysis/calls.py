@@ -131,7 +131,7 @@ class Calls:
         function = self.run.expressions.eval(node.func, frame)
         args = self.arguments(node, frame)
         if self.run.said.get(node) == "gather":
-            self.run.need_word(node, [value for _, value in args.all()])
+            self.run.shares.need_word(node, [value for _, value in args.all()])
             args = self.run.placing.gathering.arguments(args, node)
         out = in_place.taken_out(function, args)
         result = self.call(function, args, node, frame)
@@ -302,7 +302,7 @@ class Calls:
             self._reads[-1].update(reads)
 
     def _body(self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value) -> Value:
-        owner = self.run.owner_of(function)
+        owner = self.run.definitions.owner_of(function)
         if receiver is NOTHING and owner is not None and args.positional:
             receiver = args.positional[0]  # `Base.step(self, x)`, or `step(self, x)` in a decorator
         inner = Frame(
@@ -324,7 +324,7 @@ class Calls:
         if inner.names is not None:
             inner.returned = v.join(inner.returned, NONE)
         inner.names = join_names([*inner.ended, inner.names])
-        if self.run.is_generator(function.node):
+        if self.run.definitions.is_generator(function.node):
             made = Container("iterator", Site(function.node, inner.context))
             self.run.heap.store(made, None, inner.yielded)
             return v.of(made)
@@ -366,6 +366,6 @@ class Calls:
 
     def _default(self, function: Function, param: cst.Param, args: Arguments) -> Value:
         if args.rest is not NOTHING:
-            return v.join(args.rest, self.run.default(function, param) or NOTHING)
-        found = self.run.default(function, param)
+            return v.join(args.rest, self.run.definitions.default(function, param) or NOTHING)
+        found = self.run.definitions.default(function, param)
         return found if found is not None else v.unseen(f"nothing is given for {param.name.value}")

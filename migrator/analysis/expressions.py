@@ -16,6 +16,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
+from migrator.analysis.truth import compared, outcome
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Instance, Site, Tuple, Value
 from migrator.facts.program.tree import Scope
 from migrator.records import replace
@@ -52,8 +53,8 @@ class Expressions:
         run = self.run
         run.spend()
         value = _EVALUATE.get(type(node), Expressions._unhandled)(self, node, frame)
-        if id(node) in run.cut_nodes:
-            value = run.cut(node, value)
+        if id(node) in run.shares.nodes:
+            value = run.shares.cut(node, value)
         run.record(node, value)
         return value
 
@@ -65,7 +66,7 @@ class Expressions:
     def _name(self, node: cst.Name, frame: Frame) -> Value:
         if node.value in _LITERAL_NAMES:
             return v.constant(_LITERAL_NAMES[node.value])
-        value = self.run.load(node.value, frame)
+        value = self.run.bindings.load(node.value, frame)
         return self.run.packages.opened(value) if self.run.packages.inside else value
 
     def _number(self, node: cst.Integer | cst.Float | cst.Imaginary, frame: Frame) -> Value:
@@ -174,7 +175,7 @@ class Expressions:
         value = self.eval(node.expression, frame)
         operator = type(node.operator).__name__
         if operator == "Not":
-            truth = self.run.truth(value)
+            truth = outcome(value)
             return v.constant(not truth) if truth is not None else self.run.compared([value], [node.expression], node)
         constant = value.constant
         if isinstance(constant, (int, float)) and operator in ("Minus", "Plus"):
@@ -184,7 +185,7 @@ class Expressions:
     def _boolean(self, node: cst.BooleanOperation, frame: Frame) -> Value:
         left = self.eval(node.left, frame)
         agreed = self.run.decide(node.left, left)
-        truth = self.run.truth(left)
+        truth = outcome(left)
         is_and = isinstance(node.operator, cst.And)
         if truth is not None and truth is not is_and:
             return left
@@ -196,7 +197,7 @@ class Expressions:
         rights = [self.eval(c.comparator, frame) for c in node.comparisons]
         if len(rights) == 1:
             operator = type(node.comparisons[0].operator).__name__
-            known = self.run.compared_statically(operator, left, rights[0])
+            known = compared(operator, left, rights[0])
             if known is not None:
                 return v.constant(known)
             if operator in _OPERATORS:
@@ -208,7 +209,7 @@ class Expressions:
     def _conditional(self, node: cst.IfExp, frame: Frame) -> Value:
         condition = self.eval(node.test, frame)
         agreed = self.run.decide(node.test, condition)
-        truth = self.run.truth(condition)
+        truth = outcome(condition)
         if truth is not None:
             return self.eval(node.body if truth else node.orelse, frame)
         return self.run.chosen(v.join(self.eval(node.body, frame), self.eval(node.orelse, frame)), [agreed])
@@ -334,7 +335,7 @@ class Expressions:
 
     def _lambda(self, node: cst.Lambda, frame: Frame) -> Value:
         function = Function(node, self._closed_over(node, frame))
-        self.run.define(function, node.params)
+        self.run.definitions.define(function, node.params)
         return v.of(function)
 
     def _closed_over(self, node: cst.Lambda, frame: Frame) -> Frame:

@@ -92,7 +92,7 @@ class Mapped:
         run.trusted.clear()
         run.calls.forget()
         run.libraries.called.clear()
-        element = run.share(run.libraries.datasets.element(run.seen.get(call.func.value, v.NOTHING)))
+        element = run.shares.share(run.libraries.datasets.element(run.seen.get(call.func.value, v.NOTHING)))
         with run.making_loss(), run.placing.repairing.ruled_out("it stands in a function that prepares the data"):
             try:
                 args = _arguments(run, function, element)

@@ -290,7 +290,7 @@ class Objects:
             elif isinstance(atom, File):
                 frame = self.run.frames.get(atom.module)
                 if frame is not None and frame.names is not None:
-                    self.run.assign(name, v.join(frame.names.get(name, NOTHING), value), frame)
+                    self.run.bindings.assign(name, v.join(frame.names.get(name, NOTHING), value), frame)
             elif isinstance(atom, Function):
                 self.run.heap.store(_holder(atom), name, value)
             elif isinstance(atom, Method):
@@ -344,7 +344,7 @@ class Objects:
 
     def item(self, owner: Value, index: Value, node: cst.Subscript) -> Value:
         if index.data is not None and index.data.placement == LOCAL:
-            return self.run.batch()  # a cut by hand: what is picked by the rank is this worker's part
+            return self.run.shares.batch()  # a cut by hand: what is picked by the rank is this worker's part
         found = NOTHING
         for atom in owner:
             found = v.join(found, self._item(atom, index, node))

@@ -11,50 +11,32 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.bindings import Bindings
 from migrator.analysis.calls import Arguments, Calls
+from migrator.analysis.definitions import Definitions
 from migrator.analysis.expressions import Expressions
 from migrator.analysis.frames import Frame, Heap
 from migrator.analysis.imports import Imports
 from migrator.analysis.libraries import Libraries
 from migrator.analysis.libraries.keras import unseen_layer
-from migrator.analysis.libraries.tensorflow import LATER
-from migrator.analysis.objects import Objects, with_setter
-from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.objects import Objects
 from migrator.analysis.packages import Packages
 from migrator.analysis.packages.sources import Sources
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
+from migrator.analysis.placement import Partial, Sharded, Unknown
 from migrator.analysis.placing import Placing, giving_back
-from migrator.analysis.placing.views import once_reduced
+from migrator.analysis.shares import Shares
 from migrator.analysis.statements import Statements
-from migrator.analysis.values import (
-    NOTHING,
-    NUMBER,
-    Bound,
-    Class,
-    Container,
-    Data,
-    External,
-    Function,
-    Instance,
-    Made,
-    Tuple,
-    Value,
-)
+from migrator.analysis.values import NOTHING, NUMBER, Bound, Class, Data, External, Function, Instance, Value
 from migrator.facts.program.modules import Modules, Script
 from migrator.facts.program.tree import Tree
 from migrator.records import replace
 
 _CALLABLES = (Function, Bound, External, v.Curried)
-_BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
-_STRUCTURES = frozenset(External(f"builtins.{name}") for name in ("list", "tuple", "dict", "object"))
-_SAMENESS = {"Is": True, "Equal": True, "IsNot": False, "NotEqual": False}
-_COMPREHENSIONS = frozenset({cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp})
 _MOST_STEPS = 400_000
 _MOST_RUNS = 4
 
@@ -134,10 +116,12 @@ class Run:
         self.expressions = Expressions(self)
         self.calls = Calls(self)
         self.objects = Objects(self)
+        self.bindings = Bindings(self)
+        self.definitions = Definitions(self)
+        self.shares = Shares(self)
         self.placing = Placing(self)
         self.libraries = Libraries(self)
         self.frames: dict[cst.Module, Frame] = {}
-        self._defaults: dict[tuple[int, int, str], Value] = {}
         self.generators: set[cst.CSTNode | None] = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
         self.steps_left = _MOST_STEPS
         self.in_loss = False  # whether code runs that a loss is made by
@@ -237,18 +221,9 @@ class Run:
             if init is not None:
                 self.calls.call(init, Arguments(rest=v.NUMBER), owner, module)
             method = v.of(Bound(Function(function, module), receiver))
-            self.calls.call(method, Arguments(rest=self.batch()), function, module)
+            self.calls.call(method, Arguments(rest=self.shares.batch()), function, module)
         elif scope is not None and scope.parent is None:
-            self.calls.call(v.of(Function(function, module)), Arguments(rest=self.batch()), function, module)
-
-    def batch(self) -> Value:
-        """A worker's part of some batch."""
-        return Value(Data(Sharded(0), nested=True, ragged=self._has_ragged))
-
-    @cached_property
-    def _has_ragged(self) -> bool:
-        """Whether the program makes ragged tensors somewhere. Which data hold them is not followed."""
-        return any("ragged" in name.lower() for name in self.tree.names)
+            self.calls.call(v.of(Function(function, module)), Arguments(rest=self.shares.batch()), function, module)
 
     # -- what is met ---------------------------------------------------------------------------------------------
 
@@ -432,253 +407,11 @@ class Run:
         """Notes what a model predicts in training, and the loss that Keras makes of it."""
         self.fits[node].append((model, predicted, loss))
 
-    def cut(self, node: cst.CSTNode, value: Value) -> Value:
-        """The value, or a worker's part of it where the text is going to take that; what the user says that it is."""
-        if node in self.said:
-            value = self._as_said(node, value)
-        if node in self.datasets:
-            value = self.libraries.datasets.read_in_parts(value)
-        if node in self.sizes:
-            self.note_batch_size(value)
-            return Value(Data(ROWS, rank=0, integral=True))
-        if node in self.plan.expressions:
-            return self.placing.gathering.at(node, value)
-        if node in self._rows_beside:
-            return self.whole(value)
-        return self.share(value) if node in self.rows else value
-
-    @cached_property
-    def cut_nodes(self) -> set[int]:
-        """The ids of the nodes that `cut` is about: all others are told by one look-up."""
-        several = (self.said, self.datasets, self.sizes, self.plan.expressions, self._rows_beside, self.rows)
-        return {id(node) for nodes in several for node in nodes}
-
-    @cached_property
-    def _rows_beside(self) -> set[cst.CSTNode]:
-        """Items by the indices of a batch that all workers have, in a loop that cuts others by the same indices."""
-        loops = defaultdict(set)
-        for node in self.rows:
-            index, loop = _index_of(node), next(iter(self.tree.loops_around(node)), None)
-            if index and loop is not None:
-                loops[index].add(loop)
-        items = self.tree.all_of(cst.Subscript) if loops else []
-        return {
-            item
-            for item in items
-            if item not in self.rows and any(self.tree.contains(loop, item) for loop in loops[_index_of(item)])
-        }
-
-    def _as_said(self, node: cst.CSTNode, value: Value) -> Value:
-        said = self.said[node]
-        placement: Placement | None = {"mean": Partial("mean"), "sum": Partial("sum")}.get(said)
-        if said in ("rows", "replicated"):
-            placement = Sharded(0) if said == "rows" else REPLICATED
-        if placement is None:
-            return value  # what is to be gathered is seen where the function is called
-
-        def stated(data: Data) -> Data:
-            is_put_together = any(repair.form != "done" for repair in data.needs)
-            is_whole = data.is_replicated and not is_put_together and (data.whole or said != "mean")
-            if is_whole or data.constant is not NOT_CONSTANT or (data.placement == placement and not data.needs):
-                return data
-            self.needed_words.add(node)
-            return replace(data, placement=placement, constant=NOT_CONSTANT, whole=False, needs=frozenset())
-
-        return v.mapped(value, stated)
-
-    def need_word(self, node: cst.CSTNode, values: Iterable[Value]) -> None:
-        """Notes that the user's word on this matters, if any of these is a worker's own, or was put together for it."""
-        leaves = (data for value in values for data in self.objects.leaves(value))
-        if any(not data.is_replicated or data.needs for data in leaves):
-            self.needed_words.add(node)
-
-    def share(self, value: Value) -> Value:
-        """A worker's part of a batch that all have as a whole."""
-        if _holds_container(value):
-            items = self.objects.sequence_items(value)
-            return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
-        ragged = self._has_ragged
-        cut = v.mapped(
-            value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, ragged=ragged)
-        )
-        if not any(isinstance(o, Instance) for o in value):
-            return cut
-        objects = (self.objects.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)
-        return Value(cut.data, frozenset(objects))
-
-    @staticmethod
-    def once_combined(value: Value, name: cst.Name) -> Value:
-        """A number of a worker's part, as all have it once that of the batch is bound to the name."""
-        bound = frozenset((v.Repair(name, frozenset(), "", form="bound"),))
-        return v.with_needs(v.mapped(value, lambda d: replace(d, placement=once_reduced(d))), bound)
-
-    def whole(self, value: Value) -> Value:
-        """A batch that every worker has as a whole."""
-        return v.mapped(value, lambda d: replace(d, whole=True) if d.is_replicated else d)
-
-    # -- names ---------------------------------------------------------------------------------------------------
-
-    def load(self, name: str, frame: Frame) -> Value:
-        scope = frame.scope.lookup(name)
-        if scope is None:
-            return self._global(name, frame)
-        owner: Frame | None = frame
-        while owner is not None and owner.scope is not scope:
-            owner = owner.parent
-        if owner is None:
-            owner = self.frames.get(self.module_of(frame))
-        if owner is None or owner.names is None:
-            return v.unseen(f"what {name} is by then is not seen")
-        value = owner.names.get(name)
-        if owner is not frame:
-            self.calls.note_read(owner, name, value)
-        if value is None:  # not bound yet on this way: a function that runs later, or an error
-            return self._unbound(name, owner)
-        return value
-
-    def _unbound(self, name: str, owner: Frame) -> Value:
-        for binding in owner.scope.bindings.get(name, ()):
-            if isinstance(binding.node, cst.FunctionDef):
-                return v.of(Function(binding.node, owner))
-            if isinstance(binding.node, cst.ClassDef):
-                found = self.objects.class_at(binding.node)
-                if found is not None:
-                    return v.of(found)
-        return NOTHING if owner.scope.bindings.get(name) else self._global(name, owner)
-
-    def _global(self, name: str, frame: Frame) -> Value:
-        starred = self.imports.starred(name, self.module_of(frame))
-        if starred is not None:
-            return starred
-        if name in _BUILTINS:
-            return v.of(External(f"builtins.{name}"))
-        return v.NUMBER if name.startswith("__") else v.unseen(f"what {name} is cannot be seen")
-
-    def module_of(self, frame: Frame) -> cst.Module:
-        current = frame
-        while current.parent is not None:
-            current = current.parent
-        node = current.scope.node
-        return node if isinstance(node, cst.Module) else self.tree.module_of(node)
-
-    def assign(self, name: str, value: Value, frame: Frame) -> None:
-        owner = frame
-        while type(owner.scope.node) in _COMPREHENSIONS:
-            if name in owner.scope.bindings or owner.parent is None:
-                break
-            owner = owner.parent  # a walrus in a comprehension binds outside of it
-        if name in frame.scope.globals:
-            owner = self.frames.get(self.module_of(frame), frame)
-        elif name in frame.scope.nonlocals and frame.parent is not None:
-            scope = frame.scope.lookup(name)
-            while owner.parent is not None and owner.scope is not scope:
-                owner = owner.parent
-        if owner.names is None:
-            return
-        if owner is not frame and not isinstance(frame.scope.node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
-            value = v.join(owner.names.get(name, NOTHING), value)
-            self.heap.version += owner.names.get(name) != value
-        owner.names[name] = value
-
-    def change(self, name: str, value: Value, frame: Frame) -> None:
-        """Notes that what a name holds was changed in place, wherever it is bound."""
-        scope = frame.scope.lookup(name)
-        owner: Frame | None = frame
-        while owner is not None and owner.scope is not scope:
-            owner = owner.parent
-        owner = owner or self.frames.get(self.module_of(frame))
-        if owner is None or owner.names is None:
-            return
-        joined = value if owner is frame else v.join(owner.names.get(name, NOTHING), value)
-        self.heap.version += owner is not frame and owner.names.get(name) != joined
-        owner.names[name] = joined
-
-    # -- definitions ---------------------------------------------------------------------------------------------
-
-    def define(self, function: Function, params: cst.Parameters) -> None:
-        for param in (*params.posonly_params, *params.params, *params.kwonly_params):
-            if param.default is not None:
-                key = (id(function.node), id(function.frame), param.name.value)
-                self._defaults[key] = self.expressions.eval(param.default, function.frame)
-
-    def default(self, function: Function, param: cst.Param) -> Value | None:
-        return self._defaults.get((id(function.node), id(function.frame), param.name.value))
-
-    def decorated(self, value: Value, decorator: cst.BaseExpression, frame: Frame) -> Value:
-        """What a decorator makes of a function or class: one of the program's runs, others give back what they are
-        given."""
-        made = self.expressions.eval(decorator, frame)
-        dispatching = _registered_with(decorator)
-        if dispatching is not None and any(isinstance(a, Function) for a in self.expressions.eval(dispatching, frame)):
-            # Which of them runs is chosen by a type (functools.singledispatch): any may.
-            self.assign(dispatching.value, v.join(self.expressions.eval(dispatching, frame), value), frame)
-            return value
-        if made.only == External("builtins.property") or _is_property(decorator):
-            return v.of(Tuple((v.constant("property"), value)))
-        if isinstance(decorator, cst.Attribute) and decorator.attr.value == "setter":
-            return with_setter(self.expressions.eval(decorator.value, frame), value)
-        if made.only in (External("builtins.staticmethod"), External("builtins.classmethod")):
-            kind = "static" if made.only == External("builtins.staticmethod") else "class"
-            return v.of(Tuple((v.constant(kind), value)))
-        if made.only in (External("tensorflow.function"), External(LATER)):
-            self.note_traced(value)
-            return value
-        is_library = made.only == External("tensorflow.custom_gradient")
-        if is_library or any(isinstance(a, (Function, Class, Bound, v.Curried, Instance)) for a in made):
-            result = self.calls.call(made, Arguments([value]), decorator, frame)
-            return result if result is not NOTHING else value
-        if made.data is not None and isinstance(made.data.placement, Unknown) and not made.data.foreign:
-            return v.unseen("what a decorator that is not seen makes of this is not seen")
-        return value
-
-    def is_generator(self, function: cst.FunctionDef | cst.Lambda) -> bool:
-        return isinstance(function, cst.FunctionDef) and function in self.generators
-
     def lifted(self, function: Function, args: Arguments, node: cst.CSTNode) -> Arguments:
         self.called.add(function.node)
         if function.node in self.plan.functions:
             return self.placing.gathering.arguments(args, node)
         return args
-
-    # -- truth ---------------------------------------------------------------------------------------------------
-
-    @staticmethod
-    def truth(value: Value) -> bool | None:
-        """Whether a condition surely holds, or surely does not; None where that is not known."""
-        constant = value.constant
-        if constant is not NOT_CONSTANT:
-            return bool(constant)
-        if value.data is None and value.objects:
-            only = value.only
-            if isinstance(only, (Function, Class, Bound, Instance, Made, External)):
-                return True
-        return None
-
-    @staticmethod
-    def compared_statically(operator: str, left: Value, right: Value) -> bool | None:
-        """The outcome of a comparison of literals, of `is None`, and of `type(x) is list`."""
-        a, b = left.constant, right.constant
-        if operator in ("Is", "IsNot") and b is None:
-            if a is not NOT_CONSTANT:
-                return (a is None) is (operator == "Is")
-            surely_not = left.data is None and bool(left.objects)
-            if left.data is not None and not left.objects:
-                surely_not = left.data.placement != REPLICATED
-            return (operator == "IsNot") if surely_not else None
-        if left.only in _STRUCTURES and right.only in _STRUCTURES and operator in _SAMENESS:
-            return (left.only == right.only) is _SAMENESS[operator]
-        if a is NOT_CONSTANT or b is NOT_CONSTANT:
-            return None
-        if operator == "Equal":
-            return bool(a == b)
-        if operator == "NotEqual":
-            return bool(a != b)
-        if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-            if operator == "GreaterThan":
-                return a > b
-            if operator == "LessThan":
-                return a < b
-        return None
 
     # -- operations ----------------------------------------------------------------------------------------------
 
@@ -705,9 +438,6 @@ class Run:
         """Whether Keras's tensors are among the arguments, which stand for those of a model."""
         return any(d.symbolic for _, value in args.all() for d in self.objects.leaves(value))
 
-    def owner_of(self, function: Function) -> cst.ClassDef | None:
-        return self.tree.class_of(function.node) if isinstance(function.node, cst.FunctionDef) else None
-
 
 def _functions_of(value: Value) -> Iterator[cst.CSTNode]:
     for atom in value:
@@ -716,39 +446,8 @@ def _functions_of(value: Value) -> Iterator[cst.CSTNode]:
             yield inner.node
 
 
-def _index_of(node: cst.CSTNode) -> str:
-    """`batch` for `x[batch]`; empty for what has another form."""
-    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-        index = node.slice[0].slice.value
-        return index.value if isinstance(index, cst.Name) else ""
-    return ""
-
-
 def _placed(nodes: Sequence[cst.CSTNode | None]) -> dict[Any, Any]:
     return {i: n for i, n in enumerate(nodes) if n is not None}
-
-
-def _registered_with(decorator: cst.BaseExpression) -> cst.Name | None:
-    """The `f` of `@f.register` and `@f.register(int)`."""
-    func = decorator.func if isinstance(decorator, cst.Call) else decorator
-    if isinstance(func, cst.Attribute) and func.attr.value == "register" and isinstance(func.value, cst.Name):
-        return func.value
-    return None
-
-
-def _holds_container(value: Value) -> bool:
-    """Whether it is a list or a dictionary, or a tuple with one in it, or with an object: `{"id": a, "text": b}, y`."""
-    held = [item for o in value if isinstance(o, Tuple) for item in o.items]
-    return any(isinstance(o, Container) for o in value) or any(
-        _holds_container(item) or any(isinstance(o, Instance) for o in item) for item in held
-    )
-
-
-def _is_property(decorator: cst.BaseExpression) -> bool:
-    """`@functools.cached_property`"""
-    last = decorator.attr.value if isinstance(decorator, cst.Attribute) else ""
-    last = decorator.value if isinstance(decorator, cst.Name) else last
-    return last == "cached_property"
 
 
 __all__ = ["Mapping", "Run", "TooMuch"]

@@ -14,6 +14,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Loop, Names, join_names
 from migrator.analysis.libraries.keras import masks
 from migrator.analysis.libraries.tensorflow import TAPE
+from migrator.analysis.truth import outcome
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Class, Container, External, Function, Made, Site, Value
 
 if TYPE_CHECKING:
@@ -115,14 +116,14 @@ class Statements:
 
     def _import(self, node: cst.Import | cst.ImportFrom, frame: Frame) -> None:
         for name, value in self.run.imports.bound_by(node, self.run.tree.module_of(node)):
-            self.run.assign(name, value, frame)
+            self.run.bindings.assign(name, value, frame)
 
     # -- compound statements -------------------------------------------------------------------------------------
 
     def _if(self, node: cst.If, frame: Frame) -> None:
         condition = self.eval(node.test, frame)
         agreed = self.run.decide(node.test, condition)
-        truth = self.run.truth(condition)
+        truth = outcome(condition)
         before = frame.names
         ends = []
         deciding = [agreed] if self.run.may_differ(agreed) else []
@@ -171,7 +172,7 @@ class Statements:
         def enter() -> bool:
             condition = self.eval(node.test, frame)
             agreed[:] = [self.run.decide(node.test, condition)]
-            return self.run.truth(condition) is not False
+            return outcome(condition) is not False
 
         self._loop(node, enter, frame, endless=self._is_true(node.test))
         frame.names = self._chosen_names([frame.names], before, agreed)
@@ -262,7 +263,7 @@ class Statements:
         for case in node.cases:
             frame.names = dict(before or {})
             for name in self.run.tree.names_in(case.pattern):
-                self.run.assign(name.value, self.run.objects.parts(subject), frame)
+                self.run.bindings.assign(name.value, self.run.objects.parts(subject), frame)
             if case.guard is not None:
                 agreed.append(self.run.decide(case.guard, self.eval(case.guard, frame)))
             self.body(case.body, frame)
@@ -275,11 +276,11 @@ class Statements:
 
     def _function(self, node: cst.FunctionDef, frame: Frame) -> None:
         function = Function(node, frame)
-        self.run.define(function, node.params)
+        self.run.definitions.define(function, node.params)
         value = v.of(function)
         for decorator in reversed(node.decorators):
-            value = self.run.decorated(value, decorator.decorator, frame)
-        self.run.assign(node.name.value, value, frame)
+            value = self.run.definitions.decorated(value, decorator.decorator, frame)
+        self.run.bindings.assign(node.name.value, value, frame)
 
     def _class(self, node: cst.ClassDef, frame: Frame) -> None:
         cls = Class(node, frame)
@@ -294,8 +295,8 @@ class Statements:
             self.run.calls.call(hook, Arguments([], keywords), node, frame)
         value = self._made_by_metaclass(cls, keywords.get("metaclass"), node, frame)
         for decorator in reversed(node.decorators):
-            value = self.run.decorated(value, decorator.decorator, frame)
-        self.run.assign(node.name.value, value, frame)
+            value = self.run.definitions.decorated(value, decorator.decorator, frame)
+        self.run.bindings.assign(node.name.value, value, frame)
 
     def _made_by_metaclass(self, cls: Class, metaclass: Value | None, node: cst.ClassDef, frame: Frame) -> Value:
         made = v.of(cls)
@@ -317,8 +318,8 @@ class Statements:
         if isinstance(target, cst.Name):
             if target in self.run.combined:
                 self.run.record(target, value)
-                value = self.run.once_combined(value, target)
-            self.run.assign(target.value, row_counts.named(value, Site(target, frame.context)), frame)
+                value = self.run.shares.once_combined(value, target)
+            self.run.bindings.assign(target.value, row_counts.named(value, Site(target, frame.context)), frame)
         elif isinstance(target, (cst.Tuple, cst.List)):
             self._unpack(target.elements, value, target, frame)
         elif isinstance(target, cst.Attribute):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from migrator.analysis import run as analysis
+from migrator.analysis.bindings import Bindings
 from migrator.engine import migrate
 from migrator.registry import choose
 
@@ -243,15 +243,15 @@ def told() -> dict[str, Any]:
     """What the analysis tells of each expression, by the name that it is put under."""
     found: dict[str, Any] = {}
 
-    def assign(run: analysis.Run, name: str, value: Any, frame: Any) -> None:
+    def assign(bound: Bindings, name: str, value: Any, frame: Any) -> None:
         if name.startswith("value_"):
             found[name] = value
-        plain(run, name, value, frame)
+        plain(bound, name, value, frame)
 
-    plain = analysis.Run.assign
+    plain = Bindings.assign
     lines = "".join(f"value_{i} = {text}\n" for i, text in enumerate(EXPRESSIONS))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analysis.Run, "assign", assign)
+        patch.setattr(Bindings, "assign", assign)
         migrate((GIVEN + lines + TRAINING).encode(), choose())
     return found
 

@@ -217,13 +217,13 @@ class Libraries:
             if atom.path.startswith(datasets.PREFIX):
                 return self.datasets.elements(atom, reader)
             if reader in self.run.readers:
-                return self.run.batch()
+                return self.run.shares.batch()
             return NUMBER
         return v.unseen("what this holds is not seen")
 
     def read(self, value: Value, reader: cst.CSTNode) -> Value:
         """A batch as it is read there: a worker's part of it, or all of it."""
-        return self.run.share(value) if reader in self.run.readers else value
+        return self.run.shares.share(value) if reader in self.run.readers else value
 
     def prepare(self, instance: Instance, args: Arguments) -> None:
         """Notes what an object of a class of the program is made with."""

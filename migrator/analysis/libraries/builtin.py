@@ -331,7 +331,7 @@ def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
     if len(args.positional) == 1 and (frame.loops or frame.parent is not None):
         for name, value in (frame.names or {}).items():
             if value.data is not None and not value.objects:
-                run.assign(name, unseen, frame)
+                run.bindings.assign(name, unseen, frame)
     return NONE
 
 

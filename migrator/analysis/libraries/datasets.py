@@ -209,7 +209,7 @@ class Datasets:
 
     def elements(self, atom: Made, reader: cst.CSTNode) -> Value:
         element = v.mapped(self.run.heap.load(atom, _ELEMENT), lambda d: row_counts.read(_batched(d), reader))
-        given = self.run.share(element) if atom.path == _CUT else self.run.whole(element)
+        given = self.run.shares.share(element) if atom.path == _CUT else self.run.shares.whole(element)
         is_numbered = self.run.heap.load(atom, _NUMBERED) is not NOTHING
         return v.of(Tuple((_INDEX, given))) if is_numbered else given
 

@@ -103,9 +103,9 @@ def _shares(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value:
         return v.of(v.Tuple((run.libraries.datasets.cut(first, node), NUMBER)))
     if path.endswith("shard_batches"):
         return run.libraries.datasets.cut(first, node)
-    parts = [run.share(x) for x in args.positional]
+    parts = [run.shares.share(x) for x in args.positional]
     if args.rest is not NOTHING:  # `shard_arrays(*train)` gives a list, of as many
         found = Container("list", Site(node, ()))
-        run.heap.store(found, None, v.join_all([*parts, run.share(args.rest)]))
+        run.heap.store(found, None, v.join_all([*parts, run.shares.share(args.rest)]))
         return v.of(found)
     return parts[0] if len(parts) == 1 else v.of(v.Tuple(tuple(parts)))

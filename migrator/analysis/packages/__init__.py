@@ -140,7 +140,7 @@ class Packages:
         if not isinstance(atom, Bound):
             return self.run.calls.call(unread, args, node, frame)
         name = atom.function.node.name.value if isinstance(atom.function.node, cst.FunctionDef) else ""
-        is_own = isinstance(receiver, Instance) and self.run.module_of(receiver.cls.frame) not in self.modules
+        is_own = isinstance(receiver, Instance) and self.run.bindings.module_of(receiver.cls.frame) not in self.modules
         if not is_own and any(not d.is_replicated for d in self.run.objects.leaves(atom.receiver)):
             return v.unseen(f"what `.{name}` makes of what its object keeps of a batch is not seen")
         return self.run.libraries.call_method(atom.receiver if is_own else unread, name, args, node, frame)

@@ -57,11 +57,11 @@ class PackageModules:
         inner = atom.function if isinstance(atom, Bound) else atom.cls if isinstance(atom, Instance) else atom
         if not isinstance(inner, (Function, Class)):
             return ""
-        module = self.run.module_of(inner.frame)
+        module = self.run.bindings.module_of(inner.frame)
         if module not in self._names:
             return ""
         name = inner.node.name.value if not isinstance(inner.node, cst.Lambda) else "lambda"
-        owner = self.run.owner_of(inner) if isinstance(inner, Function) else None
+        owner = self.run.definitions.owner_of(inner) if isinstance(inner, Function) else None
         return ".".join((self._names[module], *((owner.name.value,) if owner is not None else ()), name))
 
     def _frame(self, name: str) -> Frame | None:

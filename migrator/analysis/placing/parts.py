@@ -145,7 +145,7 @@ class Parts:
 
     def elements(self, data: Data, reader: cst.CSTNode) -> Value:
         if reader in self.run.readers:
-            return self.run.batch()
+            return self.run.shares.batch()
         if data.is_replicated:
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
         return self.part(data)

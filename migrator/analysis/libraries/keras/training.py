@@ -153,14 +153,14 @@ def _infer_whole(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, f
     """The model on what all workers have, by functions that Keras makes; the runtime does not know a model's own."""
     own = [run.objects.method(atom, name) for name in _MAKING] if isinstance(atom, Instance) else []
     with nullcontext() if any(own) else run.evaluating():
-        _infer(run, atom, run.whole(x), node, frame)
+        _infer(run, atom, run.shares.whole(x), node, frame)
 
 
 def _evaluation_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`model.test_step(data)` by the script itself, which runs the model as any call does."""
     data = args.positional[0] if args.positional else args.get("data") or NUMBER
     is_of_part = any(not d.is_replicated for d in run.objects.leaves(data))
-    _infer(run, atom, data if is_of_part else run.whole(data), node, frame)
+    _infer(run, atom, data if is_of_part else run.shares.whole(data), node, frame)
     return Value(Data(Partial("mean") if is_of_part else REPLICATED, nested=True))
 
 
@@ -172,11 +172,11 @@ def _batch(run: Run, x: Value, y: Value | None, node: cst.CSTNode) -> Value:
     if y is not None and not y.is_none:
         return v.of(Tuple((_rows(run, x), _rows(run, y))))
     if x.data is not None and not x.objects:
-        return run.share(x)
+        return run.shares.share(x)
     if all(isinstance(o, Tuple) or (isinstance(o, Container) and o.kind in ("list", "dict")) for o in x):
         return v.of(Tuple((_rows(run, x),)))
     element = run.objects.elements(x, node, node)
-    return run.share(element) if element is not NOTHING else run.batch()
+    return run.shares.share(element) if element is not NOTHING else run.shares.batch()
 
 
 def _weighed(run: Run, batch: Value, args: Arguments, sample: int, of_class: int) -> Value:
@@ -187,16 +187,16 @@ def _weighed(run: Run, batch: Value, args: Arguments, sample: int, of_class: int
     if weights.is_none and by_class.is_none:
         return batch
     x, y, _ = _inputs(run, batch)
-    return v.of(Tuple((x, y, run.share(NUMBER) if weights.is_none else _rows(run, weights))))
+    return v.of(Tuple((x, y, run.shares.share(NUMBER) if weights.is_none else _rows(run, weights))))
 
 
 def _rows(run: Run, value: Value) -> Value:
     if value.data is not None and not value.objects:
-        return run.share(value)
+        return run.shares.share(value)
     items = run.objects.sequence_items(value)
     if items is not None:
         return v.of(Tuple(tuple(_rows(run, i) for i in items)))
-    return run.batch()
+    return run.shares.batch()
 
 
 def _pair(run: Run, value: Value) -> Value:

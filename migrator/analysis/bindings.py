@@ -1,0 +1,97 @@
+"""Names of the program: what they hold where they are read, and what they are bound to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.frames import Frame
+from migrator.analysis.values import NOTHING, External, Function, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_BUILTINS = frozenset(dir(__builtins__) if not isinstance(__builtins__, dict) else __builtins__)
+_COMPREHENSIONS = frozenset({cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp})
+
+
+class Bindings:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def load(self, name: str, frame: Frame) -> Value:
+        scope = frame.scope.lookup(name)
+        if scope is None:
+            return self._global(name, frame)
+        owner: Frame | None = frame
+        while owner is not None and owner.scope is not scope:
+            owner = owner.parent
+        if owner is None:
+            owner = self.run.frames.get(self.module_of(frame))
+        if owner is None or owner.names is None:
+            return v.unseen(f"what {name} is by then is not seen")
+        value = owner.names.get(name)
+        if owner is not frame:
+            self.run.calls.note_read(owner, name, value)
+        if value is None:  # not bound yet on this way: a function that runs later, or an error
+            return self._unbound(name, owner)
+        return value
+
+    def _unbound(self, name: str, owner: Frame) -> Value:
+        for binding in owner.scope.bindings.get(name, ()):
+            if isinstance(binding.node, cst.FunctionDef):
+                return v.of(Function(binding.node, owner))
+            if isinstance(binding.node, cst.ClassDef):
+                found = self.run.objects.class_at(binding.node)
+                if found is not None:
+                    return v.of(found)
+        return NOTHING if owner.scope.bindings.get(name) else self._global(name, owner)
+
+    def _global(self, name: str, frame: Frame) -> Value:
+        starred = self.run.imports.starred(name, self.module_of(frame))
+        if starred is not None:
+            return starred
+        if name in _BUILTINS:
+            return v.of(External(f"builtins.{name}"))
+        return v.NUMBER if name.startswith("__") else v.unseen(f"what {name} is cannot be seen")
+
+    def module_of(self, frame: Frame) -> cst.Module:
+        current = frame
+        while current.parent is not None:
+            current = current.parent
+        node = current.scope.node
+        return node if isinstance(node, cst.Module) else self.run.tree.module_of(node)
+
+    def assign(self, name: str, value: Value, frame: Frame) -> None:
+        owner = frame
+        while type(owner.scope.node) in _COMPREHENSIONS:
+            if name in owner.scope.bindings or owner.parent is None:
+                break
+            owner = owner.parent  # a walrus in a comprehension binds outside of it
+        if name in frame.scope.globals:
+            owner = self.run.frames.get(self.module_of(frame), frame)
+        elif name in frame.scope.nonlocals and frame.parent is not None:
+            scope = frame.scope.lookup(name)
+            while owner.parent is not None and owner.scope is not scope:
+                owner = owner.parent
+        if owner.names is None:
+            return
+        if owner is not frame and not isinstance(frame.scope.node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
+            value = v.join(owner.names.get(name, NOTHING), value)
+            self.run.heap.version += owner.names.get(name) != value
+        owner.names[name] = value
+
+    def change(self, name: str, value: Value, frame: Frame) -> None:
+        """Notes that what a name holds was changed in place, wherever it is bound."""
+        scope = frame.scope.lookup(name)
+        owner: Frame | None = frame
+        while owner is not None and owner.scope is not scope:
+            owner = owner.parent
+        owner = owner or self.run.frames.get(self.module_of(frame))
+        if owner is None or owner.names is None:
+            return
+        joined = value if owner is frame else v.join(owner.names.get(name, NOTHING), value)
+        self.run.heap.version += owner is not frame and owner.names.get(name) != joined
+        owner.names[name] = joined

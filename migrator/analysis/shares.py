@@ -1,0 +1,141 @@
+"""Where the text is going to take a worker's share, or the user says what something is; and what such a share is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded
+from migrator.analysis.placing.views import once_reduced
+from migrator.analysis.values import Container, Data, Instance, Tuple, Value
+from migrator.records import replace
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+
+class Shares:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def cut(self, node: cst.CSTNode, value: Value) -> Value:
+        """The value, or a worker's part of it where the text is going to take that; what the user says that it is."""
+        if node in self.run.said:
+            value = self._as_said(node, value)
+        if node in self.run.datasets:
+            value = self.run.libraries.datasets.read_in_parts(value)
+        if node in self.run.sizes:
+            self.run.note_batch_size(value)
+            return Value(Data(ROWS, rank=0, integral=True))
+        if node in self.run.plan.expressions:
+            return self.run.placing.gathering.at(node, value)
+        if node in self._rows_beside:
+            return self.whole(value)
+        return self.share(value) if node in self.run.rows else value
+
+    @cached_property
+    def nodes(self) -> set[int]:
+        """The ids of the nodes that `cut` is about: all others are told by one look-up."""
+        several = (
+            self.run.said,
+            self.run.datasets,
+            self.run.sizes,
+            self.run.plan.expressions,
+            self._rows_beside,
+            self.run.rows,
+        )
+        return {id(node) for nodes in several for node in nodes}
+
+    @cached_property
+    def _rows_beside(self) -> set[cst.CSTNode]:
+        """Items by the indices of a batch that all workers have, in a loop that cuts others by the same indices."""
+        loops = defaultdict(set)
+        for node in self.run.rows:
+            index, loop = _index_of(node), next(iter(self.run.tree.loops_around(node)), None)
+            if index and loop is not None:
+                loops[index].add(loop)
+        items = self.run.tree.all_of(cst.Subscript) if loops else []
+        return {
+            item
+            for item in items
+            if item not in self.run.rows and any(self.run.tree.contains(loop, item) for loop in loops[_index_of(item)])
+        }
+
+    def _as_said(self, node: cst.CSTNode, value: Value) -> Value:
+        said = self.run.said[node]
+        placement: Placement | None = {"mean": Partial("mean"), "sum": Partial("sum")}.get(said)
+        if said in ("rows", "replicated"):
+            placement = Sharded(0) if said == "rows" else REPLICATED
+        if placement is None:
+            return value  # what is to be gathered is seen where the function is called
+
+        def stated(data: Data) -> Data:
+            is_put_together = any(repair.form != "done" for repair in data.needs)
+            is_whole = data.is_replicated and not is_put_together and (data.whole or said != "mean")
+            if is_whole or data.constant is not NOT_CONSTANT or (data.placement == placement and not data.needs):
+                return data
+            self.run.needed_words.add(node)
+            return replace(data, placement=placement, constant=NOT_CONSTANT, whole=False, needs=frozenset())
+
+        return v.mapped(value, stated)
+
+    def need_word(self, node: cst.CSTNode, values: Iterable[Value]) -> None:
+        """Notes that the user's word on this matters, if any of these is a worker's own, or was put together for it."""
+        leaves = (data for value in values for data in self.run.objects.leaves(value))
+        if any(not data.is_replicated or data.needs for data in leaves):
+            self.run.needed_words.add(node)
+
+    def share(self, value: Value) -> Value:
+        """A worker's part of a batch that all have as a whole."""
+        if _holds_container(value):
+            items = self.run.objects.sequence_items(value)
+            return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
+        ragged = self._has_ragged
+        cut = v.mapped(
+            value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, ragged=ragged)
+        )
+        if not any(isinstance(o, Instance) for o in value):
+            return cut
+        objects = (self.run.objects.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)
+        return Value(cut.data, frozenset(objects))
+
+    @staticmethod
+    def once_combined(value: Value, name: cst.Name) -> Value:
+        """A number of a worker's part, as all have it once that of the batch is bound to the name."""
+        bound = frozenset((v.Repair(name, frozenset(), "", form="bound"),))
+        return v.with_needs(v.mapped(value, lambda d: replace(d, placement=once_reduced(d))), bound)
+
+    def whole(self, value: Value) -> Value:
+        """A batch that every worker has as a whole."""
+        return v.mapped(value, lambda d: replace(d, whole=True) if d.is_replicated else d)
+
+    def batch(self) -> Value:
+        """A worker's part of some batch."""
+        return Value(Data(Sharded(0), nested=True, ragged=self._has_ragged))
+
+    @cached_property
+    def _has_ragged(self) -> bool:
+        """Whether the program makes ragged tensors somewhere. Which data hold them is not followed."""
+        return any("ragged" in name.lower() for name in self.run.tree.names)
+
+
+def _index_of(node: cst.CSTNode) -> str:
+    """`batch` for `x[batch]`; empty for what has another form."""
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        index = node.slice[0].slice.value
+        return index.value if isinstance(index, cst.Name) else ""
+    return ""
+
+
+def _holds_container(value: Value) -> bool:
+    """Whether it is a list or a dictionary, or a tuple with one in it, or with an object: `{"id": a, "text": b}, y`."""
+    held = [item for o in value if isinstance(o, Tuple) for item in o.items]
+    return any(isinstance(o, Container) for o in value) or any(
+        _holds_container(item) or any(isinstance(o, Instance) for o in item) for item in held
+    )
