@@ -110,7 +110,7 @@ def test_batches_are_cut_where_the_pipeline_cannot_be(statements: str) -> None:
     ("statements", "reason"),
     [
         (f"ds = {SOURCE}.batch(B).unbatch()", "no global batch"),
-        (f"ds = {SOURCE}.shard(4, 0).batch(B)", "Dataset.shard"),
+        (f"ds = {SOURCE}.shard(4, int(input())).batch(B)", "Dataset.shard"),
     ],
 )
 def test_refused_with_the_reason(statements: str, reason: str) -> None:
