@@ -356,7 +356,7 @@ class Losses:
         return node if node is not None and self.tree.module_of(node) is self.tree.module_of(asked) else asked
 
     def _repairable(self, reduction: str, repairs: frozenset[Repair]) -> Verdict:
-        for repair in sorted(repairs, key=lambda r: self.tree.order.get(r.node, -1)):
+        for repair in sorted(repairs, key=lambda r: (self.tree.order.get(r.node, -1), r.why)):
             obstacle = self.obstacle(repair)
             if obstacle:
                 place = repair.node if repair.node in self.tree.order else None  # none is in the code of packages
