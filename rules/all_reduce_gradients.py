@@ -39,7 +39,7 @@ from migrator.rule import Findings, rule
 @rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
 def all_reduce_gradients(facts: Facts) -> Findings:
     for site in facts.unsupported.found:
-        if facts.looked_at.only(site.node):
+        if not site.is_sure and facts.looked_at.only(site.node):
             continue
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
     for call in facts.by_hand.changes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -43,6 +44,7 @@ _DRIVERS = (
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_env", "pybullet_envs"})
 # What takes gradients only to look at them.
 _MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "lockstep.", "logging.", "absl.")
+_STANDARD = sys.stdlib_module_names  # threads and timers do not look at what they are given back
 _NUMBERS = (External("builtins.float"), External("builtins.int"), External("builtins.bool"))
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
@@ -52,11 +54,13 @@ _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variable
 
 @dataclass(frozen=True, eq=False)
 class UnsupportedTraining:
-    """A call that trains, of something that the script does not show."""
+    """A call that trains, of something that the script does not show; `is_sure`: its gradients are not only looked
+    at."""
 
     node: cst.CSTNode
     reason: str
     advice: str
+    is_sure: bool = False
 
 
 class Unsupported:
@@ -240,15 +244,34 @@ class Unsupported:
             sources = sources_of(call)
             if call in followed or sources is None or not self.training.flow.is_tape_call(call):
                 continue
-            left_out = bool(self.training.sites) and self.training.is_never_run(call)
-            if left_out or not self._lists_weights(sources):
+            if not self._lists_weights(sources):
                 continue
-            if not self._is_under_tape(call) and not self._only_measured(call):  # which takes the longest to tell
+            left_out = bool(self.training.sites) and self.training.is_never_run(call)
+            if by := self._taken_by_others(call):
+                yield UnsupportedTraining(
+                    call,
+                    f"`{by}` trains by these gradients of weights, on each worker for itself",
+                    "apply them in this file with optimizer.apply_gradients",
+                    is_sure=True,
+                )
+            elif not left_out and not self._is_under_tape(call) and not self._only_measured(call):
                 yield UnsupportedTraining(
                     call,
                     "these gradients of weights reach no update that can be seen here",
                     "apply them in this file with optimizer.apply_gradients",
                 )
+
+    def _taken_by_others(self, call: cst.Call) -> str:
+        """The function of another library that runs the code which takes these gradients, and is given what comes of
+        it: `scipy.optimize.minimize(evaluate, start, jac=True)`. Empty where there is none."""
+        for other in self.tree.calls:
+            paths = [v.path for v in self.resolver.values(other.func) if isinstance(v, External)]
+            foreign = [p for p in paths if not p.startswith(_MEASURING) and p.split(".")[0] not in _STANDARD]
+            given = [v for arg in other.args if foreign for v in self.resolver.values(arg.value)]
+            bodies = [body for v in given if isinstance(v, Function) for body in self.training.reached_from(v.node)]
+            if any(self.tree.contains(body, call) for body in bodies):
+                return foreign[0]
+        return ""
 
     def _is_under_tape(self, call: cst.Call) -> bool:
         """Whether another tape records, so that the gradients enter what that is asked for: the losses follow them."""
