@@ -82,6 +82,38 @@ def _cond(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return run.chosen(v.join_all(results), [agreed])
 
 
+def _case(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.case([(condition, f), …], default=g)`"""
+    given, default = args.get("pred_fn_pairs", 0), args.get("default", 1)
+    pairs = [run.objects.sequence_items(pair) or [] for pair in run.objects.sequence_items(given or NOTHING) or []]
+    nodes = _conditions(args.node("pred_fn_pairs", 0))
+    if not pairs or len(pairs) != len(nodes) or any(len(pair) != 2 for pair in pairs):
+        return v.unseen("what this chooses from is not seen")
+    agreed = [run.decide(at, condition) for at, (condition, _) in zip(nodes, pairs)]
+    functions = [function for _, function in pairs] + ([] if default is None else [default])
+    return run.chosen(v.join_all(run.calls.call(f, Arguments(), node, frame) for f in functions), agreed)
+
+
+def _conditions(pairs: cst.BaseExpression | None) -> list[cst.BaseExpression]:
+    """The conditions where they are written, of a list of pairs that is."""
+    written = [e.value for e in pairs.elements] if isinstance(pairs, (cst.List, cst.Tuple)) else []
+    return [pair.elements[0].value for pair in written if isinstance(pair, (cst.Tuple, cst.List)) and pair.elements]
+
+
+def _switch(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.switch_case(index, [f, g])`, of functions, or of pairs of a number and a function."""
+    index, given, default = args.get("branch_index", 0), args.get("branch_fns", 1), args.get("default", 2)
+    at = args.node("branch_index", 0)
+    if index is None or given is None or at is None:
+        return v.unseen("what this chooses from is not seen")
+    agreed = run.decide(at, index)
+    functions = [] if default is None else [default]
+    for item in run.objects.sequence_items(given) or [run.objects.parts(given)]:
+        pair = run.objects.sequence_items(item)
+        functions.append(pair[-1] if pair else item)
+    return run.chosen(v.join_all(run.calls.call(f, Arguments(), node, frame) for f in functions), [agreed])
+
+
 def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     condition, body, state = args.get("cond", 0), args.get("body", 1), args.get("loop_vars", 2)
     if condition is None or body is None or state is None:
@@ -233,6 +265,8 @@ FUNCTIONS: dict[str, Handler] = {
     "keras.Variable": _variable,
     "keras.backend.variable": _variable,
     "tensorflow.cond": _cond,
+    "tensorflow.case": _case,
+    "tensorflow.switch_case": _switch,
     "tensorflow.while_loop": _while,
     "tensorflow.map_fn": _mapped,
     "tensorflow.vectorized_map": _mapped,

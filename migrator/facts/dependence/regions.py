@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrator.facts.dependence import Dependence, Key
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function
+from migrator.facts.objects.values import External, Function, Literal
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.facts.training.sites import Training
@@ -24,7 +24,7 @@ _CHOOSING = frozenset({
 })  # fmt: skip
 _DECIDED = frozenset({
     cst.While, cst.If, cst.For, cst.IfExp, cst.BooleanOperation, cst.CompIf, cst.Call, cst.Arg, cst.Return, cst.Match,
-    cst.MatchCase, cst.Assert, cst.Lambda,
+    cst.MatchCase, cst.Assert, cst.Lambda, cst.Element,
 })  # fmt: skip
 _LOOPING = frozenset({"tensorflow.while_loop", "keras.ops.while_loop"})
 _BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.MatchCase, cst.ExceptHandler, cst.Else, cst.Finally)
@@ -79,6 +79,8 @@ class Regions:
             return functions if len(functions) > 1 or not isinstance(node, (cst.Name, cst.Attribute)) else None
         if isinstance(parent, cst.Arg):
             return self._branches(parent)
+        if isinstance(parent, cst.Element):
+            return self._chosen_in(parent)
         if isinstance(parent, cst.Return):
             return self._loops_of(self.tree.function_of(parent))
         if isinstance(parent, cst.Lambda):
@@ -103,9 +105,25 @@ class Regions:
             return None
         return self._functions_in(call.args)
 
+    def _chosen_in(self, element: cst.Element) -> tuple[cst.CSTNode, ...] | None:
+        """What `tf.case([(condition, f), …])` runs by the choice of one of its pairs, also if the list has a name."""
+        pair = self.tree.parent[element]
+        item = self.tree.parent.get(pair)
+        pairs = self.tree.parent.get(item) if isinstance(item, cst.Element) else None
+        if not isinstance(pair, (cst.Tuple, cst.List)) or not isinstance(pairs, (cst.Tuple, cst.List)):
+            return None
+        for call in self._cases if element is pair.elements[0] else ():
+            given = _given(call, "pred_fn_pairs", 0)
+            if any(arg.value is pairs or Literal(pairs) in self.resolver.values(arg.value) for arg in given):
+                return self._functions_in([*call.args, cst.Arg(pairs)])
+        return None
+
+    @cached_property
+    def _cases(self) -> list[cst.Call]:
+        return [call for call in self.tree.calls if External("tensorflow.case") in self.resolver.values(call.func)]
+
     def _functions_in(self, args: Sequence[cst.Arg]) -> tuple[cst.CSTNode, ...]:
-        parts = [e.value for a in args if isinstance(a.value, (cst.List, cst.Tuple)) for e in a.value.elements]
-        parts += [arg.value for arg in args]
+        parts = [part for arg in args for part in _parts(arg.value)]
         return tuple(v.node for part in parts for v in self.resolver.values(part) if isinstance(v, Function))
 
     def _loops_of(self, condition: cst.CSTNode | None) -> tuple[cst.CSTNode, ...] | None:
@@ -226,3 +244,11 @@ class Regions:
 def _given(call: cst.Call, name: str, position: int) -> list[cst.Arg]:
     arg = argument(call, name, position)
     return [arg] if arg is not None else []
+
+
+def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The expression, and what is written in it if it is a list, tuple or dictionary."""
+    yield node
+    if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
+        for element in node.elements:
+            yield from _parts(element.value)
