@@ -40,7 +40,7 @@ def judge(case: Case) -> Judgement:
     original, *still = alone(case.script, *case.parts[:1])
     if original.error:
         return Judgement(case, INVALID, f"the original fails: {original.error}")
-    if not original.updates:
+    if not original.has_trained:
         return Judgement(case, INVALID, "the original trains nothing")
     if any(not _difference(original, [unmoved], count_updates=False) for unmoved in still):
         return Judgement(case, INVALID, "the original does not change its weights")

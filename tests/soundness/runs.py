@@ -36,6 +36,7 @@ class Ran:
     updates: tuple[int, ...] = ()  # the step counters of the optimizers that stepped
     output: str = ""
     error: str = ""
+    has_trained: bool = False
 
 
 def preload() -> None:
@@ -135,7 +136,8 @@ def _run(script: str, rank: int, eagerly: bool = False, moved_apart: bool = True
         shutil.rmtree(path.parent, ignore_errors=True)
         if not folder:
             shutil.rmtree(home, ignore_errors=True)
-    return Ran(variables.weights(), variables.updates(), output.getvalue())
+    updates = variables.updates()
+    return Ran(variables.weights(), updates, output.getvalue(), has_trained=bool(updates) or variables.have_moved())
 
 
 # -- forks -----------------------------------------------------------------------------------------------------------

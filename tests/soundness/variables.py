@@ -15,9 +15,16 @@ from migrator.verify.recorder.variables import is_of_optimizer, moved_apart
 class Variables:
     def __init__(self) -> None:
         self._found: list[Any] = []
+        self._starts: list[np.ndarray | None] = []  # None of what is created in a graph
 
-    def add(self, variable: Any) -> None:
+    def add(self, variable: Any, start: np.ndarray | None) -> None:
         self._found.append(variable)
+        self._starts.append(start)
+
+    def have_moved(self) -> bool:
+        """Whether a weight has another value than it was created with: scripts also train by `assign`."""
+        pairs = zip(self._found, self._starts)
+        return any(v.trainable and start is not None and not np.array_equal(v.numpy(), start) for v, start in pairs)
 
     def weights(self) -> tuple[np.ndarray, ...]:
         return tuple(v.numpy() for v in self._found if v.trainable and v.dtype.is_floating)
@@ -39,7 +46,7 @@ def watched(tensorflow: ModuleType, rank: int) -> Iterator[Variables]:
                 tensorflow, arguments["initial_value"], arguments.get("dtype"), rank
             )
         variable = next_creator(**arguments)
-        variables.add(variable)
+        variables.add(variable, variable.numpy() if tensorflow.executing_eagerly() else None)
         return variable
 
     with tensorflow.variable_creator_scope(create):
