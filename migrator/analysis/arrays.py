@@ -18,6 +18,9 @@ from migrator.records import replace
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
+# What NumPy's functions call the array that they fill, which they are given first.
+_FILLED = ("dst", "arr", "a")
+
 
 def store(run: Run, array: Data, index: Value, value: Value, target: cst.Subscript, frame: Frame) -> None:
     """Has the name, or the attribute, of the array hold what it holds from here on."""
@@ -46,7 +49,7 @@ def fill(run: Run, call: cst.Call, frame: Frame) -> None:
     elif isinstance(only, Method):
         place = call.func.value if isinstance(call.func, cst.Attribute) else None
     else:
-        place = args.nodes.get(0)
+        place = next((args.nodes[key] for key in (0, *_FILLED) if key in args.nodes), None)
     array = run.seen.get(place, NOTHING) if place is not None else NOTHING
     if place is not None and array.data is not None and not array.objects and array.data.is_replicated:
         given = [(node, value) for node, value in args.all() if node is not place]

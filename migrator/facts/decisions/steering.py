@@ -85,6 +85,7 @@ class SteeringPlaces:
         for update in self.training.updates:
             if not isinstance(update, Minimization):
                 found.update(arg.value for arg in update.call.args)
+        found.update(arg.value for call in self.training.handed_to_keras for arg in call.args)
         for site in self.training.sites:  # which optimizer or model does it
             if isinstance(site, cst.Call) and isinstance(site.func, cst.Attribute):
                 found.add(site.func.value)

@@ -52,9 +52,10 @@ class Calls:
         if self.functions.indirect.is_overwritten(call):
             self.functions.link_handed(call)
         constructed = [v for v in values if isinstance(v, Class)]
-        if values and all(map(self.functions.is_own, values)):
+        if values and all(map(self.functions.is_picked, values)):
             for pick in self.functions.picks(call.func):
                 self.graph.link(pick, call, Way.CHOICE)
+        if values and all(map(self.functions.is_own, values)):
             return
         if constructed and self.reads.are_seen([Object(c) for c in constructed]):
             return

@@ -12,7 +12,7 @@ from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Element, Function, Member, Object, Parameter, Unknown, Value
+from migrator.facts.objects.values import Element, Function, Member, Object, Parameter, Result, Unknown, Value
 from migrator.facts.program.tree import Tree
 
 
@@ -52,7 +52,11 @@ class Functions:
                 yield from (e.slice.value for e in node.slice if isinstance(e.slice, cst.Index))
                 queue.append(node.value)
             elif isinstance(node, cst.Call):
-                yield from (arg.value for arg in node.args)
+                given = self.resolver.values(node)
+                if any(map(_is_partial, given)):
+                    queue += [arg.value for arg in node.args[:1]]
+                elif len(given) != 1 or not isinstance(given[0], (Function, Object)):  # one is no choice
+                    yield from (arg.value for arg in node.args)
             elif isinstance(node, cst.IfExp):
                 queue += [node.body, node.orelse]
             elif isinstance(node, cst.Name):
@@ -60,6 +64,10 @@ class Functions:
             elif isinstance(node, cst.Attribute):
                 bindings = self.tree.attributes.get(node.attr.value, ())
                 queue += [b.value for b in bindings if isinstance(b.value, cst.BaseExpression)]
+
+    def is_picked(self, value: Value) -> bool:
+        """Whether it is a function of the script's, some arguments of which may be given already."""
+        return self.is_own(value) or _is_partial(value)
 
     def is_own(self, value: Value) -> bool:
         """Whether a call of the value runs code of the script; where the object's class does not say what that is, a
@@ -139,6 +147,10 @@ class Functions:
                 self.graph.link(operand, ("handed to", method))
             if not isinstance(node, cst.AugAssign):
                 self.link_returned(method, node)
+
+
+def _is_partial(value: Value) -> bool:
+    return isinstance(value, Result) and calls(value) == "functools.partial"
 
 
 def is_member_of_unknown(value: Value) -> bool:

@@ -142,6 +142,15 @@ class Training:
         run = [u for u in found if not self.is_never_run(u.call)]
         return run if run or self.fits or self.batch_fits else found
 
+    @cached_property
+    def handed_to_keras(self) -> list[cst.Call]:
+        """`super().apply_gradients(…)` in an optimizer of the script's own, which is given those of all workers."""
+        return [
+            call
+            for call, func in self.methods("apply_gradients", "apply")
+            if is_super(func.value) and (method := self.tree.function_of(call)) and self._takes_reduced(method)
+        ]
+
     def _takes_reduced(self, function: cst.CSTNode) -> bool:
         """Whether it is a method of an optimizer of the script's own that takes gradients of all workers, as Keras's
         do: it reduces none itself."""

@@ -14,11 +14,13 @@ from migrator.analysis.libraries.keras.names import METRIC, is_mean_metric
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Sharded, Unknown
-from migrator.analysis.values import NUMBER, Container, Data, External, Instance, Made, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
+
+_FED_ON_ALL = "fed on all"  # the same on each worker
 
 
 def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -34,8 +36,11 @@ def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
 
 def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> None:
     run.placing.meet(args, node)
-    for data in (d for _, x in args.all() for d in run.objects.leaves(x)):
-        run.heap.store(atom, "fed", Value(replace(data, constant=NOT_CONSTANT)))
+    for data in (d for _, x in args.all() if not x.is_none for d in run.objects.leaves(x)):
+        number = Value(replace(data, constant=NOT_CONSTANT))
+        run.heap.store(atom, "fed", number)
+        if data.is_replicated:
+            run.heap.store(atom, _FED_ON_ALL, number)
 
 
 def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
@@ -106,7 +111,9 @@ def _counts_rows(
     with run.placing.repairing.ruled_out("Keras applies it"):
         run.calls.call(update, args, node, frame)
     fed = list(run.objects.leaves(run.heap.load(metric, "fed")))
-    return bool(fed) and all(isinstance(d.placement, Sharded) and not d.undone - given for d in fed if d != NUMBER.data)
+    if run.heap.load(metric, _FED_ON_ALL) is not NOTHING:
+        return False  # it would count once for each worker
+    return bool(fed) and all(isinstance(d.placement, Sharded) and not d.undone - given for d in fed)
 
 
 def _of_all(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
