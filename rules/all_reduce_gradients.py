@@ -33,13 +33,14 @@ from migrator.edits import InsertAfter, Refusal, Wrap
 from migrator.facts.script import Facts
 from migrator.facts.training.gradients import Gradients, Place
 from migrator.facts.training.sites import Minimization
+from migrator.facts.training.unsupported import UnsupportedTraining
 from migrator.rule import Findings, rule
 
 
 @rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
 def all_reduce_gradients(facts: Facts) -> Findings:
     for site in facts.unsupported.found:
-        if not site.is_sure and facts.looked_at.only(site.node):
+        if _is_only_looked_at(facts, site):
             continue
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
     for call in facts.by_hand.changes:
@@ -92,6 +93,13 @@ def _added_losses(facts: Facts) -> Findings:
                 "this added loss is not seen to be a mean over the batch",
                 "reduce it with tf.reduce_mean in the call",
             )
+
+
+def _is_only_looked_at(facts: Facts, site: UnsupportedTraining) -> bool:
+    """Whether the gradients that are taken there change no weights."""
+    if site.if_given_back_by:
+        return not facts.looked_at.are_given_back(site.node, site.if_given_back_by)
+    return facts.looked_at.only(site.node)
 
 
 def _reduce(facts: Facts, gradients: Gradients, reduction: str) -> InsertAfter | Wrap:

@@ -20,7 +20,7 @@ from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Parameter
 from migrator.facts.program.syntax import argument, dotted, is_none, method_called
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.randomness.entropy import Entropy
 from migrator.facts.training.sites import Training
 
@@ -152,20 +152,20 @@ class Obstacles:
         has written, or counts."""
         return _is_for_input_pipelines(step) or all(self._is_counted(arg.value) for arg in step.call.args)
 
-    def _is_counted(self, node: cst.CSTNode) -> bool:
-        """Whether it is a number that is written out, or one of a range of such."""
+    def _is_counted(self, node: cst.BaseExpression, passed: frozenset[Binding] = frozenset()) -> bool:
+        """Whether it is a number that is written out, or one of a range of such; `passed`: bindings on the way."""
         if isinstance(node, cst.Name):
             found = self.resolver.reaching(node)
-            return bool(found) and all(
-                b.kind in ("assign", "for") and not b.path and b.value is not None and self._is_counted(b.value)
-                for b in found
-            )
+            return bool(found) and all(b in passed or self._binds_counted(b, passed | {b}) for b in found)
         if isinstance(node, cst.Call):
-            are_ranges = [
-                isinstance(v, External) and v.path == "builtins.range" for v in self.resolver.values(node.func)
-            ]
-            return are_ranges == [True] and all(self._is_counted(arg.value) for arg in node.args)
+            values = self.resolver.values(node.func)
+            is_range = values == (External("builtins.range"),)
+            return is_range and all(self._is_counted(arg.value, passed) for arg in node.args)
         return isinstance(node, cst.Integer)
+
+    def _binds_counted(self, binding: Binding, passed: frozenset[Binding]) -> bool:
+        is_whole = binding.kind in ("assign", "for") and not binding.path
+        return is_whole and isinstance(binding.value, cst.BaseExpression) and self._is_counted(binding.value, passed)
 
     def file(self, pipeline: Pipeline) -> Refusal | None:
         """A refusal where the pipeline writes a file, which all workers would do at a time."""

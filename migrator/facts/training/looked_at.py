@@ -5,6 +5,8 @@ Where all workers take them of the same loss, they are the same everywhere, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from migrator.analysis.losses import Losses
@@ -12,7 +14,7 @@ from migrator.facts.decisions.locality import Locality, Mark
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Value
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.tree import FunctionLike, Tree
 
 _LOOKING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "logging.")
 _CHANGING = api.SETTING_VARIABLES | {"minimize", "apply_gradients", "apply", "set_value", "setattr", "copyto"}
@@ -33,6 +35,14 @@ class LookedAt:
         reached = self.locality.reached_from(call)
         takers = [c for c in self.tree.calls if any(reached.of(arg.value) & ~Mark.CHOSEN for arg in c.args)]
         return all(self._looks(value) for taker in takers for value in self._functions(taker))
+
+    def are_given_back(self, call: cst.CSTNode, functions: Iterable[FunctionLike]) -> bool:
+        """Whether one of the functions returns what is made of these gradients."""
+        reached = self.locality.reached_from(cst.ensure_type(call, cst.Call))
+        returned = (
+            r for f in functions for r in (self.resolver.returned(f) if isinstance(f, cst.FunctionDef) else [f.body])
+        )
+        return any(reached.of(node) & ~Mark.CHOSEN for node in returned)
 
     def _functions(self, call: cst.Call) -> list[Value | None]:
         return list(self.resolver.values(call.func)) or [None]

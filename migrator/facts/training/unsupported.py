@@ -12,7 +12,7 @@ from migrator.facts.objects.kinds import Kinds, is_of_other_library
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Element, External, Function, Literal, Member, Result, Value
 from migrator.facts.program.syntax import argument, imported_modules, is_constant, method_called
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.tree import FunctionLike, Tree
 from migrator.facts.training.gradients import sources_of
 from migrator.facts.training.methods_apart import MethodApart, MethodsApart, is_unseen
 from migrator.facts.training.sites import Training, is_super
@@ -54,13 +54,13 @@ _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variable
 
 @dataclass(frozen=True, eq=False)
 class UnsupportedTraining:
-    """A call that trains, of something that the script does not show; `is_sure`: its gradients are not only looked
-    at."""
+    """A call that trains, of something that the script does not show; `if_given_back_by`: only if what comes of it is
+    returned by one of these functions."""
 
     node: cst.CSTNode
     reason: str
     advice: str
-    is_sure: bool = False
+    if_given_back_by: tuple[FunctionLike, ...] = ()
 
 
 class Unsupported:
@@ -79,6 +79,7 @@ class Unsupported:
             *self._unsupported_calls(),
             *self._methods_apart(),
             *self._lost_gradients(),
+            *self._taken_in_optimizers(),
             *self._compiled_steps(),
         ]
 
@@ -247,31 +248,44 @@ class Unsupported:
             if not self._lists_weights(sources):
                 continue
             left_out = bool(self.training.sites) and self.training.is_never_run(call)
-            if by := self._taken_by_others(call):
-                yield UnsupportedTraining(
-                    call,
-                    f"`{by}` trains by these gradients of weights, on each worker for itself",
-                    "apply them in this file with optimizer.apply_gradients",
-                    is_sure=True,
-                )
-            elif not left_out and not self._is_under_tape(call) and not self._only_measured(call):
+            if not left_out and not self._is_under_tape(call) and not self._only_measured(call):
                 yield UnsupportedTraining(
                     call,
                     "these gradients of weights reach no update that can be seen here",
                     "apply them in this file with optimizer.apply_gradients",
                 )
+            elif asked := self._asked_by_others(call):
+                yield UnsupportedTraining(
+                    call,
+                    f"`{asked[0][0]}` trains by these gradients of weights, on each worker for itself",
+                    "apply them in this file with optimizer.apply_gradients",
+                    tuple(function for _, function in asked),
+                )
 
-    def _taken_by_others(self, call: cst.Call) -> str:
-        """The function of another library that runs the code which takes these gradients, and is given what comes of
-        it: `scipy.optimize.minimize(evaluate, start, jac=True)`. Empty where there is none."""
+    def _taken_in_optimizers(self) -> Iterator[UnsupportedTraining]:
+        """`super().apply_gradients(…)` of gradients that an optimizer of the script's own takes by itself."""
+        for call in self.training.handed_to_keras:
+            given = [t for arg in call.args[:1] for g in self.training.flow.sources(arg.value) for t in g.tape_calls]
+            bodies = self.training.reached_from(self.tree.function_of(call) or call)
+            if any(self.tree.contains(body, taken) for body in bodies for taken in given):
+                yield UnsupportedTraining(
+                    call,
+                    "an optimizer of the script's own takes these gradients itself, of each worker's part of the batch",
+                    "take them in the training step, and give them to an optimizer of Keras's",
+                )
+
+    def _asked_by_others(self, call: cst.Call) -> list[tuple[str, FunctionLike]]:
+        """The functions of other libraries, with those of the script that they are given and that take these
+        gradients: `scipy.optimize.minimize(evaluate, start, jac=True)`."""
+        found: list[tuple[str, FunctionLike]] = []
         for other in self.tree.calls:
             paths = [v.path for v in self.resolver.values(other.func) if isinstance(v, External)]
             foreign = [p for p in paths if not p.startswith(_MEASURING) and p.split(".")[0] not in _STANDARD]
             given = [v for arg in other.args if foreign for v in self.resolver.values(arg.value)]
-            bodies = [body for v in given if isinstance(v, Function) for body in self.training.reached_from(v.node)]
-            if any(self.tree.contains(body, call) for body in bodies):
-                return foreign[0]
-        return ""
+            for function in (v.node for v in given if isinstance(v, Function)):
+                if any(self.tree.contains(body, call) for body in self.training.reached_from(function)):
+                    found.append((foreign[0], function))
+        return found
 
     def _is_under_tape(self, call: cst.Call) -> bool:
         """Whether another tape records, so that the gradients enter what that is asked for: the losses follow them."""

@@ -204,12 +204,12 @@ def _pair(run: Run, value: Value) -> Value:
 
 
 def _inputs(run: Run, batch: Value) -> tuple[Value, Value, Value]:
-    """Inputs, targets, and weights of the samples, if it is seen that there are some."""
+    """Inputs, targets, and weights of the samples, which are some wherever it is not seen what a batch has."""
     items = run.objects.sequence_items(batch)
-    if items is not None and len(items) >= 2:
-        return items[0], items[1], items[2] if len(items) > 2 else NONE
-    part = run.objects.parts(batch) if items is None else items[0]
-    return part, part, NONE
+    if items is None:
+        part = run.objects.parts(batch)
+        return part, part, run.shares.share(NUMBER)
+    return items[0], items[min(1, len(items) - 1)], items[2] if len(items) > 2 else NONE
 
 
 METHODS: Methods = {
