@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
 
@@ -88,6 +88,10 @@ class _Summary:
     result: Value
     version: int
     reads: dict[tuple[Frame, str], Value | None]
+
+
+# What a function of a library does: it gives what a call of it gives.
+Handler = Callable[["Run", Arguments, cst.CSTNode, Frame], Value]
 
 
 class Calls:

@@ -13,7 +13,10 @@ from migrator.analysis import namespaces, ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries import builtin, datasets, generators, keras, runtime, stores, tensorflow
+from migrator.analysis.libraries import datasets, generators, keras, python, runtime, stores, tensorflow
+from migrator.analysis.libraries.python import containers
+from migrator.analysis.libraries.python.iterating import lazy_elements
+from migrator.analysis.libraries.python.ordering import picked
 from migrator.analysis.placement import Shape
 from migrator.analysis.shortened import is_of_numbers, scatter
 from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 _FUNCTIONS = {
     "os.environ.get": runtime.environment,
     "os.getenv": runtime.environment,
-    **builtin.FUNCTIONS,
+    **python.FUNCTIONS,
     **tensorflow.FUNCTIONS,
     **keras.FUNCTIONS,
     **datasets.FUNCTIONS,
@@ -60,11 +63,11 @@ class Libraries:
         handler = _FUNCTIONS.get(path)
         if handler is not None:
             return handler(self.run, args, node, frame)
-        picked = builtin.picked(self.run, path, args, node, frame)
-        if picked is None:
-            picked = builtin.unbound(self.run, path, args, node, frame)
-        if picked is not None:
-            return picked
+        found = picked(self.run, path, args, node, frame)
+        if found is None:
+            found = containers.unbound(self.run, path, args, node, frame)
+        if found is not None:
+            return found
         meaning = runtime.call(self.run, path, args, node)
         if meaning is not None:
             return meaning
@@ -141,7 +144,7 @@ class Libraries:
         if isinstance(atom, v.Method) and namespaces.is_namespace(atom):
             return namespaces.method(self.run, atom, name, args, node)
         if isinstance(atom, Container):
-            return builtin.container_method(self.run, atom, name, args, node, frame)
+            return containers.container_method(self.run, atom, name, args, node, frame)
         if isinstance(atom, v.Tuple):
             return NUMBER
         if isinstance(atom, Made) and atom.path.startswith(datasets.PREFIX):
@@ -186,7 +189,7 @@ class Libraries:
         if name == "get_next" or name == "__next__":
             return self.read(self.run.placing.parts.elements(data, node), node)
         if data.nested and name in ("items", "values", "keys", "get", "pop"):
-            return builtin.nested_method(data, name)
+            return containers.nested_method(data, name)
         result = self.run.placing.unknown(given, node)
         return v.mapped(result, lambda d: replace(d, foreign=True)) if data.foreign else result
 
@@ -201,7 +204,7 @@ class Libraries:
         return keras.attribute(self.run, atom, name)
 
     def item(self, atom: Atom, index: Value, node: cst.Subscript) -> Value:
-        lazy = builtin.lazy_elements(self.run, atom, node, node) if isinstance(atom, Made) else None
+        lazy = lazy_elements(self.run, atom, node, node) if isinstance(atom, Made) else None
         if lazy is not None:
             return lazy  # `sorted(items)[0]`
         content = self.run.heap.load(atom, "content") if isinstance(atom, Made) else NOTHING
@@ -211,7 +214,7 @@ class Libraries:
 
     def elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
         if isinstance(atom, Made):
-            lazy = builtin.lazy_elements(self.run, atom, reader, node)
+            lazy = lazy_elements(self.run, atom, reader, node)
             if lazy is not None:
                 return lazy
             if atom.path.startswith(datasets.PREFIX):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from migrator.analysis import values as v
-from migrator.analysis.calls import Arguments
+from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import (
@@ -28,7 +28,6 @@ from migrator.records import replace
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
-Handler = Callable[["Run", Arguments, cst.CSTNode, Frame], Value]
 
 TAPE = "tensorflow.GradientTape"
 VARIABLE = "tensorflow.Variable"

@@ -13,7 +13,7 @@ from migrator.analysis import ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries import builtin, runtime, tensorflow
+from migrator.analysis.libraries import runtime, tensorflow
 from migrator.analysis.libraries.keras import (
     adapting,
     compiling,
@@ -41,6 +41,7 @@ from migrator.analysis.libraries.keras.objects import (
     store_arguments,
     unknown_method,
 )
+from migrator.analysis.libraries.python.containers import make_record
 from migrator.analysis.values import NOTHING, NUMBER, Bound, Function, Instance, Made, Tuple, Value
 from migrator.facts.names import api
 
@@ -85,7 +86,7 @@ class Keras:
         """The call of what a class of Keras's has made."""
         path = atom.path
         if path == "collections.namedtuple":
-            return builtin.make_record(self.run, atom, args, node, frame)
+            return make_record(self.run, atom, args, node, frame)
         if path == runtime.WHOLE_BATCH:
             return losses.call_whole(self.run, atom, args, node, frame)
         if LOSS.match(path):

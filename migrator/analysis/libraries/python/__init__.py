@@ -1,0 +1,15 @@
+"""Python's own functions and containers, and what its standard library adds to them."""
+
+from __future__ import annotations
+
+from migrator.analysis.calls import Handler
+from migrator.analysis.libraries.python import containers, iterating, ordering, processes, reflection, scalars
+
+FUNCTIONS: dict[str, Handler] = {
+    **iterating.FUNCTIONS,
+    **ordering.FUNCTIONS,
+    **containers.FUNCTIONS,
+    **scalars.FUNCTIONS,
+    **reflection.FUNCTIONS,
+    **processes.FUNCTIONS,
+}

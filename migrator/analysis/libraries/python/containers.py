@@ -1,0 +1,235 @@
+"""Lists, sets, dictionaries and records: how they are made, and their methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments, Handler
+from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.python.ordering import ordered
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import Sharded
+from migrator.analysis.shortened import is_of_numbers, scatter, without_item, without_number
+from migrator.analysis.values import (
+    NONE,
+    NOTHING,
+    NUMBER,
+    Container,
+    Data,
+    Made,
+    Site,
+    Tuple,
+    Value,
+)
+from migrator.records import replace
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_CONTAINERS = frozenset(
+    {"builtins.list", "builtins.dict", "builtins.set", "collections.deque", "collections.OrderedDict"}
+)
+
+
+def _sequence(kind: str) -> Handler:
+    def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        made = Container(kind, Site(node, frame.context))
+        value = args.positional[0] if args.positional else NOTHING
+        if value is NOTHING:
+            return v.of(made)
+        items = run.objects.sequence_items(value)
+        if items is not None and kind == "tuple":
+            return v.of(Tuple(tuple(items)))
+        if items is not None:
+            for i, item in enumerate(items):
+                run.heap.store(made, i, item)
+            return v.of(made)
+        if value.data is not None and not value.objects:
+            if kind == "set" and isinstance(value.data.placement, Sharded):
+                return run.placing.unknown(args, node)
+            return value
+        counted = value.only
+        is_known = isinstance(counted, Container) and (counted.kind == "iterator" or is_of_numbers(run, counted))
+        if isinstance(counted, Container) and is_known and kind != "set" and 0 in run.heap.fields(counted):
+            for key in run.heap.fields(counted):
+                run.heap.store(made, key, run.heap.load(counted, key))
+        else:
+            run.heap.store(made, None, run.objects.elements(value, node, node))
+        return v.of(Container("list", made.site)) if kind == "tuple" else v.of(made)
+
+    def as_list(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        result = handler(run, args, node, frame)
+        atom = result.only
+        if isinstance(atom, Container) and atom.kind == "list" and kind == "tuple":
+            for key in run.heap.fields(Container(kind, atom.site)):
+                run.heap.store(atom, key, run.heap.load(Container(kind, atom.site), key))
+        return result
+
+    return as_list
+
+
+def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = v.of(Container("dict", Site(node, frame.context)))
+    for value in args.positional:
+        _fill(run, made, value, node)
+    for name, value in args.keywords.items():
+        run.objects.store_item(made, v.constant(name), value, node)
+    if args.rest is not NOTHING:
+        run.objects.store_item(made, NUMBER, args.rest, node)
+    return made
+
+
+def _counter(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Container("counter", Site(node, frame.context))
+    run.heap.store(made, None, Value(Data(rank=0)))
+    if args.positional or args.keywords or args.rest is not NOTHING:
+        _count(run, made, args, node)
+    return v.of(made)
+
+
+def _count(run: Run, owner: Container, args: Arguments, node: cst.CSTNode) -> None:
+    """Counts elements: of a worker's rows only once these are put together."""
+    counted = run.placing.unknown(args, node)
+    run.heap.store(owner, None, v.mapped(counted, lambda d: replace(d, rank=0, whole=False, nested=False)))
+
+
+def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
+    """Puts what a dictionary or a sequence of pairs holds into a dictionary."""
+    run.objects.update(owner, added)
+    if not any(isinstance(a, Container) and a.kind == "dict" for a in added):
+        pair = run.objects.elements(added, node, node)
+        key, item = run.objects.unpacked(pair, 2, None) if pair is not NOTHING else (NUMBER, NOTHING)
+        run.objects.store_item(owner, key, item, node)
+
+
+def _record(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`namedtuple("Batch", "x y")`"""
+    made = Made("collections.namedtuple", Site(node, frame.context))
+    names = args.get("field_names", 1)
+    fields = names.constant if names is not None else NOT_CONSTANT
+    items = run.objects.sequence_items(names) if names is not None else None
+    if isinstance(fields, str):
+        run.heap.store(made, "fields", v.constant(fields.replace(",", " ")))
+    elif items is not None:
+        run.heap.store(made, "fields", v.constant(" ".join(str(i.constant) for i in items)))
+    return v.of(made)
+
+
+def make_record(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Container("record", Site(node, frame.context))
+    names = run.heap.load(atom, "fields").constant
+    for name, value in zip(names.split() if isinstance(names, str) else (), args.positional):
+        run.heap.store(made, name, value)
+    for name, value in args.keywords.items():
+        run.heap.store(made, name, value)
+    return v.of(made)
+
+
+def unbound(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value | None:
+    """`list.append(items, item)`: a method of what it is given first; None for other functions."""
+    owner, _, name = path.rpartition(".")
+    if owner not in _CONTAINERS or not args.positional:
+        return None
+    held = Value(None, frozenset(a for a in args.positional[0] if isinstance(a, Container)))
+    nodes = {k - 1 if isinstance(k, int) else k: n for k, n in args.nodes.items() if k != 0}
+    given = Arguments(args.positional[1:], args.keywords, args.rest, nodes)
+    return run.libraries.call_method(held, name, given, node, frame) if held is not NOTHING else None
+
+
+def container_method(run: Run, atom: Container, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    given = args.positional[0] if args.positional else NOTHING
+    if name in ("append", "add", "appendleft"):
+        run.heap.store(atom, None, given)
+        return NONE
+    if name == "__setitem__" and len(args.positional) == 2:
+        run.objects.store_item(v.of(atom), given, args.positional[1], node)
+        return NONE
+    if name == "insert" and len(args.positional) > 1:
+        scatter(run, atom)
+        run.heap.store(atom, None, args.positional[1])
+        return NONE
+    if name in ("extend", "extendleft"):
+        run.heap.store(atom, None, run.objects.elements(given, node, node))
+        return NONE
+    if atom.kind == "counter" and name in ("update", "subtract"):
+        _count(run, atom, args, node)
+        return NONE
+    if name == "update":
+        if atom.kind == "dict":
+            _fill(run, v.of(atom), given, node)
+        else:
+            run.heap.store(atom, None, run.objects.elements(given, node, node))
+        for key, value in args.keywords.items():
+            run.objects.store_item(v.of(atom), v.constant(key), value, node)
+        return NONE
+    everything = run.objects.parts(v.of(atom))
+    if name == "setdefault" and len(args.positional) > 1:
+        run.objects.store_item(v.of(atom), given, args.positional[1], node)
+        return run.objects.container_item(atom, given)
+    if name in ("get", "pop", "__getitem__") and atom.kind in ("dict", "counter"):
+        found = run.objects.container_item(atom, given)
+        default = args.positional[1] if len(args.positional) > 1 else NONE
+        return v.join(found, default)
+    if name in ("pop", "popleft", "remove", "discard", "reverse") and is_of_numbers(run, atom):
+        _lose(run, atom, name, args, node, frame)
+    elif name in ("popleft", "remove", "reverse") or (name == "pop" and args.positional and given.constant != -1):
+        scatter(run, atom)
+    if name in ("pop", "popleft", "__next__", "send", "popitem"):
+        return everything
+    if name == "values":
+        return _listed(run, everything, node, frame)
+    if name == "keys":
+        return _listed(run, run.objects.elements(v.of(atom), node, node), node, frame)
+    if name == "items":
+        keys = run.objects.elements(v.of(atom), node, node)
+        return _listed(run, v.of(Tuple((keys, everything))) if everything is not NOTHING else NOTHING, node, frame)
+    if name == "sort":
+        run.heap.store(atom, None, ordered(run, everything, args.keywords.get("key"), node, frame))
+    if name in ("copy", "__iter__", "union", "reverse", "sort", "__enter__"):
+        return v.of(atom)
+    if name == "_asdict":
+        return v.of(atom)
+    if name in ("index", "count", "__len__", "clear", "remove", "discard", "close"):
+        return NUMBER
+    return run.placing.opaque([everything, *args.positional], "what this method gives is not known")
+
+
+def _lose(run: Run, atom: Container, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
+    owner = node.func.value if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) else node
+    first = v.constant({"pop": -1, "popleft": 0}.get(name, NOT_CONSTANT))
+    given = args.positional[0] if args.positional else first
+    if name == "reverse":
+        scatter(run, atom)
+    elif name in ("pop", "popleft"):
+        without_item(run, atom, given, owner, node, frame)
+    else:
+        without_number(run, atom, given, owner, node, frame)
+
+
+def _listed(run: Run, element: Value, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Container("iterator", Site(node, (*frame.context, -1)))
+    if element is not NOTHING:
+        run.heap.store(made, None, element)
+    return v.of(made)
+
+
+def nested_method(data: Data, name: str) -> Value:
+    """The parts of a dictionary of tensors of which nothing is known."""
+    part = Value(replace(data, constant=NOT_CONSTANT))
+    return v.of(Tuple((v.of(Tuple((NUMBER, part))),))) if name == "items" else NUMBER if name == "keys" else part
+
+
+FUNCTIONS: dict[str, Handler] = {
+    "builtins.list": _sequence("list"),
+    "builtins.tuple": _sequence("tuple"),
+    "builtins.set": _sequence("set"),
+    "builtins.dict": _dictionary,
+    "collections.OrderedDict": _dictionary,
+    "collections.defaultdict": lambda run, args, node, frame: v.of(Container("dict", Site(node, frame.context))),
+    "collections.Counter": _counter,
+    "collections.deque": _sequence("list"),
+    "collections.namedtuple": _record,
+}

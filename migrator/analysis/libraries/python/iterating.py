@@ -1,0 +1,143 @@
+"""What loops read one element after the other: `zip`, `map`, `range`; and how many they read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments, Handler
+from migrator.analysis.frames import Frame
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
+from migrator.analysis.values import (
+    NOTHING,
+    NUMBER,
+    Container,
+    Data,
+    Made,
+    Site,
+    Tuple,
+    Value,
+)
+from migrator.records import replace
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+# They are read one element after the other, where somebody loops over them.
+_LAZY = "python."
+_SAME = frozenset({
+    "builtins.iter", "builtins.reversed", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
+    "tqdm.tqdm_notebook", "itertools.islice", "itertools.cycle", "itertools.chain", "rich.progress.track",
+    "tqdm.rich.tqdm", "tensorflow.nest.flatten", "tree.flatten",
+})  # fmt: skip
+
+
+def _lazy(kind: str) -> Handler:
+    def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        made = Made(f"{_LAZY}{kind}", Site(node, frame.context))
+        for i, value in enumerate(args.positional):
+            run.heap.store(made, i, value)
+        if args.rest is not NOTHING:
+            run.heap.store(made, "rest", args.rest)
+        return v.of(made)
+
+    return handler
+
+
+def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) -> Value | None:
+    """The elements of `zip(…)`, `enumerate(…)` and the like; None for other objects."""
+    if not atom.path.startswith(_LAZY):
+        return None
+    kind = atom.path[len(_LAZY) :]
+    given = [run.heap.load(atom, i) for i in run.heap.fields(atom) if isinstance(i, int)]
+    rest = run.heap.load(atom, "rest")
+    if kind == "zip" and atom.site.node not in run.datasets:
+        reader = atom.site.node  # of what it goes through, each is cut by itself, or not at all
+    if kind == "zip":
+        elements = [run.objects.elements(x, reader, node) for x in given]
+        if rest is not NOTHING:
+            return v.join_all([run.objects.elements(rest, reader, node), *elements])
+        return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
+    if kind == "enumerate":
+        element = run.objects.elements(given[0], reader, node) if given else NUMBER
+        return NOTHING if element is NOTHING else v.of(Tuple((NUMBER, element)))
+    if kind in ("map", "filter"):
+        items = [run.objects.elements(x, reader, node) for x in given[1:]]
+        if NOTHING in items:
+            return NOTHING
+        frame = run.frames[run.tree.module_of(reader)]
+        result = run.calls.call(given[0], Arguments(items), reader, frame) if given else NUMBER
+        apart = kind == "filter" and any(not d.is_replicated or d.needs for d in run.objects.leaves(result))
+        kept = v.join_all(items)
+        return (
+            result
+            if kind == "map"
+            else run.placing.opaque([kept, result], "it is picked by what it is")
+            if apart
+            else kept
+        )
+    return v.join_all(run.objects.elements(x, reader, node) for x in given)
+
+
+def _next(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    default = args.positional[1] if len(args.positional) > 1 else NOTHING
+    return v.join(run.objects.elements(args.positional[0], node, node), default) if args.positional else NUMBER
+
+
+def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    value = args.positional[0] if args.positional else NUMBER
+    items = run.objects.sequence_items(value)
+    if items is not None:
+        return v.constant(len(items))
+    data = value.data
+    if data is not None and not value.objects:
+        if isinstance(data.placement, Shape):
+            return Value(Data(constant=NOT_CONSTANT if data.rows is None else data.rows, rank=0, needs=data.needs))
+        cut = data.placement
+        if isinstance(cut, Sharded) and cut.axis == 0:
+            count = Partial("sum") if cut.rows == "ragged" else ROWS
+            several = cut.rows == "even" or cut.blocks > 1
+            counts = () if several else data.counts
+            return Value(Data(count, rank=0, needs=data.needs, integral=True, several=several, counts=counts))
+        return Value(Data(data.placement if not data.is_replicated else REPLICATED, rank=0, needs=data.needs))
+    return Value(Data(rank=0))
+
+
+def _range(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    apart = next((d for x in args.positional for d in v.contents(x) if not d.is_replicated), None)
+    if apart is not None and isinstance(node, cst.Call):
+        run.decide(node, Value(apart))
+    made = Container("iterator", Site(node, frame.context))
+    needs = frozenset(r for x in args.positional for d in v.contents(x) for r in d.needs)
+    number = Data(rank=0, needs=needs)
+    start, stop, step = _bounds(args)
+    # Above zero, but for the first one where it begins there.
+    if (step > 0 and start >= 0) or (step < 0 and stop >= 0):
+        number = replace(number, counted=True)
+        if start == 0:
+            run.heap.store(made, 0, Value(replace(number, constant=0)))
+    run.heap.store(made, None, Value(number))
+    return v.of(made)
+
+
+def _bounds(args: Arguments) -> tuple[int, int, int]:
+    """Start, stop and step of a `range`; -1, or 0 for the step, where they are not known."""
+    given = [x.constant if isinstance(x.constant, int) else None for x in args.positional]
+    start, stop, step = ([0, *given, 1] if len(given) == 1 else [*given, 1, None, None])[:3]
+    return -1 if start is None else start, -1 if stop is None else stop, step or 0
+
+
+FUNCTIONS: dict[str, Handler] = {
+    "builtins.zip": _lazy("zip"),
+    "builtins.enumerate": _lazy("enumerate"),
+    "builtins.map": _lazy("map"),
+    "builtins.filter": _lazy("filter"),
+    "builtins.next": _next,
+    "builtins.len": _length,
+    "builtins.range": _range,
+    "tqdm.trange": _range,
+    **{path: _lazy("same") for path in _SAME},
+}

@@ -1,0 +1,160 @@
+"""What a program asks and sets of its own objects, classes, functions and names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import namespaces
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments, Handler
+from migrator.analysis.frames import Frame
+from migrator.analysis.placement import Sharded
+from migrator.analysis.values import (
+    NONE,
+    NOTHING,
+    NUMBER,
+    Bound,
+    Container,
+    Curried,
+    External,
+    File,
+    Function,
+    Tuple,
+    Value,
+)
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+
+def _curried(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    if not args.positional:
+        return NUMBER
+    return v.of(Curried(args.positional[0], tuple(args.positional[1:]), tuple(args.keywords.items())))
+
+
+def _class_of(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`type(obj)`: the class of one of the program's, and what surely is a list, tuple or dictionary, or no such thing;
+    others are not told."""
+    if len(args.positional) != 1:
+        return _replicated(run, args, node, frame)
+    value = args.positional[0]
+    classes = [v.of(a.cls) for a in value if isinstance(a, v.Instance)]
+    is_all = value.data is None and len(classes) == len(value.objects)
+    kinds = _structures(value)
+    # Of what a call has made it is only known what it can do: a `deque` is a list here.
+    is_written = not any(isinstance(a, Container) and isinstance(a.site.node, cst.Call) for a in value)
+    if kinds is not None and len(kinds) == 1 and is_written:
+        return v.of(External(f"builtins.{kinds.pop() or 'object'}"))
+    return v.join_all([*classes, *([] if classes and is_all else [_replicated(run, args, node, frame)])])
+
+
+def _bound_method(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`types.MethodType(function, obj)`"""
+    if len(args.positional) != 2:
+        return v.unseen("the method that is made here is not seen")
+    function, receiver = args.positional
+    return Value(function.data, frozenset(Bound(a, receiver) if isinstance(a, Function) else a for a in function))
+
+
+def _same(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return args.positional[0] if args.positional else _first_keyword(args)
+
+
+def _first_keyword(args: Arguments) -> Value:
+    return next(iter(args.keywords.values()), NUMBER)
+
+
+def _get_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    if len(args.positional) < 2:
+        return v.unseen("what getattr gives is not seen")
+    owner, name = args.positional[0], args.positional[1].constant
+    if not isinstance(name, str):
+        return v.unseen("which attribute this is cannot be seen")
+    found = run.objects.attribute(owner, name, node)
+    return v.join(found, args.positional[2]) if len(args.positional) > 2 else found
+
+
+def _set_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    if len(args.positional) == 3 and isinstance(args.positional[1].constant, str):
+        run.objects.store_attribute(args.positional[0], args.positional[1].constant, args.positional[2], node)
+    return NONE
+
+
+def _namespace(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`vars(obj)`; without one, `globals()`."""
+    if args.positional:
+        return run.objects.attribute(args.positional[0], namespaces.ATTRIBUTE, node)
+    return namespaces.of(v.of(File(run.tree.module_of(node))))
+
+
+def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`exec(text)`: where it is no preparation, what it leaves behind in the names around it is not seen."""
+    unseen = v.unseen("what the text that is run here sets is not seen")
+    for space in args.positional[1:]:
+        run.objects.store_item(space, NUMBER, unseen, node)
+    if len(args.positional) == 1 and (frame.loops or frame.parent is not None):
+        for name, value in (frame.names or {}).items():
+            if value.data is not None and not value.objects:
+                run.bindings.assign(name, unseen, frame)
+    return NONE
+
+
+def _set_item(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`operator.setitem(owner, key, value)`"""
+    if len(args.positional) == 3:
+        owner, key, value = args.positional
+        run.objects.store_item(owner, key, value, node)
+    return NONE
+
+
+def _structures(value: Value) -> set[str] | None:
+    """The kinds of structures that the value surely is one of, "" for a tensor; None where that is not seen."""
+    if value.data is not None:
+        is_tensor = isinstance(value.data.placement, Sharded) and not value.data.nested and not value.objects
+        return {""} if is_tensor else None
+    kinds = {
+        "tuple" if isinstance(a, Tuple) else a.kind if isinstance(a, Container) and a.kind in ("list", "dict") else ""
+        for a in value.objects
+    }
+    return kinds if "" not in kinds else None
+
+
+def _is_instance(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`isinstance(data, tuple)`, where a value surely is one, or a tensor; else either."""
+    value = args.positional[0] if args.positional else NOTHING
+    classes = args.positional[1] if len(args.positional) > 1 else NOTHING
+    asked = [a.path if isinstance(a, External) else "" for x in (classes, run.objects.parts(classes)) for a in x]
+    if not asked or not set(asked) <= {"builtins.tuple", "builtins.list", "builtins.dict"}:
+        return NUMBER
+    kinds = _structures(value)
+    if kinds is None:
+        return NUMBER
+    found = {f"builtins.{kind}" in asked for kind in kinds}
+    return v.constant(found.pop()) if len(found) == 1 else NUMBER
+
+
+def _replicated(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    return NUMBER
+
+
+FUNCTIONS: dict[str, Handler] = {
+    "functools.partial": _curried,
+    "types.MethodType": _bound_method,
+    "functools.wraps": lambda run, args, node, frame: v.of(External("python.identity")),
+    "python.identity": _same,
+    "contextlib.contextmanager": _same,
+    "builtins.getattr": _get_attribute,
+    "builtins.setattr": _set_attribute,
+    "builtins.vars": _namespace,
+    "builtins.globals": _namespace,
+    "builtins.exec": _execute,
+    "operator.setitem": _set_item,
+    "builtins.isinstance": _is_instance,
+    "builtins.hasattr": _replicated,
+    "builtins.callable": _replicated,
+    "builtins.issubclass": _replicated,
+    "builtins.type": _class_of,
+}
