@@ -129,7 +129,8 @@ class Training:
                 continue
             gradients = [g for arg in call.args[:1] for g in self.flow.sources(arg.value)]
             if not any(g.tape_calls for g in gradients):
-                gradients = [g for arg in call.args[:1] for g in self._accumulators.read_in(arg.value)] or gradients
+                sums = [g for arg in call.args[:1] for g in self._accumulators.read_in(arg.value)]
+                gradients = self._where_rows_weigh(sums) or gradients
             is_optimizer = any(self.kinds.is_optimizer(v) for v in self.resolver.values(func.value))
             if func.attr.value == "apply" and not gradients and not is_optimizer:
                 continue  # a dataset's or a pandas frame's
@@ -141,6 +142,25 @@ class Training:
         found = [u for u in found if not self._optimises_input(u)]
         run = [u for u in found if not self.is_never_run(u.call)]
         return run if run or self.fits or self.batch_fits else found
+
+    def _where_rows_weigh(self, sums: Iterable[Gradients]) -> list[Gradients]:
+        """The sums of gradients over several steps; of those in a step that `fit` runs, what goes into them: there
+        gradients count as many rows as a worker has in that step, which the sums do not know."""
+        found: list[Gradients] = []
+        for g in sums:
+            is_sum = not isinstance(g.computed, cst.Call) and not g.is_reduced
+            found += g.inner if is_sum and any(map(self._is_run_by_fit, g.tape_calls)) else (g,)
+        return found
+
+    def _is_run_by_fit(self, call: cst.Call) -> bool:
+        return any(self.tree.contains(body, call) for body in self._run_by_fit)
+
+    @cached_property
+    def _run_by_fit(self) -> list[cst.CSTNode]:
+        """All that a `train_step` of the script's own does."""
+        steps = (method for cls in self.tree.classes if self.kinds.is_keras_model_class(Class(cls))
+                 if (method := self.resolver.method(Class(cls), "train_step")) is not None)  # fmt: skip
+        return [body for method in dict.fromkeys(steps) for body in self.reached_from(method)]
 
     @cached_property
     def handed_to_keras(self) -> list[cst.Call]:
