@@ -24,9 +24,13 @@ _CHECKPOINTS = frozenset({"tensorflow.train.Checkpoint", "tensorflow.train.Check
 _CHECKPOINT_WRITERS = frozenset({"save", "write"})
 _CHECKPOINT_READERS = frozenset({"restore", "read", "restore_or_initialize"})
 _WRITING_FUNCTIONS = re.compile(
-    r"^(?:numpy\.(?:save|savez|savez_compressed|savetxt)|matplotlib\.(?:pyplot|pylab)\.(?:savefig|imsave)"
+    r"^(?:numpy\.(?:save|savez|savez_compressed|savetxt)|matplotlib\.(?:pyplot|pylab|image)\.(?:savefig|imsave)"
     r"|tensorflow\.saved_model\.save|keras\.(?:models|saving)\.save_model|keras\.(?:utils|preprocessing\.image)\.save_img"
-    r"|keras\.utils\.plot_model|joblib\.dump|imageio\.(?:imwrite|mimsave|v2\.imwrite)|cv2\.imwrite|tensorflow\.io\.write_file"
+    r"|keras\.utils\.plot_model|joblib\.dump|cv2\.imwrite|tensorflow\.io\.(?:write_file|write_graph)"
+    r"|imageio\.(?:v2\.|v3\.)?(?:imwrite|imsave|mimwrite|mimsave|volwrite|volsave)|skimage\.io\.imsave"
+    r"|scipy\.(?:io\.(?:savemat|mmwrite|wavfile\.write)|misc\.imsave|sparse\.save_npz)|tifffile\.(?:imwrite|imsave)"
+    r"|soundfile\.write|librosa\.output\.write_wav|nibabel\.save|SimpleITK\.WriteImage|sklearn\.externals\.joblib\.dump"
+    r"|tensorflow\.(?:train|compat\.v1\.train)\.write_graph"
     r"|shutil\.(?:rmtree|copy|copyfile|move)|os\.(?:remove|rename|unlink|rmdir|replace)|matplotlib\.pyplot\.show"
     r"|tensorflow\.io\.gfile\.(?:rmtree|remove|rename|copy)"
     r"|tensorflow\.gfile\.(?:DeleteRecursively|Remove|Rename|Copy))$"
@@ -38,7 +42,8 @@ _PATHS_OF = {
         r"|tensorflow\.gfile\.(?:Rename|Copy))$"
     ): slice(0, 2),
     re.compile(
-        r"^(?:tensorflow\.saved_model\.save|keras\.(?:models|saving)\.save_model|joblib\.dump|keras\.utils\.plot_model)$"
+        r"^(?:tensorflow\.saved_model\.save|keras\.(?:models|saving)\.save_model|joblib\.dump|keras\.utils\.plot_model"
+        r"|sklearn\.externals\.joblib\.dump|nibabel\.save|SimpleITK\.WriteImage|tensorflow\.(?:\w+\.)*write_graph)$"
     ): slice(1, 2),
 }
 _READING_FUNCTIONS = re.compile(
@@ -88,7 +93,7 @@ _PATH_LISTERS = frozenset({"glob", "rglob", "iterdir"})
 _PATH_ASKERS = frozenset({"exists", "is_file", "is_dir"})
 _PATH_READERS = frozenset({"read_text", "read_bytes"}) | _PATH_LISTERS
 _PATH_METHODS = _PATH_WRITERS | _PATH_READERS | {"open"}
-_TABLE_WRITERS = frozenset({"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_hdf"})
+_TABLE_WRITERS = frozenset({"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_hdf", "to_feather"})
 _MEMORY = ("io.BytesIO", "io.StringIO")
 _LOG_FILES = frozenset({"logging.FileHandler", "logging.handlers.RotatingFileHandler"})
 _FIGURES = re.compile(r"^matplotlib\.pyplot\.(?:figure|gcf|subplots)$")
