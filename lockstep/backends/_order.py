@@ -12,12 +12,14 @@ from typing import Any
 
 import tensorflow as tf
 
+from lockstep.backends.registers import Register, end_call, last_call
+
 
 class ProgramOrder:
     """One per process. Eagerly there is nothing to do."""
 
     def __init__(self) -> None:
-        self._token: Any = None
+        self._token: Register | None = None
 
     @contextlib.contextmanager
     def call(self) -> Iterator[_Call]:
@@ -26,16 +28,15 @@ class ProgramOrder:
             yield _Call([])
             return
         with tf.device("CPU"):
-            call = _Call([self._written([])])
+            call = _Call([self._written(last_call())])
             yield call
-            self._written(call.last)
+            end_call([self._written(call.last)])
 
     def _written(self, after: list[Any]) -> Any:
         if self._token is None:
-            with tf.init_scope(), tf.device("CPU"):
-                self._token = tf.Variable(0, dtype=tf.int64, trainable=False, name="lockstep_order")
+            self._token = Register("lockstep_order", tf.int64, "CPU")
         with tf.control_dependencies(after):
-            return self._token.assign_add(0, read_value=False)
+            return self._token.add(0)
 
 
 class _Call:

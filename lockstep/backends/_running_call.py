@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from lockstep.backends.registers import Register, end_call, last_call
 from lockstep.peers import call_names
 from lockstep.peers.whereabouts import Place
 from lockstep.script import lines
@@ -43,10 +44,9 @@ class RunningCall:
     """
 
     def __init__(self) -> None:
-        self._host = tf.config.list_logical_devices("CPU")[0].name
-        with tf.device(self._host):
-            self._number = tf.Variable(0, dtype=tf.int64, trainable=False, name="lockstep_running_call")
-            self._finished = tf.Variable(0, dtype=tf.int64, trainable=False, name="lockstep_finished_calls")
+        host = tf.config.list_logical_devices("CPU")[0].name
+        self._number = Register("lockstep_running_call", tf.int64, host)
+        self._finished = Register("lockstep_finished_calls", tf.int64, host)
         # Of each number: the call's name, and the line of the script that it was traced from.
         self._traced: list[tuple[str, str]] = [("", "")]
         self._numbers: dict[tuple[str, str], int] = {}
@@ -70,13 +70,12 @@ class RunningCall:
                 finally:
                     self._eager = None
             return
-        with tf.device(self._host):
-            started = self._number.assign(self._number_of((name, lines.while_tracing())), read_value=False)
+        with tf.control_dependencies(last_call()):
+            started = self._number.assign(self._number_of((name, lines.while_tracing())))
         run = _Run(device, [started])
         yield run
-        with tf.device(self._host), tf.control_dependencies(run.results):
-            self._finished.assign_add(1, read_value=False)
-            self._number.assign(0, read_value=False)
+        with tf.control_dependencies(run.results):
+            end_call([self._finished.add(1), self._number.assign(0)])
 
     def _number_of(self, traced: tuple[str, str]) -> int:
         if traced not in self._numbers:
@@ -87,7 +86,7 @@ class RunningCall:
     def place(self) -> Place:
         """Where this process is, seen from another thread."""
         eager, eager_begun, thread = self._eager, self._eager_begun, self._eager_thread
-        number, traced_finished = int(self._number.numpy()), int(self._finished.numpy())
+        number, traced_finished = self._number.now(), self._finished.now()
         finished = self._eager_finished + traced_finished
         if eager is not None:
             return Place(eager, eager_begun + traced_finished, finished, lines.of_thread(thread))

@@ -11,21 +11,21 @@ from typing import Any
 
 import tensorflow as tf
 
+from lockstep.backends.registers import Register
+
 
 class SideEffects:
     """One per process. Eagerly there is nothing to do."""
 
     def __init__(self) -> None:
-        with tf.device("CPU"):
-            self._zero = tf.Variable(0, dtype=tf.int64, trainable=False, name="lockstep_zero")
-            self._used = tf.Variable(0, dtype=tf.float64, trainable=False, name="lockstep_used")
+        self._zero = Register("lockstep_zero", tf.int64, "CPU")
+        self._used = Register("lockstep_used", tf.float64, "CPU")
 
     def unknown(self, flat: Any) -> Any:
         """A vector, as one of which TensorFlow knows neither the values nor that it equals another."""
         if tf.executing_eagerly():
             return flat
-        with tf.device("CPU"):
-            zero = self._zero.read_value()  # what a variable holds is never known beforehand
+        zero = self._zero.read()  # what a variable holds is never known beforehand
         same = flat[zero:]  # a slice of everything is no copy
         same.set_shape(flat.shape)
         return same
@@ -34,6 +34,4 @@ class SideEffects:
         """Make use of a vector that is not empty; returns the vector, or in a function the op that has used it."""
         if tf.executing_eagerly():
             return flat
-        first = tf.cast(flat[0], tf.float64)
-        with tf.device("CPU"):
-            return self._used.assign(first, read_value=False)
+        return self._used.assign(flat[0])

@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python import pywrap_tfe
 
+from lockstep.backends import registers
 from lockstep.collectives.world import backend
 from lockstep.shards import step_rows
 
@@ -28,10 +29,13 @@ def with_gradient(sources: Sequence[Any], results: Sequence[Any], backward: Back
     if not sources or (tf.executing_eagerly() and pywrap_tfe.TFE_Py_TapeSetIsEmpty()):
         return list(results)
 
+    handles = registers.captured()
+
     @tf.custom_gradient  # type: ignore[untyped-decorator]
     def attached(*tensors: Any) -> Any:
         def gradient(*upstream: Any) -> Any:
-            own = [_times_share(one) for one in backward(of_all_ranks(upstream))]
+            with registers.by(handles):
+                own = [_times_share(one) for one in backward(of_all_ranks(upstream))]
             return [*own, *([None] * len(results))]
 
         return [tf.identity(tensor) for tensor in tensors[len(sources) :]], gradient

@@ -114,6 +114,9 @@ class SocketRank:
         self.rank = self.local_rank = rank
         self.size = size
         self._connection = connection
+        from lockstep.backends._order import ProgramOrder
+
+        self._order = ProgramOrder()
 
     def reduce(self, tensors: Sequence[Any], operation: str) -> list[Any]:
         return self._through_python(("reduce", operation), tensors)
@@ -151,8 +154,9 @@ class SocketRank:
         if tf.executing_eagerly():
             answers = exchange(*(tensor.numpy() for tensor in tensors))
             return [tf.convert_to_tensor(a, t.dtype) for a, t in zip(answers, tensors)]
-        # Stateful, so a tf.function keeps these calls in the order of the program.
-        results = list(tf.numpy_function(exchange, list(tensors), [tensor.dtype for tensor in tensors], stateful=True))
+        dtypes = [tensor.dtype for tensor in tensors]
+        with self._order.call() as ordered:
+            results = list(ordered.run(lambda: tf.numpy_function(exchange, list(tensors), dtypes, stateful=True)))
         for result, tensor in zip(results, tensors):
             if keep_shapes:
                 result.set_shape(tensor.shape)

@@ -80,6 +80,36 @@ def check_gradients_of_the_whole_batch() -> None:
                 np.testing.assert_allclose(mine, value, rtol=1e-5)
 
 
+def check_gradients_of_branches_and_loops() -> None:
+    """TensorFlow traces them into graphs of their own, with a tape inside of the function or around it."""
+
+    def loss(x: Any, y: Any, gather: Gather, times: Any) -> Any:
+        value = tf.reduce_mean(gather((tf.matmul(x, W) - y) ** 2))
+        if times > 0:
+            value += tf.sqrt(tf.reduce_sum(gather(tf.matmul(x, W) * y) ** 2))
+        for _ in tf.range(times):
+            value += tf.reduce_max(gather(tf.matmul(x, W)))
+        return value
+
+    traced = tf.function(loss)
+
+    def inside(x: Any, y: Any, gather: Gather, times: Any) -> Any:
+        with tf.GradientTape() as tape:
+            value = loss(x, y, gather, times)
+        return tape.gradient(value, W)
+
+    def around(x: Any, y: Any, gather: Gather, times: Any) -> Any:
+        with tf.GradientTape() as tape:
+            value = traced(x, y, gather, times)
+        return tape.gradient(value, W)
+
+    for run in (tf.function(inside), around):
+        for times in map(tf.constant, (0, 2)):
+            wanted = run(X, Y, same, times)
+            found = run(share(X), share(Y), lockstep.all_gather, times)
+            np.testing.assert_allclose(lockstep.all_reduce(found), wanted, atol=2e-5, rtol=1e-5)
+
+
 def check_outputs_of_a_sigmoid() -> None:
     """Keras takes the cross-entropy of what the sigmoid was given: of outputs that are 1 in float32, too."""
     layer, labels = layers.Dense(3, "sigmoid"), (Y > 0).astype("float32")
