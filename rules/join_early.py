@@ -77,7 +77,7 @@ def _with_loops(facts: Facts, statements: Sequence[Statement]) -> list[Statement
     """The loops over devices that do nothing else, in the place of what they do."""
     found: dict[Statement, None] = {}
     for statement in statements:
-        loop = facts.tree.parent[facts.tree.block_of(statement)]
+        loop = facts.tree.parent.get(facts.tree.block_of(statement))
         if isinstance(loop, cst.For) and loop.orelse is None and facts.joining.lists_devices(loop.iter):
             inside = facts.tree.statements_beside(statement)
             found.setdefault(loop if all(s in statements for s in inside) else statement)
