@@ -435,7 +435,8 @@ class Losses:
     def _mix(self) -> bool:
         """Plans to take means over all rows where other losses, or other parts of the same, need those anyway: means of
         unequal parts are not the mean of all. True where that is new."""
-        numbers = [(node, value) for node, value in self._run.losses.items() if not self._is_of_samples(value)]
+        losses = self._run.losses.items()
+        numbers = [(n, value) for n, value in losses if not self._is_of_samples(value) and not self._is_by_rows(n)]
         kinds = {self._verdict(value, node).reduction for node, value in numbers}
         repairs = [r for value in self._run.losses.values() for r in self._repairs_of(value)]
         gathers = puts_together([*repairs, *self.drawn])
@@ -456,6 +457,12 @@ class Losses:
     def _is_of_samples(self, value: Value) -> bool:
         """Whether it is a number for each sample, as where a penalty takes gradients by the samples."""
         return any(isinstance(d.placement, Sharded) for d in self._run.objects.leaves(value))
+
+    def _is_by_rows(self, call: cst.CSTNode) -> bool:
+        """Whether the gradients that the call takes are those by rows, as of a penalty: however they are added up to
+        one number first, each row has its own."""
+        leaves = list(self._run.objects.leaves(self._run.seen.get(call, NOTHING)))
+        return bool(leaves) and all(isinstance(d.placement, Sharded) for d in leaves)
 
     def _repairs_of(self, value: Value) -> Iterable[Repair]:
         return (r for d in self._run.objects.leaves(value) for r in d.needs)
