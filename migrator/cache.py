@@ -24,7 +24,7 @@ from migrator.notebooks.cells import is_notebook
 from migrator.project import Filter, NoSuchScript, scripts
 from migrator.records import dataclass
 from migrator.results import Failure, FileResult, Outcome, RunResult
-from migrator.source import Source, is_about_training
+from migrator.source import Source
 
 _MOST_ENTRIES = 50
 # What is made anew from the contents of the files.
@@ -120,8 +120,6 @@ class Cache:
 
 def _script_of(notebook: bytes) -> bytes:
     """Raises Failure."""
-    if not is_about_training(notebook):
-        return b""
     from migrator.notebooks.file import script_of  # which brings the parser
 
     return script_of(notebook)

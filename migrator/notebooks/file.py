@@ -16,7 +16,6 @@ from migrator.notebooks.magics import commented, masked, unmasked
 from migrator.parsing import is_python
 from migrator.records import dataclass
 from migrator.results import Defect, Failure
-from migrator.source import is_about_training
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()
@@ -115,9 +114,7 @@ class Notebook:
 
 
 def script_of(data: bytes) -> bytes:
-    """The script of a notebook; nothing for one that trains nothing or is of another language. Raises Failure."""
-    if not is_about_training(data):
-        return b""
+    """The script of a notebook; nothing for one of another language. Raises Failure."""
     try:
         return Notebook.read(data).script.encode("utf-8")
     except OtherLanguage:

@@ -8,29 +8,28 @@ from pathlib import Path
 from migrator.notebooks.cells import is_notebook, place
 from migrator.notebooks.file import Notebook, OtherLanguage
 from migrator.results import Failure, Outcome
-from migrator.source import is_about_training
 
 
 class Notebooks:
-    """`data`: what the files hold, by their paths. Those that train nothing are not looked into."""
+    """`data`: what the files hold, by their paths."""
 
     def __init__(self) -> None:
         self.data: dict[Path, bytes] = {}
         self._read: dict[Path, Notebook] = {}
 
     def script(self, path: Path, data: bytes, *, is_named: bool) -> bytes:
-        """The script of a notebook; nothing for one that trains nothing. Raises Failure."""
+        """The script of a notebook; nothing for one of another language in a folder. Raises Failure.
+
+        Whether a notebook speaks of training is no matter: it may run files that do.
+        """
         self.data[path] = data
-        is_wanted = is_about_training(data)
-        if not (is_wanted or is_named):
-            return b""
         try:
             self._read[path] = Notebook.read(data)
         except OtherLanguage:
             if is_named:
                 raise
             return b""
-        return self._read[path].script.encode("utf-8") if is_wanted else b""
+        return self._read[path].script.encode("utf-8")
 
     def within_cells(self, outcomes: Mapping[Path, Outcome | Failure]) -> dict[Path, Outcome | Failure]:
         """The same, with the places of failures in their cells; no change to a program that would reach beyond one."""

@@ -26,6 +26,25 @@ SHELL = "%%bash\nls # here\n\npython train.py"
 CELLS = ["# Title", IMPORTS, SHELL, MODEL, FIT, "", SAVE, 'np.save("w", [1])\nhistory', "this is no python"]
 KERNEL = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
 
+HELPER = """
+import numpy as np
+from tensorflow import keras
+
+
+def build():
+    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+
+    def run(self, x, y):
+        self.net.compile("adam", "mse")
+        for i in range(0, len(x), 8):
+            self.net.train_on_batch(x[i : i + 8], y[i : i + 8])
+"""
+
 
 def notebook(cells: list[str] = CELLS, metadata: dict[str, Any] = KERNEL) -> dict[str, Any]:
     """A notebook of format 4; its first cell is text."""
@@ -302,12 +321,13 @@ def test_a_script_that_needs_a_magic_is_not_written(path: Path, line: str) -> No
 def test_a_copy_of_a_folder_has_its_notebooks(path: Path) -> None:
     Path("src").mkdir()
     path.rename("src/train.ipynb")
-    Path("src/plain.ipynb").write_text("{not even json")
+    plain = json.dumps(notebook(["Plain", PLAIN]))
+    Path("src/plain.ipynb").write_text(plain)
     Path("src/helper.py").write_text(PLAIN)
     assert migrate("src", "-o", "out").exit_code == NOTHING_LEFT
     assert set(contents(Path("out"))) == {"train.ipynb", "plain.ipynb", "helper.py"}
     assert "lockstep.broadcast(model)" in sources(Path("out/train.ipynb"))[3]
-    assert Path("out/plain.ipynb").read_text() == "{not even json"
+    assert Path("out/plain.ipynb").read_text() == plain
     assert Path("src/train.ipynb").read_bytes() == LAYOUTS["jupyter"]
 
 
@@ -335,9 +355,31 @@ def test_notebooks_and_the_files_that_they_import_are_one_program(path: Path) ->
     assert "lockstep.distributed_optimizer" in sources(path)[3]
 
 
+@pytest.mark.parametrize("imports", ["from helper import *", "from helper import Trainer, build"])
+def test_a_notebook_runs_what_it_imports_without_speaking_of_tensorflow(path: Path, imports: str) -> None:
+    Path("helper.py").write_text(HELPER)
+    path.write_text(json.dumps(notebook(["", imports, "net = build()", "Trainer(net).run(1, 2)"])))
+    Path("plain.ipynb").write_text(json.dumps(notebook(["Plain", PLAIN])))
+    assert "cannot be seen" in migrate("--check", "helper.py", "plain.ipynb").stdout
+    assert "this runs helper.py, which takes part in the training" in migrate("--check", path).stdout
+    assert migrate(".").exit_code == NOTHING_LEFT
+    assert "lockstep.shard_batch" in Path("helper.py").read_text()
+    assert sources(path)[2] == "net = build()\nlockstep.broadcast(net)"
+
+
+def test_a_broken_notebook_in_a_folder_is_told_and_stops_no_other(path: Path) -> None:
+    Path("broken.ipynb").write_text("{not even json")
+    result = migrate(".")
+    assert result.exit_code == ERROR
+    assert "broken.ipynb" in result.stderr
+    assert "this is no notebook" in result.stderr
+    assert "lockstep.broadcast(model)" in sources(path)[3]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        (b"{not even json", "this is no notebook: Expecting property name"),
         (b"{tensorflow fit", "this is no notebook: Expecting property name"),
         (b'{"tensorflow": "fit"}', "this is no notebook: it has no cells"),
         (b'["tensorflow", "fit"]', "this is no notebook: it has no cells"),
