@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # Objects that are made on ways of calls which differ in the last so many are kept apart.
 _CALL_STRING = 3
 _DEEPEST_CALLS = 40
+_MOST_WAYS = 32  # of giving keywords to one call
 _MOST_ROUNDS = 3  # until a function that calls itself has given all that it gives
 
 
@@ -42,13 +43,33 @@ _MOST_ROUNDS = 3  # until a function that calls itself has given all that it giv
 class Arguments:
     """The arguments of a call. `rest` is what `*args` and `**kwargs` of unknown length hold, `starred` that of which
     it holds the items, where it is but one; `nodes` say where the script writes which argument, by position or
-    keyword."""
+    keyword. `ways`: where `**kwargs` is one of several dictionaries, the keywords on each of these ways; `keywords` are
+    those of all ways then."""
 
     positional: list[Value] = field(default_factory=list)
     keywords: dict[str, Value] = field(default_factory=dict)
     rest: Value = NOTHING
     nodes: dict[int | str, cst.BaseExpression] = field(default_factory=dict)
     starred: tuple[cst.BaseExpression, Value] | None = None
+    ways: list[dict[str, Value]] = field(default_factory=list)
+
+    def each_way(self) -> list[Arguments]:
+        """What may be given, one way at a time."""
+        return [replace(self, keywords=keywords, ways=[]) for keywords in self.ways] or [self]
+
+    def take(self, ways: list[dict[str, Value]]) -> None:
+        """Takes the keywords of whichever of these ways."""
+        self.ways = ways if len(ways) > 1 else []
+        self.keywords = {name: v.join_all(way.get(name, NOTHING) for way in ways) for way in ways for name in way}
+
+    def may_lack(self, name: str) -> bool:
+        """Whether a keyword is not given on all ways."""
+        return any(name not in keywords for keywords in self.ways)
+
+    def mapped(self, change: Callable[[Value], Value]) -> Arguments:
+        """These arguments, of which those that are known one by one are changed."""
+        each = [{name: change(x) for name, x in given.items()} for given in (self.keywords, *self.ways)]
+        return Arguments([change(x) for x in self.positional], each[0], self.rest, self.nodes, ways=each[1:])
 
     def get(self, name: str, position: int | None = None) -> Value | None:
         """The argument of that keyword, or at that position."""
@@ -75,10 +96,11 @@ class Arguments:
         nodes: dict[int | str, cst.BaseExpression] = {
             (k + 1 if isinstance(k, int) else k): n for k, n in self.nodes.items()
         }
-        return Arguments([first, *self.positional], self.keywords, self.rest, nodes)
+        return Arguments([first, *self.positional], self.keywords, self.rest, nodes, ways=self.ways)
 
     def key(self) -> tuple[object, ...]:
-        return (tuple(self.positional), tuple(sorted(self.keywords.items(), key=lambda kv: kv[0])), self.rest)
+        lacking = frozenset(name for name in self.keywords if self.ways and self.may_lack(name))
+        return (tuple(self.positional), tuple(sorted(self.keywords.items(), key=lambda kv: kv[0])), self.rest, lacking)
 
 
 @dataclass
@@ -156,7 +178,7 @@ class Calls:
             elif arg.star == "**":
                 self._unpack_keywords(value, found)
             elif arg.keyword is not None:
-                found.keywords[arg.keyword.value] = value
+                found.take([{**way, arg.keyword.value: value} for way in found.ways or [found.keywords]])
                 found.nodes[arg.keyword.value] = arg.value
             else:
                 found.nodes[len(found.positional)] = arg.value
@@ -164,29 +186,35 @@ class Calls:
         return found
 
     def _unpack_keywords(self, value: Value, found: Arguments) -> None:
+        """Takes what the dictionary holds, or each of those that it may be."""
+        given: list[dict[str, Value]] = []
         for atom in value:
-            if isinstance(atom, Container) and atom.kind == "dict":
-                for name in self.run.heap.fields(atom):
-                    if isinstance(name, str):
-                        found.keywords[name] = self.run.heap.load(atom, name)
-                    else:
-                        found.rest = v.join(found.rest, self.run.heap.load(atom, name))
-                return
-        found.rest = v.join(found.rest, self.run.objects.parts(value))
+            if not isinstance(atom, Container) or atom.kind != "dict":
+                found.rest = v.join(found.rest, self.run.objects.parts(v.of(atom)))
+                continue
+            named: dict[str, Value] = {}
+            for name in self.run.heap.fields(atom):
+                if isinstance(name, str):
+                    named[name] = self.run.heap.load(atom, name)
+                else:
+                    found.rest = v.join(found.rest, self.run.heap.load(atom, name))
+            given.append(named)
+        if value.data is not None and not (value.is_none and given):
+            found.rest = v.join(found.rest, self.run.objects.parts(Value(value.data)))
+        ways = found.ways or [found.keywords]
+        if len(ways) * len(given) > _MOST_WAYS:
+            found.rest = v.join_all([found.rest, *(x for named in given for x in named.values())])
+        elif given:
+            found.take([{**way, **named} for way in ways for named in given])
 
     # -- calling -------------------------------------------------------------------------------------------------
 
     def call(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """What the call gives, whichever of the functions it calls."""
-        found = NOTHING
-        repaired = set()
-        for atom in function:
-            result = self._call(atom, args, node, frame)
-            if len(function.objects) > 1:
-                repaired.add(any(r.node is node for d in self.run.objects.leaves(result) for r in d.needs))
-            found = v.join(found, result)
-        if len(repaired) > 1:  # what is given to one would be given to the others, too
-            self.run.torn.add(node)
+        results = [self._call(atom, args, node, frame) for atom in function]
+        if len(results) > 1:
+            self._note_torn(results, node)
+        found = v.join_all(results)
         if function.data is not None and function.data.constant is not None:
             found = v.join(found, self.run.unknown_call(function, args, node))
         return found
@@ -205,16 +233,34 @@ class Calls:
             return self.instance(atom, args, node, frame)
         if isinstance(atom, Curried):
             nodes = {(k + len(atom.args) if isinstance(k, int) else k): n for k, n in args.nodes.items()}
-            keywords = {**dict(atom.keywords), **args.keywords}
-            joined = Arguments([*atom.args, *args.positional], keywords, args.rest, nodes)
+            first, *ways = ({**dict(atom.keywords), **given} for given in (args.keywords, *args.ways))
+            joined = Arguments([*atom.args, *args.positional], first, args.rest, nodes, ways=ways)
             return self.call(atom.function, joined, node, frame)
+        return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node)
+
+    def _call_library(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         if isinstance(atom, External):
             return self.run.libraries.call(atom.path, args, node, frame)
         if isinstance(atom, Made):
             return self.run.libraries.call_made(atom, args, node, frame)
         if isinstance(atom, Method):
             return self.run.libraries.call_method(atom.owner, atom.name, args, node, frame)
+        if isinstance(atom, Instance):
+            return self.run.libraries.call_instance(atom, args, node, frame)
         return self.run.unknown_call(v.of(atom), args, node)
+
+    def _each_way(self, call: Callable[[Arguments], Value], args: Arguments, node: cst.CSTNode) -> Value:
+        """What the call gives, whichever of several dictionaries has the keywords."""
+        if not args.ways:
+            return call(args)
+        results = [call(given) for given in args.each_way()]
+        self._note_torn(results, node)
+        return v.join_all(results)
+
+    def _note_torn(self, results: Sequence[Value], node: cst.CSTNode) -> None:
+        """Notes a call that is repaired on some ways: what is given on one would be given on the others, too."""
+        if len({any(r.node is node for d in self.run.objects.leaves(x) for r in d.needs) for x in results}) > 1:
+            self.run.torn.add(node)
 
     def instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`obj(…)`: its `__call__`, or that which a base class of Keras's makes of its `call`."""
@@ -222,7 +268,7 @@ class Calls:
         if own is not None:
             self.run.note_applied(atom, args)
             return self.call(own, args, node, frame)
-        return self.run.libraries.call_instance(atom, args, node, frame)
+        return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node)
 
     def construct(self, cls: Class, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`Class(…)`: what its `__new__` gives, a new object where the program has none."""
@@ -234,7 +280,8 @@ class Calls:
         return made
 
     def _initialise(self, made: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
-        self.run.libraries.prepare(made, args)
+        for given in args.each_way():
+            self.run.libraries.prepare(made, given)
         init = self.run.objects.method(made, "__init__")
         if init is not None:
             self.call(init, args, node, frame)
@@ -342,13 +389,10 @@ class Calls:
             name = param.name.value
             if i < len(args.positional):
                 names[name] = args.positional[i]
-            elif name in args.keywords:
-                names[name] = args.keywords[name]
             else:
-                names[name] = self._default(function, param, args)
+                names[name] = self._by_keyword(function, param, args)
         for param in params.kwonly_params:
-            name = param.name.value
-            names[name] = args.keywords[name] if name in args.keywords else self._default(function, param, args)
+            names[param.name.value] = self._by_keyword(function, param, args)
         if isinstance(params.star_arg, cst.Param):
             names[params.star_arg.name.value] = self._starred(args, len(positional), inner)
         if params.star_kwarg is not None:
@@ -367,6 +411,15 @@ class Calls:
         made = Container("list", Site(inner.scope.node, inner.context))
         self.run.heap.store(made, None, v.join_all([args.rest, *args.positional[first:]]))
         return v.of(made)
+
+    def _by_keyword(self, function: Function, param: cst.Param, args: Arguments) -> Value:
+        given = args.keywords.get(param.name.value)
+        if given is None:
+            return self._default(function, param, args)
+        # On a way that gives nothing to a parameter without a default, it is not this function that is called.
+        if param.default is not None and args.may_lack(param.name.value):
+            return v.join(given, self._default(function, param, args))
+        return given
 
     def _default(self, function: Function, param: cst.Param, args: Arguments) -> Value:
         if args.rest is not NOTHING:

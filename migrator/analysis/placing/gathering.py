@@ -42,12 +42,7 @@ class Gathering:
         def gather(value: Value) -> Value:
             return v.mapped(self._copied(value, node), lambda d: _as_whole(d, needs))
 
-        return Arguments(
-            [gather(x) for x in args.positional],
-            {name: gather(x) for name, x in args.keywords.items()},
-            args.rest,
-            args.nodes,
-        )
+        return args.mapped(gather)
 
     def whole(self, args: Arguments) -> Arguments:
         """The arguments as they are once all rows are put together."""
@@ -55,8 +50,7 @@ class Gathering:
         def gather(value: Value) -> Value:
             return v.mapped(value, lambda d: _as_whole(d, frozenset()))
 
-        keywords = {name: gather(x) for name, x in args.keywords.items()}
-        return Arguments([gather(x) for x in args.positional], keywords, gather(args.rest), args.nodes)
+        return replace(args.mapped(gather), rest=gather(args.rest))
 
     def _copied(self, value: Value, node: cst.CSTNode) -> Value:
         """The value with lists and dictionaries of its own, which hold the same."""
