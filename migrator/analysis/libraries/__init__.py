@@ -19,7 +19,19 @@ from migrator.analysis.libraries.python.iterating import lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
 from migrator.analysis.placement import Shape
 from migrator.analysis.shortened import is_of_numbers, scatter
-from migrator.analysis.values import NOTHING, NUMBER, Atom, Class, Container, Data, Instance, Made, Site, Value
+from migrator.analysis.values import (
+    NOTHING,
+    NUMBER,
+    Atom,
+    Class,
+    Container,
+    Data,
+    External,
+    Instance,
+    Made,
+    Site,
+    Value,
+)
 from migrator.facts.names import api
 from migrator.records import replace
 
@@ -37,6 +49,8 @@ _FUNCTIONS = {
 
 
 _SHUFFLING = ("random.shuffle", "numpy.random.shuffle")
+# What the command line sets, the same on all workers: numbers, words, and lists of them.
+_FLAGS = ("absl.flags.FLAGS.", "tensorflow.flags.FLAGS.", "tensorflow.app.flags.FLAGS.")
 _WITH_TABLES = ("tensorflow.", "keras.", "numpy.", "builtins.", "operator.")
 
 
@@ -221,6 +235,8 @@ class Libraries:
                 return self.datasets.elements(atom, reader)
             if reader in self.run.readers:
                 return self.run.shares.batch()
+            return NUMBER
+        if isinstance(atom, External) and atom.path.startswith(_FLAGS):
             return NUMBER
         return v.unseen("what this holds is not seen")
 
