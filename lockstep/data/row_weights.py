@@ -316,13 +316,10 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
 
             def settle() -> None:
                 whole = {id(v) for metric in each(model.metrics) if is_whole(metric) for v in metric.variables}
-                by_step = {id(v) for metric in metrics_of_steps(model) for v in metric.variables}
                 for variable, value in zip(states(), values_of(states())):
                     told = before.get(id(variable), tf.zeros_like(value))
                     counting = value
-                    if id(variable) in by_step:
-                        counting = _told_of_step(variable, value, told, rows, weight)
-                    elif id(variable) not in whole | seen.by_batch:
+                    if id(variable) not in whole | seen.by_batch:
                         # A row that only fills the last batch counts in no metric either; the rows of all ranks do.
                         of_all = (held == 0) & seen.was_told_rows(variable)
                         counting = tf.where((rows > 0) | of_all, value, told)
@@ -338,19 +335,6 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
         # Past Keras, which would track it as a part of the model.
         vars(model)["train_step"] = train_step
     return count
-
-
-def metrics_of_steps(model: Any) -> list[Any]:
-    """The losses of single outputs: where Keras 3 traces its step, it counts each batch once in them, whatever its
-    rows (`CompileLoss.call`, which asks for a static shape)."""
-    return [] if model.run_eagerly else getattr(getattr(model, "_compile_loss", None), "metrics", [])
-
-
-def _told_of_step(variable: Any, value: Any, told: Any, rows: Any, weight: Any) -> Any:
-    """The batch's share in a mean over batches: of a rank that has none of its rows, nothing, as one batch."""
-    if "count" in variable.name:
-        return tf.where(value == told, told, told + 1)
-    return tf.where(rows > 0, told + (value - told) * tf.cast(weight, value.dtype), told)
 
 
 def look_away(model: Any) -> None:

@@ -1,9 +1,9 @@
 """What metrics are told in a step that is seen through: a number for each batch, or rows.
 
-A Mean that a step of the script's own tells one number of each batch, its loss say, and a metric that Keras has made of
-a function that gives one: one process counts a batch once, whatever its rows. Where the ranks have unequally many of
-them, each rank's number counts by these, and that of a rank without rows not at all. A metric that is told the rows of
-all ranks counts them on each, also where it has none.
+A Mean that is told one number of each batch, and a metric that Keras has made of a function that gives one: one process
+counts a batch once, whatever its rows. So does a step of the script's own tell its loss, and Keras 3 those of several
+outputs. Where the ranks have unequally many of them, each rank's number counts by these, and that of a rank without
+rows not at all. A metric that is told the rows of all ranks counts them on each, also where it has none.
 
 What the step returns of its metrics, callbacks may decide by: they tell of what counts, when they are asked already.
 """
@@ -27,18 +27,23 @@ _MARK = "_lockstep_by_batch"
 def watch(model: Any) -> None:
     """Have the metrics of the model tell what they are told in a step that is seen through, its Means weigh the numbers
     among that, and all give their results by what counts."""
+    of_outputs = {id(metric) for metric in getattr(getattr(model, "_compile_loss", None), "metrics", ())}
     for metric in each(model.metrics):
         if not (is_whole(metric) or hasattr(metric.update_state, _MARK)):
-            _watch(metric, is_mean=type(metric).__name__ == "Mean")
+            _watch(metric, is_mean=type(metric).__name__ == "Mean", is_of_output=id(metric) in of_outputs)
 
 
-def _watch(metric: Any, *, is_mean: bool) -> None:
+def _watch(metric: Any, *, is_mean: bool, is_of_output: bool) -> None:
     update = metric.update_state
 
     @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
     @wraps(update)
     def update_mean(values: Any, sample_weight: Any = None, **kwargs: Any) -> Any:
         rows = step_rows.current()
+        if rows is not None and is_of_output and not tf.executing_eagerly():
+            # Keras counts rows where it traces batches of one known size (`CompileLoss.call`), as those of one rank may
+            # be; one process then has batches of one size, too, and those may as well count once.
+            sample_weight = None
         if rows is not None and sample_weight is None and tf.convert_to_tensor(values).shape.rank == 0:
             rows.by_batch.update(id(variable) for variable in metric.variables)
             return update(weigh(values), sample_weight, **kwargs)

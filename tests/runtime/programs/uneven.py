@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from typing import Any, Callable
 
 import numpy as np
@@ -191,17 +192,17 @@ def check_metrics_that_are_no_means() -> None:
 
 
 def check_losses_of_several_outputs() -> None:
-    """Keras 3 averages them over batches where it traces the step, and over rows where not."""
+    """Keras 3 averages them over batches where it traces the step, and over rows where not, or where all batches of a
+    rank are full."""
 
     def new() -> Any:
         seed_everything(3)
         inputs = layers.Input((5,))
         return keras.Model(inputs, [layers.Dense(1, name=name)(inputs) for name in ("a", "b")])
 
-    for options in ({}, {"run_eagerly": True}):
-        _, logs, wanted = fit_on_arrays(
-            BATCH + SIZE - 1, new, y=[Y, 2 * Y], loss=["mse", "mae"], metrics=None, **options
-        )
+    counts = (BATCH + SIZE - 1, 3 * BATCH - 1)  # a rank gets no row of the last batch; one a full batch
+    for count, options in itertools.product(counts, ({}, {"run_eagerly": True})):
+        _, logs, wanted = fit_on_arrays(count, new, y=[Y, 2 * Y], loss=["mse", "mae"], metrics=None, **options)
         for name in [name for name in wanted if not LEGACY]:
             np.testing.assert_allclose(logs[name], wanted[name], rtol=1e-5, err_msg=name)
 
