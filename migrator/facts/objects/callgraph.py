@@ -27,6 +27,8 @@ from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.facts.program.unnamed import Unnamed
 
+_PARTIAL = External("functools.partial")
+
 
 class CallGraph:
     """`values` evaluates an expression, `reaching` gives the bindings behind a name."""
@@ -45,6 +47,9 @@ class CallGraph:
         self._unnamed = Unnamed(tree)
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
         self._handing: set[tuple[cst.Call, cst.CSTNode]] = set()
+        # `partial(step, model=m)` by the functions it is made of, and the calls of what it gives.
+        self._partials: dict[cst.CSTNode, list[cst.Call]] = {}
+        self._of_partials: dict[cst.CSTNode, list[cst.Call]] = {}
 
     def callers(self, function: cst.CSTNode) -> list[cst.Call]:
         """The calls in the program that run the function (for `__init__`, those that build the object); where some of
@@ -61,6 +66,7 @@ class CallGraph:
                 for node in self._runs(function):
                     self._add_caller(node, call)
             handed = self._handed_functions(functions, call)
+            self._note_partials(functions, call)
             for function in handed:
                 for node in self._runs(function):
                     self._handing.add((call, node))
@@ -69,10 +75,16 @@ class CallGraph:
                 unknown.append(call)
         return unknown
 
+    def _note_partials(self, functions: Values, call: cst.Call) -> None:
+        for function in functions:
+            if isinstance(function, Result) and function.function == _PARTIAL:
+                _add(self._of_partials, function.call, call)
+        for inner in self._values(call.args[0].value) if _PARTIAL in functions and call.args else ():
+            for node in self._runs(inner):
+                _add(self._partials, node, call)
+
     def _add_caller(self, function: cst.CSTNode, call: cst.Call) -> None:
-        known = self._callers.setdefault(function, [])
-        if call not in known:
-            known.append(call)
+        _add(self._callers, function, call)
 
     def _handed_functions(self, functions: Values, call: cst.Call) -> Values:
         """The functions that `strategy.run(step, args=(x,))` and its like call in their turn."""
@@ -143,7 +155,25 @@ class CallGraph:
             found.extend(given)
             if not given and param.default is not None:
                 found.append(param.default)
+        for made in self._partials.get(function, ()) if way is None else ():
+            given = self._given_by_partial(made, param.name.value, position, is_bound=bound or of_class)
+            if not given and param.default is not None and made in self._of_partials:
+                given = [param.default]
+            found += given
         return found
+
+    def _given_by_partial(
+        self, made: cst.Call, name: str, position: int | None, *, is_bound: bool
+    ) -> list[cst.BaseExpression]:
+        """What a `functools.partial` of the function gives the parameter, and what the calls of that give it."""
+        first = made.args[0].value
+        if position is not None and is_bound and not self._is_of_class(first):
+            position -= 1
+        held = [arg for arg in made.args[1:] if arg.keyword is None]
+        args = [argument(made, name, position + 1 if position is not None else None)]
+        behind = position - len(held) if position is not None and position >= len(held) else None
+        args += [argument(call, name, behind) for call in self._of_partials.get(made, ())]
+        return [arg.value for arg in args if arg is not None]
 
     def _set_by(self, function: cst.FunctionDef) -> list[cst.BaseExpression]:
         """What assignments give an attribute whose `@name.setter` the function is."""
@@ -214,11 +244,21 @@ class CallGraph:
 
     def _passes_self(self, call: cst.Call) -> bool:
         """`Class.method(obj, …)`, against `obj.method(…)` and `Class(…)`."""
-        if not isinstance(call.func, cst.Attribute):
+        return self._is_of_class(call.func)
+
+    def _is_of_class(self, function: cst.BaseExpression) -> bool:
+        """Whether it is a method that is taken from its class, and bound to no object."""
+        if not isinstance(function, cst.Attribute):
             return False
-        return any(isinstance(v, Class) for v in self._values(call.func.value)) and not any(
-            isinstance(v, Class) for v in self._values(call.func)
+        return any(isinstance(v, Class) for v in self._values(function.value)) and not any(
+            isinstance(v, Class) for v in self._values(function)
         )
+
+
+def _add(known: dict[cst.CSTNode, list[cst.Call]], node: cst.CSTNode, call: cst.Call) -> None:
+    several = known.setdefault(node, [])
+    if call not in several:
+        several.append(call)
 
 
 def _is_decorated(function: cst.FunctionDef, *names: str) -> bool:
