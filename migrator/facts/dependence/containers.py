@@ -123,6 +123,11 @@ class Containers:
                 named = self.names.bindings_of_attribute(part)
                 if part.attr.value in VIEWING_ATTRIBUTES:
                     queue.append((part.value, anywhere(path)))
+                if holds_attributes(part):  # `state.__dict__.setdefault("losses", [])`
+                    queue.append((part.value, anywhere(path)))
+                    if isinstance(path[0], str) and len(path) > 1:
+                        others[("attribute", path[0]), path[1:]] = None
+                        named = [*named, *self.tree.attributes.get(path[0], ())]
             elif isinstance(part, cst.Call):
                 queue += self.handed_back.by(part, path)
                 others.update(dict.fromkeys((("changed", f), path) for f in self.handed_back.remembering(part)))

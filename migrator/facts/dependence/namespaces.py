@@ -12,7 +12,7 @@ from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Binding, Tree
 
 _NAMESPACES = tuple(External(f"builtins.{name}") for name in ("globals", "locals", "vars"))
-_GETATTR = External("builtins.getattr")
+_GETATTR = (External("builtins.getattr"), External("builtins.object.__getattribute__"))
 
 
 class Namespaces:
@@ -33,10 +33,11 @@ class Namespaces:
         return [b for s in scopes for n in ([name] if name is not None else s.bindings) for b in s.bindings.get(n, ())]
 
     def attribute_asked_for(self, call: cst.Call) -> str | None:
-        """`getattr(state, "best")`"""
+        """`getattr(state, "best")`, `object.__getattribute__(state, "best")`"""
         if len(call.args) < 2 or not isinstance(call.args[1].value, cst.SimpleString):
             return None
-        return str(call.args[1].value.evaluated_value) if _GETATTR in self.resolver.values(call.func) else None
+        functions = self.resolver.values(call.func)
+        return _text(call.args[1].value) if any(function in functions for function in _GETATTR) else None
 
     def link_call(self, call: cst.Call) -> None:
         """What the call reads or sets by text."""
@@ -59,6 +60,9 @@ class Namespaces:
         elif method in ("__setattr__", "__setitem__"):
             for arg in call.args:
                 self._link_to_attributes(None, arg)
+        elif method == "setdefault" and holds_attributes(call.func.value):
+            for arg in call.args[1:]:
+                self._link_to_attributes(_text(call.args[0].value), arg)
 
     def link_item(self, target: cst.Subscript, key: str | None, value: cst.BaseExpression) -> None:
         """What an assignment to the item sets: `vars(state)["best"] = loss`, `globals()["best"] = loss`"""
@@ -87,6 +91,20 @@ class Namespaces:
     def _link_to_attributes(self, name: str | None, value: cst.CSTNode) -> None:
         for each in [name] if name is not None else self.names.attributes_read:
             self.graph.link(value, ("attribute", each))
+
+
+def _text(node: cst.BaseExpression) -> str | None:
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else None
+
+
+def asked_of(namespace: cst.BaseExpression, tree: Tree) -> str | None:
+    """The name of `state.__dict__["best"]` and `state.__dict__.get("best")`."""
+    taken = taken_out(namespace, tree)
+    if taken:
+        return taken[0][0]
+    method = tree.parent.get(namespace)
+    call = tree.parent.get(method) if isinstance(method, cst.Attribute) else None
+    return _text(call.args[0].value) if isinstance(call, cst.Call) and call.func is method and call.args else None
 
 
 def holds_attributes(held: cst.BaseExpression) -> bool:

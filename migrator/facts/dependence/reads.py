@@ -11,6 +11,7 @@ from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.items import Items
 from migrator.facts.dependence.libraries import is_of_keras
 from migrator.facts.dependence.names import Names
+from migrator.facts.dependence.namespaces import asked_of
 from migrator.facts.dependence.sizes import RANKS, SIZES, Sizes, is_shape
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
@@ -82,6 +83,8 @@ class Reads:
                         self.functions.link_returned(method, node)
         self.items.link_read(node, [*bindings, ("attribute", name)])
         parent = self.tree.parent.get(node)
+        if name == "__dict__":
+            self._link_attributes_of(owners, node)
         if not (isinstance(parent, cst.Call) and parent.func is node):
             for owner in owners:
                 method = self.resolver.method(owner.of, name) if isinstance(owner, Object) else None
@@ -106,6 +109,18 @@ class Reads:
                     method = self.resolver.method(value.of, name)
                     if method is not None:
                         self.functions.link_returned(method, node)
+
+    def _link_attributes_of(self, owners: Iterable[Value], node: cst.Attribute) -> None:
+        """`state.__dict__` holds what the attributes of the object are; of a model what is asked for by name."""
+        for owner in owners:
+            if isinstance(owner, Object) and not self.kinds.has_weights(owner):
+                self.graph.link(("object", owner.of.node), node, Way.INTO)
+        name = asked_of(node, self.tree)
+        if name is not None:
+            holders = [*self.tree.attributes.get(name, ()), ("attribute", name)]
+            for holder in holders:
+                self.graph.link(holder, node, Way.INTO)
+            self.items.link_read(node, holders)
 
     def are_seen(self, owners: Iterable[Value]) -> bool:
         """Whether the attributes of these objects come from assignments alone: no dataclass, no named tuple."""
