@@ -250,10 +250,23 @@ def check_arrays_of_batches_that_are_gathered() -> None:
 
 def check_batches_that_leave_a_worker_without_rows() -> None:
     raised(ValueError, lockstep.shard_arrays, X, batch_size=SIZE - 1, loss="gather")
-    raised(ValueError, lockstep.shard_arrays, X, batch_size=2 * SIZE, loss="sum")  # the last one has one row
-    raised(ValueError, lockstep.shard_arrays, X, batch_size=SIZE + 1, loss="sum", validation_split=0.5)
     raised(ValueError, lockstep.local_batch_size, SIZE - 1, loss="gather")
     raised(ValueError, lockstep.local_batch_size, SIZE, loss="median")
+
+
+def check_last_batches_of_fewer_rows_than_workers() -> None:
+    """The workers without rows take part in the step: COUNT leaves one row."""
+    for size, reduction in itertools.product((SIZE, 2 * SIZE), ("sum_over_batch_size", "sum")):
+        alone, together = new_models()
+        loss = keras.losses.MeanSquaredError(reduction=reduction)
+        alone.compile(sgd(), loss)
+        together.compile(lockstep.distributed_optimizer(sgd()), lockstep.whole_batch(loss))
+        options = {"epochs": 2, "shuffle": False, "verbose": 0}
+        alone.fit(X, Y, batch_size=size, **options)
+        x, y = lockstep.shard_arrays(X, Y, batch_size=size, loss="gather")
+        local = lockstep.local_batch_size(size, loss="gather")
+        together.fit(x, y, batch_size=local, callbacks=lockstep.callbacks(), **options)
+        assert_same_weights(together, alone, (size, reduction))
 
 
 def check_shuffled_arrays_of_one_row_a_batch_are_seen_once() -> None:
