@@ -70,6 +70,18 @@ def _beside_all_rows(facts: Facts, repair: Repair) -> Refusal | None:
     return Refusal(repair.node, f"{repair.why}; {obstacle}", "put all rows together here by hand", breaks_training=True)
 
 
+def _is_whole(facts: Facts, compile_: cst.Call) -> bool:
+    """Whether each worker has all rows in every `fit` of the model, since its data are refused: put together, each row
+    would come once for each worker."""
+    fits = {
+        fit.call
+        for fit in facts.training.fits
+        if any(c.call is compile_ for c in facts.training.compiles_of(fit.values))
+    }
+    whole = {c.reader for c in facts.sharding.consumptions if facts.sharding.is_whole(c)}
+    return bool(fits) and fits <= whole
+
+
 def _whole_batch(facts: Facts, call: cst.Call) -> Findings:
     """Gives the loss of a `compile` all rows of the batch."""
     loss = facts.keywords.given(call, "loss", 1)
@@ -82,5 +94,7 @@ def _whole_batch(facts: Facts, call: cst.Call) -> Findings:
             "pass it as loss=... in the call",
             breaks_training=True,
         )
-    elif not any(facts.kinds.is_whole_batch_loss(v) for v in facts.resolver.values(loss)):
+    elif not any(facts.kinds.is_whole_batch_loss(v) for v in facts.resolver.values(loss)) and not _is_whole(
+        facts, call
+    ):
         yield Wrap(loss, f"{facts.runtime}.whole_batch(", ")")
