@@ -205,3 +205,12 @@ def test_a_batch_size_of_another_file_is_known_in_the_step(statement: str, use: 
     folder = folder_with(tmp_path, main=main, steps=step, config="SIZE = 16\n")
     migrate(folder)
     assert f"lockstep.shard_batch(tf.random.normal([{use}, 4]))" in (folder / "steps.py").read_text()
+
+
+def test_gpus_are_set_up_at_the_top_level_below_an_import_of_the_program(tmp_path: Path) -> None:
+    setting = 'for_gpu = tf.config.list_physical_devices("GPU")[0]\n'
+    setting += "tf.config.experimental.set_memory_growth(for_gpu, True)\n"
+    folder = folder_with(tmp_path, main=MAIN.replace("\nmodel =", f"\n{setting}\nmodel ="), steps=STEP)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    guarded = "if lockstep.size() == 1:\n    tf.config.experimental.set_memory_growth(for_gpu, True)\n"
+    assert guarded in (folder / "main.py").read_text()
