@@ -70,7 +70,7 @@ def _beside_all_rows(facts: Facts, repair: Repair) -> Refusal | None:
     return Refusal(repair.node, f"{repair.why}; {obstacle}", "put all rows together here by hand", breaks_training=True)
 
 
-def _is_whole(facts: Facts, compile_: cst.Call) -> bool:
+def _has_all_rows(facts: Facts, compile_: cst.Call) -> bool:
     """Whether each worker has all rows in every `fit` of the model, since its data are refused: put together, each row
     would come once for each worker."""
     fits = {
@@ -94,7 +94,5 @@ def _whole_batch(facts: Facts, call: cst.Call) -> Findings:
             "pass it as loss=... in the call",
             breaks_training=True,
         )
-    elif not any(facts.kinds.is_whole_batch_loss(v) for v in facts.resolver.values(loss)) and not _is_whole(
-        facts, call
-    ):
+    elif not (_has_all_rows(facts, call) or any(map(facts.kinds.is_whole_batch_loss, facts.resolver.values(loss)))):
         yield Wrap(loss, f"{facts.runtime}.whole_batch(", ")")

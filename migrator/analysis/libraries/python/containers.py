@@ -13,17 +13,7 @@ from migrator.analysis.libraries.python.ordering import ordered
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
 from migrator.analysis.shortened import is_of_numbers, scatter, without_item, without_number
-from migrator.analysis.values import (
-    NONE,
-    NOTHING,
-    NUMBER,
-    Container,
-    Data,
-    Made,
-    Site,
-    Tuple,
-    Value,
-)
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Data, Made, Site, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:

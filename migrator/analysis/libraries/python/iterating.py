@@ -11,16 +11,7 @@ from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
-from migrator.analysis.values import (
-    NOTHING,
-    NUMBER,
-    Container,
-    Data,
-    Made,
-    Site,
-    Tuple,
-    Value,
-)
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Site, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:

@@ -10,14 +10,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.placement import Partial
-from migrator.analysis.values import (
-    NONE,
-    NOTHING,
-    NUMBER,
-    Container,
-    Site,
-    Value,
-)
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Site, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -9,12 +9,7 @@ import libcst as cst
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.placement import LOCAL
-from migrator.analysis.values import (
-    NONE,
-    NUMBER,
-    Data,
-    Value,
-)
+from migrator.analysis.values import NONE, NUMBER, Data, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run

@@ -12,14 +12,7 @@ from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Partial, Scaled, Sharded
-from migrator.analysis.values import (
-    NOTHING,
-    NUMBER,
-    Container,
-    External,
-    Made,
-    Value,
-)
+from migrator.analysis.values import NOTHING, NUMBER, Container, External, Made, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
