@@ -124,10 +124,12 @@ class Locality:
             found.link(written, read, Way.USED)
         return found
 
-    def settle(self, agreed: Key) -> None:
-        """From here on, what the binding or the expression gives counts as the same on all workers."""
-        self._settled.add(agreed)
-        self._take_back([agreed])
+    def settle(self, *agreed: Key) -> None:
+        """From here on, what the bindings or expressions give counts as the same on all workers."""
+        new = [key for key in agreed if key not in self._settled]
+        if new:  # it takes long to take back what follows from them
+            self._settled.update(new)
+            self._take_back(new)
 
     def make(self, origin: Key, marks: Marks) -> None:
         """The value is each worker's own, whatever it is made of. Before any is asked for."""
@@ -141,8 +143,9 @@ class Locality:
 
     def expect(self, condition: cst.BaseExpression) -> None:
         """From here on, what the condition chooses counts as chosen alike: the workers are made to agree on it."""
-        self._agreed.add(condition)
-        self._take_back(self.dependence.users(condition))
+        if condition not in self._agreed:
+            self._agreed.add(condition)
+            self._take_back(self.dependence.users(condition))
 
     @contextmanager
     def trying(self) -> Iterator[None]:

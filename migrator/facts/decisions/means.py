@@ -14,6 +14,7 @@ import libcst as cst
 from migrator.analysis.losses import MEAN, SUM, Losses
 from migrator.analysis.values import Operand, Repair
 from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.dependence.spreading import Marks
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 
@@ -49,13 +50,17 @@ class Means:
         self._repaired = frozenset(repaired)
         self._mean = _NEITHER if rows is Rows.ONCE else MEAN
         self._sum = _NEITHER if rows is Rows.REPEATED else SUM
-        self._beyond = Mark.CHOSEN | Mark.OWN if rows is Rows.ONCE else Mark.CHOSEN | Mark.OWN | Mark.COUNT
+        self._beyond = Mark.OWN if rows is Rows.ONCE else Mark.OWN | Mark.COUNT
 
     def of(self, node: cst.BaseExpression) -> str:
         """MEAN or SUM where the local number is one over the batches; empty where that is not proven."""
         marks = self.locality.of(node)
-        if marks & Mark.CHOSEN and not marks & Mark.OWN and self._is_chosen_by_itself(node):
-            marks &= ~Mark.CHOSEN
+        found = self._over_the_batches(node, marks & ~Mark.CHOSEN)
+        # Last, since that takes the longest by far.
+        return _NEITHER if found and marks & Mark.CHOSEN and not self._is_chosen_by_itself(node) else found
+
+    def _over_the_batches(self, node: cst.BaseExpression, marks: Marks) -> str:
+        """MEAN or SUM, whatever has picked the number."""
         if not marks or marks & self._beyond:
             return _NEITHER
         if marks & Mark.STATISTIC and not marks & (Mark.VALUE | Mark.INSIDE):

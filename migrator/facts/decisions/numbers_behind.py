@@ -94,8 +94,10 @@ class NumbersBehind:
         """The numbers behind a value; `near` is the last expression on the way to it, `count` the first one that is
         how many samples there are. `rounded`: something on the way is made whole. `choices`: what is chosen by local
         numbers counts as chosen alike, since these are agreed on, too."""
+        if node in seen:
+            return
         marks = self.locality.of(node)
-        if not marks or node in seen:
+        if not marks:
             return
         seen.add(node)
         if isinstance(node, cst.BaseExpression):

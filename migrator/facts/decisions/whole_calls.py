@@ -26,6 +26,7 @@ class WholeCalls:
         self.files = files
         self.losses = losses
         self.locality = locality
+        self._by_parameters: dict[frozenset[cst.FunctionDef], bool] = {}  # as long as nothing is settled
 
     def settle(self) -> None:
         """What is made of values that all workers have is the same on all, though the same function also runs on parts
@@ -44,10 +45,7 @@ class WholeCalls:
         self._settle_with_parts(found)
 
     def _settle_with_parts(self, found: Iterable[cst.Call]) -> None:
-        for call in found:
-            self.locality.settle(call)
-            for binding in self._parts_bound.get(call, ()):
-                self.locality.settle(binding)
+        self.locality.settle(*(key for call in found for key in (call, *self._parts_bound.get(call, ()))))
 
     @cached_property
     def _parts_bound(self) -> dict[cst.CSTNode, list[Binding]]:
@@ -83,12 +81,12 @@ class WholeCalls:
 
     def _is_local_by_parameters(self, reached: Iterable[cst.CSTNode]) -> bool:
         """Whether what these functions return is local by what other calls hand them, and by nothing else they read."""
-        functions = [node for node in reached if isinstance(node, cst.FunctionDef)]
-        returned = [node for function in functions for node in self.resolver.returned_by_itself(function)]
-        with self.locality.trying():
-            for function in functions:
-                for bindings in self.tree.scopes[function].bindings.values():
-                    for binding in bindings:
-                        if binding.kind == "param":
-                            self.locality.settle(binding)
-            return bool(returned) and not any(map(self.locality.of, returned))
+        functions = frozenset(node for node in reached if isinstance(node, cst.FunctionDef))
+        if functions not in self._by_parameters:
+            returned = [node for function in functions for node in self.resolver.returned_by_itself(function)]
+            scopes = [self.tree.scopes[function] for function in functions]
+            params = [b for scope in scopes for bindings in scope.bindings.values() for b in bindings if b.kind == "param"]
+            with self.locality.trying():
+                self.locality.settle(*params)
+                self._by_parameters[functions] = bool(returned) and not any(map(self.locality.of, returned))
+        return self._by_parameters[functions]
