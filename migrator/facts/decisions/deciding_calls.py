@@ -29,7 +29,6 @@ _COUNTING = frozenset({"take", "skip", "repeat", "batch", "padded_batch", "windo
 _LENGTHS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "batch_size", "class_weight"})
 # Classes of what is trained, and of what trains it.
 _MAKING = re.compile(r"keras\.(?:layers|regularizers|constraints|initializers|optimizers|losses)\.(?:\w+\.)*[A-Z]\w*$")
-_OF_WEIGHTS = ("_initializer", "_regularizer", "_constraint")
 # They ask a function when to stop, or how fast to go on.
 _ASKING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter", "keras.callbacks.LearningRateScheduler")
 _EXITS = frozenset({"sys.exit", "os._exit"})
@@ -99,7 +98,7 @@ class DecidingCalls:
         """Whether what is given is a loss, or what a layer does with its inputs (an activation), and not with its
         weights."""
         if self._calls_one_of(call, ("keras.layers.",)):
-            return arg.keyword is None or not arg.keyword.value.endswith(_OF_WEIGHTS)
+            return arg.keyword is None or not api.takes_weights(arg.keyword.value)
         return self._calls_one_of(call, ("keras.losses.",))
 
     def _calls_one_of(self, call: cst.Call, prefixes: tuple[str, ...]) -> bool:

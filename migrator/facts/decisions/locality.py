@@ -17,7 +17,7 @@ from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.dependence.spreading import Marks, Spread
-from migrator.facts.names import vocabulary
+from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.keywords import Keywords
@@ -84,7 +84,6 @@ _RUN_BY_MODELS = (
     (("keras.metrics.",), ("update_state",)),
 )
 _TAKING_FUNCTIONS = ("keras.layers.", "keras.losses.", "keras.metrics.")
-_OF_WEIGHTS = ("_initializer", "kernel_regularizer", "bias_regularizer", "_constraint", "optimizer")
 _OF_MODES = frozenset({"training", "mask"})
 
 
@@ -433,7 +432,8 @@ class Locality:
                 isinstance(v, External) and v.path.startswith(_TAKING_FUNCTIONS) for v in self.resolver.values(func)
             )
             for arg in call.args if compiles or makes else ():
-                if arg.keyword is None or not arg.keyword.value.endswith(_OF_WEIGHTS):
+                keyword = arg.keyword.value if arg.keyword is not None else ""
+                if not keyword.endswith("optimizer") and not api.takes_weights(keyword):
                     yield from self._functions_in(arg.value)
 
     def _functions_in(self, node: cst.BaseExpression) -> Iterator[FunctionLike]:

@@ -84,9 +84,8 @@ class WholeCalls:
         functions = frozenset(node for node in reached if isinstance(node, cst.FunctionDef))
         if functions not in self._by_parameters:
             returned = [node for function in functions for node in self.resolver.returned_by_itself(function)]
-            scopes = [self.tree.scopes[function] for function in functions]
-            params = [b for scope in scopes for bindings in scope.bindings.values() for b in bindings if b.kind == "param"]
+            bound = [b for f in functions for bindings in self.tree.scopes[f].bindings.values() for b in bindings]
             with self.locality.trying():
-                self.locality.settle(*params)
+                self.locality.settle(*(binding for binding in bound if binding.kind == "param"))
                 self._by_parameters[functions] = bool(returned) and not any(map(self.locality.of, returned))
         return self._by_parameters[functions]

@@ -36,6 +36,14 @@ MEAN_METRICS = re.compile(
 )
 
 
+_OF_WEIGHTS = re.compile(r"(?:_initializer|_constraint|(?<!activity)_regularizer)$")
+
+
+def takes_weights(keyword: str) -> bool:
+    """Whether what a layer gets by that keyword is called with its weights, and never sees a row of a batch."""
+    return _OF_WEIGHTS.search(keyword) is not None
+
+
 # Scripts use the same few hundred names again and again.
 @lru_cache(maxsize=4096)
 def canonical(path: str) -> str:

@@ -7,12 +7,13 @@ seen what is called, with all that is given there.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Union
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds, calls, origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
@@ -74,7 +75,9 @@ class Indirect:
         if _PARTIAL in values:
             return [], []  # nothing runs yet
         given = self.given_by(call)
-        found = [f for node in given for v in self.resolver.values(node) for f in self._run_by(v)]
+        of_weights = {arg.value for value in values for arg in _making(value) if _is_of_weights(value, arg)}
+        running = [node for node in given if node not in of_weights]
+        found = [f for node in running for v in self.resolver.values(node) for f in self._run_by(v)]
         by_name = [(f, value) for value in values for f in self._looked_up(value)]
         found += [f for f, value in by_name if calls(value) == "operator.methodcaller" or accepts(f, call)]
         if self._is_unseen(call):
@@ -445,7 +448,17 @@ def _text(node: cst.CSTNode) -> str:
 
 
 def _built_with(value: Value) -> list[cst.BaseExpression]:
+    return [arg.value for arg in _making(value)]
+
+
+def _making(value: Value) -> Sequence[cst.Arg]:
     """What the object was built with whose method is called: `Timer(limit, on_end).stop()`."""
     while isinstance(value, (Member, Element)):
         value = value.owner if isinstance(value, Member) else value.of
-    return [arg.value for arg in value.call.args] if isinstance(value, Result) else []
+    return value.call.args if isinstance(value, Result) else ()
+
+
+def _is_of_weights(value: Value, arg: cst.Arg) -> bool:
+    """Whether a layer was built with it for its weights."""
+    is_told = arg.keyword is not None and api.takes_weights(arg.keyword.value)
+    return is_told and origin(value).startswith("keras.layers.")
