@@ -442,7 +442,8 @@ class Losses:
         gathers = puts_together([*repairs, *self.drawn])
         planned = self._plan.reductions
         # Batches are then cut as for sums, into parts that may be unequal, or empty.
-        gathers |= SUM in kinds and any(o.how == "mean" for r in self._needed() for o in r.operands)
+        of_samples = {r for _, value in losses if self._is_of_samples(value) for r in self._repairs_of(value)}
+        gathers |= any(o.how == "mean" for r in (self._needed() if SUM in kinds else of_samples) for o in r.operands)
         batches = self._run.trained_on_batches.values()
         gathers |= bool(self._of_uneven_batches()) or any(compiles & self._plan.losses for compiles in batches)
         if "mean" not in planned and (len(kinds - {NONE}) > 1 or (gathers and "mean" in self._run.reductions)):
