@@ -25,6 +25,10 @@ Means are the same over parts of one size, sums and counts (hits, samples seen, 
 parts in which each row is once. A batch that the workers do not divide has only one of both. A script that decides by
 sums therefore gets every row once (`loss="gather"`), and its means, the loss among them, are taken over all rows.
 
+A metric that counts training rows, of which each worker has its own, and validation rows, which all of them have, is
+given those by `lockstep.shard_batch(..., loss="gather")` where training is steered by it: so each row counts once,
+wherever the script resets it. Told alone, it is told as it is.
+
 What the script collects, counts or remembers of single samples in Python or NumPy, and is steered by, is no mean and no
 sum of the workers' parts: the rows are put together where they enter such code (`seen.update(...)`, `np.add.at(...)`, a
 loop over them), see gather-batch. Keras's own `train_step` takes rows in no order, so that it is refused there.
@@ -58,7 +62,7 @@ from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 from migrator.facts.training.sites import Fit
 from migrator.facts.training.told_metrics import CALLBACKS, monitored_by, told_metrics
-from migrator.repairs import put_together
+from migrator.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
 
 
@@ -136,7 +140,8 @@ def _fed(facts: Facts) -> Findings:
         own = facts.losses.of_number(number.expression) if number.metric is not None else NOT_RUN
         if own == NOT_RUN or (number.metric is not None and number.metric.is_own):
             continue
-        if not own.reduction:
+        is_told = not facts.decisions.decides(number)
+        if not own.reduction and not is_told:
             yield Refusal(
                 number.expression,
                 "training is steered by this metric, and how the workers' parts of it add up cannot be seen: "
@@ -145,10 +150,17 @@ def _fed(facts: Facts) -> Findings:
                 "workers",
                 breaks_training=True,
             )
-        for operand in (o for repair in own.repairs for o in repair.operands if o.node not in put):
-            if operand.how != "metric":
-                put.add(operand.node)
-                yield from put_together(facts, operand)
+        for repair in own.repairs:
+            if repair.form == "once" and is_told and number.metric is not None and number.metric.is_mean:
+                continue  # of each worker it is the same
+            refusal = waits_alone(facts, repair) if repair.form == "once" else None
+            if refusal is not None:
+                yield refusal
+                continue
+            for operand in repair.operands:
+                if operand.how != "metric" and operand.node not in put:
+                    put.add(operand.node)
+                    yield from put_together(facts, operand)
 
 
 def _told_by_steps(facts: Facts) -> Findings:

@@ -51,7 +51,7 @@ def gather_batch(facts: Facts) -> Findings:
         yield from _whole_batch(facts, cst.ensure_type(call, cst.Call))
     done: set[cst.CSTNode] = set()
     for repair in facts.repairs:
-        if repair.form not in ("whole", "call", "metric", "given back"):
+        if repair.form not in ("whole", "call", "metric", "once", "given back"):
             continue
         refusal = _beside_all_rows(facts, repair) or waits_alone(facts, repair)
         if refusal is not None:

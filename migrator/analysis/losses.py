@@ -371,6 +371,8 @@ class Losses:
             return "one of several functions is called here, and others take a worker's part"
         if len([r for r in self._run.repairs[repair.node] if r.form == repair.form]) > 1:
             return "it gets other parts of a batch on other ways"
+        if repair.form == "once":
+            return "it also counts a worker's part of the rows" if repair.node in self._run.fed_parts else ""
         harmless = all(operand.how == "mean" for operand in repair.operands)
         runs_whole = self._run.plain.has(repair) or (self._run.left_alone.has(repair) and not _is_left_alone(repair))
         if runs_whole and not harmless:
@@ -387,7 +389,7 @@ class Losses:
         expressions = {node for r in self._run.changed.values() for node in self._sources(r)} - self._plan.expressions
         for repair in self._needed():
             obstacle = self.obstacle(repair)
-            if (repair.node in self._gathered and not obstacle) or repair.form == "drawn":
+            if (repair.node in self._gathered and not obstacle) or repair.form in ("drawn", "once"):
                 continue
             if repair.blocked == ROUNDED:
                 expressions |= self._sources(repair)

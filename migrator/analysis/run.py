@@ -174,6 +174,7 @@ class Run:
         self.whole_layers: set[cst.CSTNode] = set()  # functions that Keras calls and that give all rows of a batch
         # Of what kind the metrics of a `fit` are that are no means: "class" of Keras's, "function", "own" class.
         self.odd_metrics: dict[cst.CSTNode, set[str]] = defaultdict(set)
+        self.fed_parts: set[cst.CSTNode] = set()  # calls that give metrics something else than all rows of a batch
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()
         self.known_weights: set[v.Atom] = set()
@@ -264,6 +265,11 @@ class Run:
         """Where to note what is right as it stands, on some way to it."""
         is_left_alone = self._is_evaluating and not self.is_traced
         return self.left_alone if is_left_alone else self.plain
+
+    @property
+    def is_evaluating(self) -> bool:
+        """Whether Keras runs the model to evaluate it, or to predict."""
+        return self._is_evaluating
 
     @property
     def is_traced(self) -> bool:

@@ -41,8 +41,9 @@ PARTLY_WHOLE = Unknown("it holds all rows of the batch on one way, and a worker'
 class Operand:
     """An expression that a repair wraps.
 
-    `how`: "gather", "mean" or "sum" (all-reduced), "share" (divided by the number of workers), or "shard" (of what is
-    made of all rows, a worker's own: those that stand where the rows of the name `like` do).
+    `how`: "gather", "mean" or "sum" (all-reduced), "share" (divided by the number of workers), "shard" (of what is
+    made of all rows, a worker's own: those that stand where the rows of the name `like` do), or "once" (of rows that
+    all workers have, each on one of them).
     """
 
     node: cst.CSTNode
@@ -64,8 +65,8 @@ class Repair:
 
     `blocked` says why that cannot be written down there; empty where it can. `form`: "term" of a sum, "divisor",
     "call" of a function whose arguments are meant, "given back" for what a layer returns, "drawn" for random numbers of
-    the whole batch, of which a worker takes its rows, "done" where the script has done it, "bound" where a name
-    gets what all workers have, or "whole" for all others.
+    the whole batch, of which a worker takes its rows, "once" where a metric counts rows that all have, "done" where the
+    script has done it, "bound" where a name gets what all workers have, or "whole" for all others.
     """
 
     node: cst.CSTNode

@@ -15,6 +15,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.callables import is_called
 from migrator.analysis.calls import Arguments
+from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Scaled, Sharded, options
 from migrator.analysis.values import Data, Operand, Repair, Value
 from migrator.records import replace
@@ -149,6 +150,25 @@ class Repairing:
         blocked = self.blocked or ("" if asks else "the metric is given rows and asked for its result at once")
         operands = frozenset((Operand(node, "metric"),)) if isinstance(node, cst.BaseExpression) else frozenset()
         repair = Repair(node, operands, "it is of what this worker has counted", blocked, "metric")
+        self.run.note_repair(repair)
+        return repair
+
+    def counted_once(self, args: Arguments, node: cst.CSTNode) -> Repair:
+        """The repair that has a worker count its own of the rows that a metric is given, where each has all of them:
+        the metric counts parts of other batches besides."""
+        found: set[Operand] = set()
+        blocked = self.blocked or ("Keras evaluates the model" if self.run.is_evaluating else "")
+        for place, value in args.all():
+            leaves = list(self.run.objects.leaves(value))
+            if all(d.rank == 0 or d.constant is not NOT_CONSTANT for d in leaves):
+                continue
+            if place is None:
+                blocked = blocked or "what it is given is not written where it is called"
+            elif any(d.needs or d.symbolic or d.pairs or d.across or not d.is_replicated for d in leaves):
+                blocked = blocked or "its parts stand in different ways"
+            else:
+                found.add(Operand(place, "once"))
+        repair = Repair(node, frozenset(found), "it counts rows that all workers have", blocked, "once")
         self.run.note_repair(repair)
         return repair
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _FED_ON_ALL = "fed on all"  # the same on each worker
+_FED_WHOLE = "fed whole"  # all rows of a batch, each with what would have a worker count its own alone
 
 
 def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -36,18 +37,34 @@ def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
 
 def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> None:
     run.placing.meet(args, node)
-    for data in (d for _, x in args.all() if not x.is_none for d in run.objects.leaves(x)):
-        number = Value(replace(data, constant=NOT_CONSTANT))
-        run.heap.store(atom, "fed", number)
+    leaves = [d for _, x in args.all() if not x.is_none for d in run.objects.leaves(x)]
+    once = run.placing.repairing.counted_once(args, node) if any(map(_is_whole, leaves)) else None
+    if once is None:
+        run.fed_parts.add(node)
+    for data in leaves:
+        number = replace(data, constant=NOT_CONSTANT)
+        if once is not None and data.is_replicated:
+            run.heap.store(atom, _FED_WHOLE, Value(replace(number, needs=number.needs | {once})))
+        else:
+            run.heap.store(atom, "fed", Value(number))
         if data.is_replicated:
-            run.heap.store(atom, _FED_ON_ALL, number)
+            run.heap.store(atom, _FED_ON_ALL, Value(number))
+
+
+def _is_whole(data: Data) -> bool:
+    """Whether each worker has all of several rows, and not because they are put together."""
+    return data.is_replicated and (data.whole or data.axes > 0) and data.rank != 0 and not data.needs
 
 
 def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
-    fed = list(run.objects.leaves(run.heap.load(atom, "fed")))
-    needs = frozenset(r for d in fed for r in d.needs)
-    apart = list(dict.fromkeys(d.placement for d in fed if not d.is_replicated))
+    parts, whole = (list(run.objects.leaves(run.heap.load(atom, field))) for field in ("fed", _FED_WHOLE))
+    needs = frozenset(r for d in parts for r in d.needs)
+    apart = list(dict.fromkeys(d.placement for d in parts if not d.is_replicated))
     placement: Placement = next((p for p in apart if isinstance(p, (Unknown, type(LOCAL)))), REPLICATED)
+    if whole and any(isinstance(p, Sharded) for p in apart):
+        needs |= {r for d in whole for r in d.needs}
+    elif apart and placement == REPLICATED and any(d.whole for d in whole):
+        placement = v.PARTLY_WHOLE
     if placement == REPLICATED and isinstance(atom, Made):
         if atom.path == "keras.metrics.Mean" and apart == [Partial("mean")]:
             placement = Partial("mean")
