@@ -80,7 +80,9 @@ class Indirect:
         found = [f for node in running for v in self.resolver.values(node) for f in self._run_by(v)]
         by_name = [(f, value) for value in values for f in self._looked_up(value)]
         found += [f for f, value in by_name if calls(value) == "operator.methodcaller" or accepts(f, call)]
-        if self._is_unseen(call):
+        wrapped = self.wrapped_by(call)
+        found += wrapped
+        if not wrapped and self._is_unseen(call):
             found += [f for f in self._escaped if accepts(f, call)]
         return list(dict.fromkeys(found)), given
 
@@ -267,7 +269,8 @@ class Indirect:
             if isinstance(value, Result) and value.function == _PARTIAL and value.call.args:
                 found.update(dict.fromkeys(self._methods_behind(value.call.args[0].value)))
         is_direct = isinstance(call.func, cst.Attribute) and any(isinstance(v, Member) for v in values)
-        if not is_direct and (self._is_unseen(call) or any(isinstance(v, Member) for v in values)):
+        is_unseen = self._is_unseen(call) and not self.wrapped_by(call)
+        if not is_direct and (is_unseen or any(isinstance(v, Member) for v in values)):
             found.update(dict.fromkeys(self._stored_methods))
         return list(dict.fromkeys([*(method.value for method in found), *more]))
 
@@ -320,6 +323,60 @@ class Indirect:
             if made:
                 found[function] = list(made)
         return found
+
+    def wrapped_by(self, call: cst.Call) -> list[FunctionLike]:
+        """The functions that the call runs where a decorator calls what it has decorated: `f(*args)` in what `timed(f)`
+        makes; none where that may be called with others, too."""
+        values = self.resolver.values(call.func) if isinstance(call.func, cst.Name) else ()
+        if len(values) != 1 or not isinstance(values[0], Parameter):
+            return []
+        param = values[0].node
+        decorator = self.resolver.function_of_parameter(param)
+        if not isinstance(decorator, cst.FunctionDef) or self.tree.class_of(decorator) is not None:
+            return []
+        is_first = [*decorator.params.posonly_params, *decorator.params.params][:1] == [param]
+        return self._decorated_by.get(decorator, []) if is_first and self._only_decorates(decorator) else []
+
+    @cached_property
+    def _decorated_by(self) -> dict[cst.FunctionDef, list[FunctionLike]]:
+        """By functions of the script what they decorate, with what other decorators make of that; no classes."""
+        found: dict[cst.FunctionDef, dict[FunctionLike, None]] = defaultdict(dict)
+        for function in self.tree.functions:
+            for decorator in self._decorators_of(function):
+                found[decorator].update(dict.fromkeys([function, *self.wrappers(function)]))
+        for cls in self.tree.classes:
+            for decorator in self._decorators_of(cls):
+                found[decorator] = {}
+        return {decorator: list(functions) for decorator, functions in found.items()}
+
+    def _decorators_of(self, node: cst.FunctionDef | cst.ClassDef) -> Iterator[cst.FunctionDef]:
+        for decorator in node.decorators:
+            for value in self.resolver.values(decorator.decorator):
+                if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
+                    yield value.node
+
+    def _only_decorates(self, function: cst.FunctionDef) -> bool:
+        """Whether the script names the function in decorators alone, or gives it back to such from the one around it:
+        `@timed("step")`."""
+        if function.name.value in self._imported_otherwise or any(self.resolver.callers(function)):
+            return False
+        reads = list(self._read_apart(function.name.value))
+        maker = self.tree.function_of(function)
+        if not isinstance(maker, cst.FunctionDef):
+            return not reads
+        callers = self.resolver.callers(maker)
+        return (
+            all(isinstance(self.tree.parent.get(node), cst.Return) for node in reads)
+            and maker.name.value not in self._imported_otherwise
+            and not any(True for _ in self._read_apart(maker.name.value))
+            and all(isinstance(self.tree.parent.get(call), cst.Decorator) for call in callers)
+        )
+
+    @cached_property
+    def _imported_otherwise(self) -> set[str]:
+        """What files of the program import by another name."""
+        names = [alias.name for alias in self.tree.all_of(cst.ImportAlias) if alias.asname is not None]
+        return {name.value if isinstance(name, cst.Name) else name.attr.value for name in names}
 
     def _dispatched_to(self, function: cst.FunctionDef) -> Iterator[FunctionLike]:
         """The functions of which `@functools.singledispatch` picks one by the type of an argument."""
