@@ -33,6 +33,7 @@ _OPERATORS: dict[str, str] = {
     "NotEqual": "ne",
 }  # fmt: skip
 _MOST_LITERALS = 1024
+_MOST_COPIES = 64  # of what a list holds
 _LITERAL_NAMES = {"True": True, "False": False, "None": None}
 
 
@@ -129,12 +130,18 @@ class Expressions:
         sequences = [self.run.objects.sequence_items(o) for o in operands]
         if operator == "Add" and all(s is not None for s in sequences):
             return self.run.objects.concatenated(operands, Site(node, frame.context))
+        if operator == "Add" and all(map(_is_list, operands)):
+            made = Container("list", Site(node, frame.context))
+            self.run.heap.store(made, None, v.join_all(self.run.objects.parts(o) for o in operands))
+            return v.of(made)
         if operator == "Add" and sequences[0] is not None:
             sizes = _sizes(sequences[0], operands[1])
             if sizes is not None:
                 return sizes
-        if operator == "Multiply" and (rows := self._a_row_each(operands, sequences)) is not None:
-            return rows
+        if operator == "Multiply":
+            several = self._a_row_each(operands, sequences) or self._repeated(operands, sequences, node, frame)
+            if several is not None:
+                return several
         constants = [o.constant for o in operands]
         if operator in ("Add", "Subtract") and isinstance(constants[1], (int, float)) and constants[1] == 0:
             return operands[0]
@@ -163,6 +170,20 @@ class Expressions:
             needs = frozenset(r for d in (times.data, *leaves) if d is not None for r in d.needs)
             rows = "one" if len(items) == 1 else "even"
             return Value(Data(Sharded(0, rows), rank=None if rank is None else rank + 1, needs=needs))
+        return None
+
+    def _repeated(
+        self,
+        operands: Sequence[Value],
+        sequences: Sequence[list[Value] | None],
+        node: cst.CSTNode,
+        frame: Frame,
+    ) -> Value | None:
+        """A list of objects so many times: `[loss] * 3`. One of numbers is multiplied as an array is."""
+        for items, owner, times in zip(sequences, operands, reversed(operands)):
+            count = times.constant
+            if items and isinstance(count, int) and 0 < count <= _MOST_COPIES and all(i.data is None for i in items):
+                return self.run.objects.concatenated([owner] * count, Site(node, frame.context))
         return None
 
     def augmented(self, node: cst.AugAssign, operator: str, before: Value, frame: Frame) -> Value:
@@ -379,6 +400,12 @@ class Expressions:
 def _has_defaults(params: cst.Parameters) -> bool:
     several = (*params.posonly_params, *params.params, *params.kwonly_params)
     return any(param.default is not None for param in several)
+
+
+def _is_list(value: Value) -> bool:
+    """Whether it surely is a list of Python's, however long."""
+    only = value.only
+    return isinstance(only, Tuple) or (isinstance(only, Container) and only.kind == "list")
 
 
 def _sizes(first: Sequence[Value], others: Value) -> Value | None:

@@ -4,6 +4,7 @@ values."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -27,6 +28,7 @@ from migrator.analysis.values import (
     Function,
     Instance,
     Made,
+    Tuple,
     Value,
 )
 from migrator.records import replace
@@ -127,7 +129,6 @@ def _reduced(run: Run, value: Value, reduction: str, node: cst.CSTNode) -> Value
 def of_compiled(run: Run, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """What the loss given to `compile` is, as `fit` applies it to targets and predictions, and weighs it by a
     `sample_weight`."""
-    found: list[Value] = []
     weights, args = args.get("sample_weight") or NONE, Arguments(args.positional, {}, args.rest, args.nodes)
     parts = [loss]
     if not any(isinstance(a, (Function, Bound, Made, Instance, External, Curried)) for a in loss) and loss.data is None:
@@ -135,8 +136,21 @@ def of_compiled(run: Run, loss: Value, args: Arguments, node: cst.CSTNode, frame
         heap = run.heap
         held = [heap.load(a, k) for a in loss if isinstance(a, Container) for k in heap.fields(a)]
         parts = items if items is not None else held or [run.objects.parts(loss)]
-        args = Arguments([_any_part(run, x) for x in args.positional], args.keywords, args.rest)
-        weights = _any_part(run, weights)
+    elif not all(map(_is_of_outputs, args.positional[:2])):
+        return _applied(run, parts, args, weights, node, frame)
+    args = Arguments([_any_part(run, x) for x in args.positional], args.keywords, args.rest)
+    return _applied(run, parts, args, _any_part(run, weights), node, frame)
+
+
+def _is_of_outputs(value: Value) -> bool:
+    """Whether it is those of a model with several outputs, to each of which Keras applies the loss by itself."""
+    return value.data is None and bool(value.objects) and all(isinstance(o, (Tuple, Container)) for o in value.objects)
+
+
+def _applied(
+    run: Run, parts: Sequence[Value], args: Arguments, weights: Value, node: cst.CSTNode, frame: Frame
+) -> Value:
+    found: list[Value] = []
     for part in parts:
         for atom in part:
             found.append(_compiled_part(run, atom, args, weights, node, frame))
