@@ -414,7 +414,16 @@ class Losses:
         self._plan.losses |= losses
         self._plan.layers |= layers
         self._plan.at_once |= at_once
-        return bool(functions or expressions or losses or layers or at_once or terms)
+        return bool(functions or expressions or losses or layers or at_once or terms) or self._cut_again()
+
+    def _cut_again(self) -> bool:
+        """Plans that a worker takes its own of what is made of all rows, where that meets a worker's part of them in
+        what also runs on such parts alone: rolled rows in a model, beside the others. True where that is new."""
+        met = [r for r in self._needed() if r.why == MEETS and self.obstacle(r)]
+        made = {m.node for r in met for needs in self._run.meetings.get(r.node, ()) for m in needs if m.form == "whole"}
+        made -= {r.node for r in met} | self._plan.cut_again
+        self._plan.cut_again |= made
+        return bool(made)
 
     def _of_uneven_batches(self) -> set[cst.CSTNode]:
         """The calls of `compile` of which `train_on_batch` gets parts of a batch that may be unequal, for the sake of

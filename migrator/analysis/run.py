@@ -50,12 +50,14 @@ class Plan:
     """Where all rows are put together: functions of which the arguments are, expressions, and calls of `compile` of
     which the loss is given the whole batch; `reductions`: whatever a "mean" or a "sum" is taken of; `layers`: functions
     that work on all rows of a batch, of which they give back a worker's, or go on with those `at_once`; `summed`: terms
-    among which are sums over a worker's part, beside what is made of all rows."""
+    among which are sums over a worker's part, beside what is made of all rows; `cut_again`: calls that make such of all
+    rows as meets a worker's part of them, and of which a worker takes its own."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
     layers: set[cst.CSTNode] = field(default_factory=set)
     at_once: set[cst.CSTNode] = field(default_factory=set)
     expressions: set[cst.CSTNode] = field(default_factory=set)
+    cut_again: set[cst.CSTNode] = field(default_factory=set)
     losses: set[cst.CSTNode] = field(default_factory=set)
     reductions: set[str] = field(default_factory=set)
     summed: set[cst.CSTNode] = field(default_factory=set)

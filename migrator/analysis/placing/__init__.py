@@ -24,7 +24,7 @@ from migrator.analysis.placement import (
     Unknown,
     options,
 )
-from migrator.analysis.placing import traits, whole
+from migrator.analysis.placing import giving_back, traits, whole
 from migrator.analysis.placing.gathering import Gathering
 from migrator.analysis.placing.inference import as_value, infer
 from migrator.analysis.placing.operation import Operation, operation
@@ -60,7 +60,8 @@ class Placing:
         value = self._placed(op)
         if self.run.packages.inside:
             self.run.packages.met.note_lost(op, value)
-        return traits.kept(self.run, op, value)
+        value = traits.kept(self.run, op, value)
+        return giving_back.cut_again(self.run, node, args, value) if node in self.run.plan.cut_again else value
 
     def _placed(self, op: Operation) -> Value:
         poison = next((d for d in op.leaves if isinstance(d.placement, Unknown)), None)

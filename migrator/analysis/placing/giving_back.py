@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
 from migrator.analysis.placement import Sharded
 from migrator.analysis.values import Instance, Made, Operand, Repair, Tuple, Value
 from migrator.records import replace
@@ -41,7 +42,18 @@ def renamed(run: Run, node: cst.BaseExpression, value: Value, name: str, frame: 
     return _shard_like(run, node, value, name if _holds_rows(run, (frame.names or {}).get(name)) else "")
 
 
-def _shard_like(run: Run, node: cst.BaseExpression, value: Value, like: str) -> Value:
+def cut_again(run: Run, node: cst.CSTNode, args: Arguments, value: Value) -> Value:
+    """A worker's rows of what a call makes of all of them, where a name holds the worker's that it is given: of rows
+    that are rolled."""
+    given = [(place.value, x) for place, x in args.all() if isinstance(place, cst.Name)]
+    like = next((name for name, x in given if _holds_rows(run, x)), "")
+    data = value.data
+    if not isinstance(node, cst.BaseExpression) or data is None or data.symbolic or data.pairs or data.across:
+        return value
+    return _shard_like(run, node, value, like, least=data.least)
+
+
+def _shard_like(run: Run, node: cst.BaseExpression, value: Value, like: str, least: int = 2) -> Value:
     data = value.data
     if data is None or value.objects or not data.whole or data.several or not data.needs:
         run.plain_now.sources.add(node)
@@ -51,7 +63,7 @@ def _shard_like(run: Run, node: cst.BaseExpression, value: Value, like: str) -> 
     why = "the model gives all rows of a batch, where Keras takes those of a worker"
     repair = Repair(node, frozenset((Operand(node, "shard", like),)), why, run.placing.repairing.blocked, "given back")
     run.note_repair(repair)
-    return Value(replace(data, placement=Sharded(0), whole=False, least=2, needs=data.needs | {repair}))
+    return Value(replace(data, placement=Sharded(0), whole=False, least=least, needs=data.needs | {repair}))
 
 
 def _names_of_rows(run: Run, frame: Frame) -> Iterator[str]:
