@@ -142,10 +142,13 @@ class Objects:
 
     def _is_record(self, cls: Class) -> bool:
         """Whether it is a dataclass or NamedTuple, of which `shard_batch` cuts the fields."""
-        if any(path in _NAMED_TUPLES for path in self.external_bases(cls)):
+        if self._is_named_tuple(cls):
             return True
         known = [self._definitions[each.node] for each in self.lineage(cls) if each.node in self._definitions]
         return any(d.only == _DATACLASS for definition in known for d in definition.decorators)
+
+    def _is_named_tuple(self, cls: Class) -> bool:
+        return any(path in _NAMED_TUPLES for path in self.external_bases(cls))
 
     def cut(self, instance: Instance, share: Callable[[Value], Value]) -> Instance:
         """The object with a worker's part in each of its fields; itself where it is no record of arrays alone."""
@@ -527,6 +530,10 @@ class Objects:
                     elif name == "__iter__":
                         continue
                     return self.run.libraries.read(result, reader)
+            if self._is_named_tuple(atom.cls):
+                return self.run.libraries.read(
+                    v.join_all(self.run.heap.load(atom, f) for f in self._fields(atom.cls)), reader
+                )
         return self.run.libraries.elements(atom, reader, node)
 
     def enter(self, value: Value, node: cst.CSTNode) -> Value:
