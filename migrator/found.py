@@ -17,6 +17,7 @@ from migrator.records import dataclass
 from migrator.results import Change, Finding
 
 _Key = TypeVar("_Key")
+_LONGEST = 60  # of an expression that is written out in a message
 
 
 @dataclass(frozen=True)
@@ -46,13 +47,13 @@ def site(found: Edit | Refusal | Trust) -> cst.CSTNode:
 
 
 def with_causes(facts: Facts, found: Sequence[Found]) -> list[Found]:
-    """The findings of a file, where refusals of one reason that hang on one value are reported as one: the first, which
-    says how many there are and where the value comes from."""
+    """The findings of a file, where a refusal says which value it hangs on, if that stands elsewhere; those of one
+    reason that hang on the same are reported as one: the first, which says how many there are."""
     by_cause: dict[tuple[str, str, cst.CSTNode], list[Found]] = {}
     for one in found:
         if isinstance(one.what, Refusal) and one.what.cause is not None:
             by_cause.setdefault((one.rule, one.what.reason, one.what.cause), []).append(one)
-    told = {several[0]: _told(facts, several) for several in by_cause.values() if len(several) > 1}
+    told = {several[0]: _told(facts, several) for several in by_cause.values()}
     silent = {one for several in by_cause.values() for one in several[1:]}
     return [told.get(one, one) for one in found if one not in silent]
 
@@ -62,10 +63,22 @@ def _told(facts: Facts, several: Sequence[Found]) -> Found:
     cause = first.cause if isinstance(first, Refusal) else None
     if not isinstance(first, Refusal) or cause is None:
         return several[0]
-    here, there = facts.tree.module_of(first.node), facts.tree.module_of(cause)
-    line = f"line {facts.position(cause)[0]}" + ("" if here is there else f" of {facts.scripts[there].path.name}")
-    reason = f"{first.reason}; {_places(len(several) - 1)} on the same value, of {line}"
+    value = _named(facts, cause, first.node)
+    if len(several) > 1:
+        reason = f"{first.reason}; {_places(len(several) - 1)} on the same value, {value}"
+    elif facts.tree.contains(first.node, cause):
+        return several[0]
+    else:
+        reason = f"{first.reason}; it comes from {value}"
     return replace(several[0], what=replace(first, reason=reason))
+
+
+def _named(facts: Facts, value: cst.CSTNode, reader: cst.CSTNode) -> str:
+    """What the value is, and its line."""
+    here, there = facts.tree.module_of(reader), facts.tree.module_of(value)
+    line = f"line {facts.position(value)[0]}" + ("" if here is there else f" of {facts.scripts[there].path.name}")
+    text = " ".join(facts.source(value).split())
+    return f"`{text}` of {line}" if len(text) <= _LONGEST else f"the one of {line}"
 
 
 def _places(count: int) -> str:
