@@ -198,7 +198,7 @@ class Calls:
                     named[name] = self.run.heap.load(atom, name)
                 else:
                     found.rest = v.join(found.rest, self.run.heap.load(atom, name))
-            given.append(named)
+            given += self.run.lacking.ways(atom, named, _MOST_WAYS)
         if value.data is not None and not (value.is_none and given):
             found.rest = v.join(found.rest, self.run.objects.parts(Value(value.data)))
         ways = found.ways or [found.keywords]
@@ -401,6 +401,8 @@ class Calls:
             for name, value in args.keywords.items():
                 if name not in taken:
                     self.run.heap.store(made, name, value)
+                    if args.may_lack(name):
+                        self.run.lacking.note(made, name)
             if args.rest is not NOTHING:
                 self.run.heap.store(made, None, args.rest)
             names[params.star_kwarg.name.value] = v.of(made)

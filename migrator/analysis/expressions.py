@@ -326,7 +326,7 @@ class Expressions:
         made = Container("dict", self._site(node, values, frame))
         for element, value in zip(node.elements, values):
             if isinstance(element, cst.StarredDictElement):
-                self.run.objects.update(v.of(made), value)
+                self.run.objects.update(v.of(made), value, node)
             elif isinstance(element, cst.DictElement):
                 self.run.objects.store_item(v.of(made), self.eval(element.key, frame), value, node)
         return v.of(made)

@@ -416,6 +416,8 @@ class Objects:
                     atom, key if isinstance(key, int) and (key in fields or None not in fields) else None, value
                 )
             elif isinstance(atom, Container):
+                if atom.kind == "dict":
+                    self.run.lacking.note_stored(atom, key, node)
                 self.run.heap.store(atom, _key(index), value)
             elif isinstance(atom, Method) and namespaces.is_namespace(atom):
                 namespaces.store(self.run, atom, index, value, node)
@@ -457,12 +459,15 @@ class Objects:
         self.run.heap.store(atom, None, self.parts(added))
         return True
 
-    def update(self, owner: Value, added: Value) -> None:
+    def update(self, owner: Value, added: Value, node: cst.CSTNode) -> None:
         for atom in owner:
             if not isinstance(atom, Container):
                 continue
             for other in added:
                 if isinstance(other, Container):
+                    for key in self.run.heap.fields(other):
+                        self.run.lacking.note_stored(atom, key, node)
+                    self.run.lacking.note_taken_over(atom, other, added)
                     for key in self.run.heap.fields(other):
                         self.run.heap.store(atom, key, self.run.heap.load(other, key))
             if added.data is not None:

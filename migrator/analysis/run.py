@@ -19,6 +19,7 @@ from migrator.analysis import values as v
 from migrator.analysis.bindings import Bindings
 from migrator.analysis.calls import Arguments, Calls
 from migrator.analysis.definitions import Definitions
+from migrator.analysis.dictionaries import Lacking
 from migrator.analysis.expressions import Expressions
 from migrator.analysis.frames import Frame, Heap
 from migrator.analysis.imports import Imports
@@ -118,6 +119,7 @@ class Run:
         self.expressions = Expressions(self)
         self.calls = Calls(self)
         self.objects = Objects(self)
+        self.lacking = Lacking(self)
         self.bindings = Bindings(self)
         self.definitions = Definitions(self)
         self.shares = Shares(self)

@@ -95,6 +95,8 @@ class Statements:
                 owner = self.eval(target.value, frame)
                 in_place.delete(self.run, owner, target)
                 for atom in owner:
+                    if isinstance(atom, Container) and atom.kind == "dict":
+                        self.run.lacking.note_removed(atom, self.run.expressions.index(target.slice, frame).constant)
                     if shortened.is_of_numbers(self.run, atom):
                         index = self.run.expressions.index(target.slice, frame)
                         shortened.without_item(self.run, atom, index, target.value, target, frame)  # type: ignore[arg-type]

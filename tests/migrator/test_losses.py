@@ -84,6 +84,32 @@ def test_a_loss_adds_up(loss: str, reduction: str, operands: int) -> None:
     assert verdict(loss) == (reduction, operands)
 
 
+@pytest.mark.parametrize(
+    ("made", "may_lack"),
+    [
+        ("settings = {'axis': 1}", False),
+        ("settings = {}\nsettings['axis'] = 1", False),
+        ("settings = dict(axis=1)", False),
+        ("settings = {}\nif BATCH > SIZE:\n    settings['axis'] = 1", True),
+        ("settings = {'axis': 1}\nif BATCH > SIZE:\n    settings.pop('axis')", True),
+        ("settings = {'axis': 1}\nif BATCH > SIZE:\n    del settings['axis']", True),
+        ("settings = {'axis': 1}\nif BATCH > SIZE:\n    settings.clear()", True),
+        ("settings = {}\nsettings.update({'axis': 1} if BATCH > SIZE else {})", True),
+        ("some = {}\nif BATCH > SIZE:\n    some['axis'] = 1\nsettings = {**some}", True),
+        (
+            "def make(s):\n    if SIZE:\n        return s\n    s['axis'] = 1\n    return s\nsettings = make({})",
+            True,
+        ),
+    ],
+)
+def test_a_keyword_that_a_dictionary_may_lack_is_not_always_given(made: str, may_lack: bool) -> None:
+    loss = "tf.reduce_sum(tf.math.reduce_logsumexp(tf.square(p - y), **settings))"
+    text = SETTING.replace("LOSS", loss).replace("for x, y", f"import sys\nSIZE = len(sys.argv)\n{made}\nfor x, y")
+    script = Script(text)
+    found = script.facts.losses.of(script.call("tape.gradient(loss, model.trainable_variables)"))
+    assert (found.reduction == "sum" and not found.repairs) == (not may_lack)
+
+
 def test_a_loss_that_cannot_be_put_together_is_lost() -> None:
     script = Script(SETTING.replace("LOSS", "tf.map_fn(lambda row: strange(row, p), p)"))
     found = script.facts.losses.of(script.call("tape.gradient(loss, model.trainable_variables)"))

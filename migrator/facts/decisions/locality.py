@@ -135,10 +135,11 @@ class Locality:
         self.origins[origin] = marks
         self._spread = None
 
-    def forget(self, origin: Key) -> None:
-        """From here on, the value is each worker's own only where it is made of such ones."""
-        self.origins.pop(origin, None)
-        self._take_back([origin])
+    def forget(self, *keys: Key) -> None:
+        """From here on, the values are each worker's own only where they are made of such ones."""
+        for key in keys:
+            self.origins.pop(key, None)
+        self._take_back(keys)
 
     def expect(self, condition: cst.BaseExpression) -> None:
         """From here on, what the condition chooses counts as chosen alike: the workers are made to agree on it."""
@@ -148,13 +149,13 @@ class Locality:
 
     @contextmanager
     def trying(self) -> Iterator[None]:
-        """What is settled inside is forgotten afterwards."""
-        settled, agreed, spread = set(self._settled), set(self._agreed), self._spread
+        """What is settled or forgotten inside is as before afterwards."""
+        settled, agreed, origins, spread = set(self._settled), set(self._agreed), dict(self.origins), self._spread
         self._spread = spread and spread.copy()
         try:
             yield
         finally:
-            self._settled, self._agreed, self._spread = settled, agreed, spread
+            self._settled, self._agreed, self.origins, self._spread = settled, agreed, origins, spread
 
     def of(self, key: Key | None) -> Marks:
         """How the value is local; nothing where all workers agree."""

@@ -85,7 +85,9 @@ class WholeCalls:
         if functions not in self._by_parameters:
             returned = [node for function in functions for node in self.resolver.returned_by_itself(function)]
             bound = [b for f in functions for bindings in self.tree.scopes[f].bindings.values() for b in bindings]
+            params = [binding for binding in bound if binding.kind == "param"]
             with self.locality.trying():
-                self.locality.settle(*(binding for binding in bound if binding.kind == "param"))
+                self.locality.settle(*params)
+                self.locality.forget(*(param for param in params if param in self.locality.origins))
                 self._by_parameters[functions] = bool(returned) and not any(map(self.locality.of, returned))
         return self._by_parameters[functions]

@@ -88,7 +88,7 @@ def _count(run: Run, owner: Container, args: Arguments, node: cst.CSTNode) -> No
 
 def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
     """Puts what a dictionary or a sequence of pairs holds into a dictionary."""
-    run.objects.update(owner, added)
+    run.objects.update(owner, added, node)
     if not any(isinstance(a, Container) and a.kind == "dict" for a in added):
         pair = run.objects.elements(added, node, node)
         key, item = run.objects.unpacked(pair, 2, None) if pair is not NOTHING else (NUMBER, NOTHING)
@@ -155,6 +155,8 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         for key, value in args.keywords.items():
             run.objects.store_item(v.of(atom), v.constant(key), value, node)
         return NONE
+    if atom.kind == "dict" and name in ("pop", "popitem", "clear"):
+        run.lacking.note_removed(atom, given.constant if name == "pop" else None)
     everything = run.objects.parts(v.of(atom))
     if name == "setdefault" and len(args.positional) > 1:
         run.objects.store_item(v.of(atom), given, args.positional[1], node)
