@@ -10,12 +10,17 @@ from migrator.analysis.values import Operand, Repair
 from migrator.edits import InsertBefore, Refusal, Replace, Wrap
 from migrator.facts.script import Facts
 
+_BINDS_CLOSER = (cst.Multiply, cst.Divide, cst.FloorDivide, cst.MatrixMultiply, cst.Modulo, cst.Power)
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
 def put_together(facts: Facts, operand: Operand) -> Iterator[Wrap | Replace | InsertBefore]:
-    """Gives every worker the whole of what the operand is a part of: once before a comprehension that only reads it."""
-    if operand.how in ("mean", "sum") and _is_read_in_turns(facts, operand.node):
+    """Gives every worker the whole of what the operand is a part of: once before a comprehension that only reads it.
+    Of a term that all have, each counts its share."""
+    if operand.how == "share":
+        opening, closing = ("", "") if _is_one_factor(operand.node) else ("(", ")")
+        yield Wrap(operand.node, opening, f"{closing} / {facts.call('size')}")
+    elif operand.how in ("mean", "sum") and _is_read_in_turns(facts, operand.node):
         name = facts.source(operand.node)
         whole = facts.fresh_variable(f"global_{name}", operand.node)
         arguments = ('reduction="sum"',) if operand.how == "sum" else ()
@@ -55,6 +60,14 @@ def _at_the_place(facts: Facts, operand: Operand) -> Wrap | Replace:
         return Wrap(operand.node, f"{facts.runtime}.shard_like(", f", {operand.like})")
     tail = ', reduction="sum")' if operand.how == "sum" else ")"
     return Wrap(operand.node, f"{facts.runtime}.all_reduce(", tail)
+
+
+def _is_one_factor(node: cst.CSTNode) -> bool:
+    if getattr(node, "lpar", ()):
+        return True
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, _BINDS_CLOSER)
+    return not isinstance(node, (cst.IfExp, cst.Lambda, cst.Comparison, cst.BooleanOperation))
 
 
 def waits_alone(facts: Facts, repair: Repair) -> Refusal | None:

@@ -50,9 +50,12 @@ own.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, NOT_RUN, SUM, puts_together
+from migrator.analysis.losses import MEAN, NOT_RUN, SUM, Verdict, puts_together
+from migrator.analysis.values import Repair
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.names import api
@@ -60,18 +63,22 @@ from migrator.facts.objects.listed import listed_values
 from migrator.facts.objects.values import Class, Literal, Object, Result
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
+from migrator.facts.training.compiled_losses import cuts_for_fit
+from migrator.facts.training.reductions import cut_option
 from migrator.facts.training.sites import Fit
 from migrator.facts.training.told_metrics import CALLBACKS, monitored_by, told_metrics
+from migrator.records import replace
 from migrator.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
 
 
 @rule
 def average_metrics(facts: Facts) -> Findings:
-    yield from _told_by_steps(facts)
-    yield from dict.fromkeys(_decided_by(facts))
+    put = {operand.node for repair in facts.repairs for operand in repair.operands}
+    yield from _told_by_steps(facts, put)
+    yield from dict.fromkeys(_decided_by(facts, put))
     yield from _told_to_callbacks(facts)
-    yield from _fed(facts)
+    yield from _fed(facts, put)
     put_together_already = {o.node for repair in facts.repairs for o in repair.operands}
     for number in facts.decisions.local_numbers:
         if number.expression in put_together_already:
@@ -132,10 +139,9 @@ def _runs_on_the_chief(facts: Facts, node: cst.CSTNode) -> bool:
     return any(facts.resolver.derives_from(Class(cls), lambda path: path in api.WRITING_CALLBACKS) for cls in classes)
 
 
-def _fed(facts: Facts) -> Findings:
+def _fed(facts: Facts, put: set[cst.CSTNode]) -> Findings:
     """What metrics are given by whose results training is steered: neither rows nor a mean over these, but what is made
     of one, as its square, which has to be made of the mean over all rows."""
-    put = {operand.node for repair in facts.repairs for operand in repair.operands}
     for number in facts.decisions.local_numbers:
         own = facts.losses.of_number(number.expression) if number.metric is not None else NOT_RUN
         if own == NOT_RUN or (number.metric is not None and number.metric.is_own):
@@ -150,73 +156,106 @@ def _fed(facts: Facts) -> Findings:
                 "workers",
                 breaks_training=True,
             )
+        missing = []
         for repair in own.repairs:
+            if repair.form == "metric":
+                continue
             if repair.form == "once" and is_told and number.metric is not None and number.metric.is_mean:
                 continue  # of each worker it is the same
             refusal = waits_alone(facts, repair) if repair.form == "once" else None
             if refusal is not None:
                 yield refusal
-                continue
-            for operand in repair.operands:
-                if operand.how != "metric" and operand.node not in put:
-                    put.add(operand.node)
-                    yield from put_together(facts, operand)
+            else:
+                missing.append(repair)
+        yield from _put_together(facts, missing, put)
 
 
-def _told_by_steps(facts: Facts) -> Findings:
+def _told_by_steps(facts: Facts, put: set[cst.CSTNode]) -> Findings:
     """What a `train_step` of the script's own returns, or hands to metrics, of a loss that is a sum: `fit` tells the
-    mean over the workers, and callbacks decide by it."""
+    mean over the workers, and callbacks decide by it. `put`: what is put together already."""
     reduced = {number.expression for number in facts.decisions.local_numbers}
     classes = {facts.training.step_class(update) for update in facts.training.updates} - {None}
     for step in {facts.resolver.method(cls, "train_step"): None for cls in classes if cls is not None}:
         told = (
             [value for returned in facts.resolver.returned(step) for value in _values(facts, returned)] if step else []
         )
-        told += [
-            call.args[0].value
-            for call, _ in facts.training.methods("update_state")
-            if call.args and facts.tree.function_of(call) is step
-        ]
+        told += _fed_in(facts, step) if step else []
         for node in told:
             verdict = facts.losses.of_number(node)
             if verdict.reduction == SUM and not verdict.is_agreed and node not in reduced:
+                yield from _put_together(facts, verdict.repairs, put)
                 yield Wrap(node, f"{facts.runtime}.all_reduce(", ', reduction="sum")')
 
 
-def _decided_by(facts: Facts) -> Findings:
+def _decided_by(facts: Facts, put: set[cst.CSTNode]) -> Findings:
     """What a `train_step` of the script's own returns that training is steered by, and that is no mean over parts of
-    one size: `fit` tells what the last step of an epoch gave, of each worker."""
-    put = {operand.node for repair in facts.repairs for operand in repair.operands}
+    one size: `fit` tells what the last step of an epoch gave, of each worker. What it is made of is put together first.
+    """
     for fit in facts.training.fits:
         methods = [facts.resolver.method(v.of, "train_step") for v in fit.values if isinstance(v, Object)]
         if not any(methods) or not _is_decided_by(facts, fit):
             continue
-        x = argument(fit.call, "x", 0)
-        are_even = x is not None and facts.pipelines.is_read_in_batches(x.value)
         for node in [n for m in methods if m for r in facts.resolver.returned(m) for n in _values(facts, r)]:
             verdict = facts.losses.of_number(node)
             if verdict == NOT_RUN:
                 continue
-            repairs = verdict.repairs
-            if _is_result(node):  # `fit` combines it; what the metric is given may have to be put together
+            repairs, is_result = verdict.repairs, _is_result(node)
+            if is_result:  # `fit` combines it; what the metric is given may have to be put together
                 repairs = frozenset(repair for repair in repairs if repair.form != "metric")
                 if verdict.reduction and not repairs:
                     continue
-            # Of a dataset several workers may have the same rows, which would be gathered twice.
-            is_twice = are_even and puts_together(repairs - set(facts.repairs))
-            if verdict.is_agreed and not is_twice:
-                for operand in (o for repair in repairs for o in repair.operands if o.node not in put):
-                    put.add(operand.node)
-                    yield from put_together(facts, operand)
-            elif verdict.is_agreed or not verdict.reduction:
-                yield Refusal(
-                    node,
-                    "training is steered by this log of `train_step`, and how the workers' parts add up cannot be seen",
-                    "return a mean over the batch, or put it together by hand with lockstep.all_reduce",
-                    breaks_training=True,
-                )
-            elif verdict.reduction == MEAN and not are_even:
+            if not verdict.reduction or _counts_twice(facts, fit, node, replace(verdict, repairs=repairs)):
+                yield _unseen(node)
+                continue
+            yield from _put_together(facts, repairs, put)
+            if verdict.reduction == MEAN and not verdict.is_agreed and not is_result:
                 yield Wrap(node, f"{facts.runtime}.all_reduce(", ")")
+        for node in [n for m in methods if m for n in _fed_in(facts, m)]:
+            verdict = facts.losses.of_number(node)  # the rest of what it needs is that of the result
+            divisors = frozenset(repair for repair in verdict.repairs if repair.form == "divisor")
+            if _counts_twice(facts, fit, node, replace(verdict, repairs=divisors)):
+                yield _unseen(node)
+
+
+def _unseen(node: cst.BaseExpression) -> Refusal:
+    return Refusal(
+        node,
+        "training is steered by this log of `train_step`, and how the workers' parts add up cannot be seen",
+        "return a mean over the batch, or put it together by hand with lockstep.all_reduce",
+        breaks_training=True,
+    )
+
+
+def _counts_twice(facts: Facts, fit: Fit, node: cst.CSTNode, verdict: Verdict) -> bool:
+    """Whether rows that several workers have, since the losses take means of them, would count several times in the
+    log: where they are gathered or added up, but not in a ratio of sums. Of arrays `fit` counts each once, but not what
+    each worker adds to a sum."""
+    if cut_option(cuts_for_fit(facts, fit)):
+        return False
+    missing = verdict.repairs - set(facts.repairs)
+    if any(operand.how == "share" for repair in missing for operand in repair.operands):
+        return True
+    x = argument(fit.call, "x", 0)
+    if x is None or not facts.pipelines.is_read_in_batches(x.value):
+        return False
+    is_sum = verdict.reduction == SUM and not verdict.is_agreed
+    return puts_together(missing) or (is_sum and not any(r.form == "divisor" and r.node is node for r in missing))
+
+
+def _fed_in(facts: Facts, step: cst.FunctionDef) -> Iterator[cst.BaseExpression]:
+    """What metrics are given in the step itself."""
+    for call, _ in facts.training.methods("update_state"):
+        if call.args and facts.tree.function_of(call) is step:
+            yield call.args[0].value
+
+
+def _put_together(facts: Facts, repairs: Collection[Repair], put: set[cst.CSTNode]) -> Findings:
+    """What the repairs put together that is not yet in `put`."""
+    for repair in sorted(repairs, key=lambda r: facts.tree.order.get(r.node, -1)):
+        for operand in sorted(repair.operands, key=lambda o: facts.tree.order[o.node]):
+            if operand.node not in put:
+                put.add(operand.node)
+                yield from put_together(facts, operand)
 
 
 def _is_decided_by(facts: Facts, fit: Fit) -> bool:

@@ -29,12 +29,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.edits import Wrap
 from migrator.facts.script import Facts
 from migrator.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
-
-_BINDS_CLOSER = (cst.Multiply, cst.Divide, cst.FloorDivide, cst.MatrixMultiply, cst.Modulo, cst.Power)
 
 
 @rule(needs=("all-reduce-gradients", "wrap-optimizer"))
@@ -48,19 +45,6 @@ def scale_loss(facts: Facts) -> Findings:
             yield refusal
             continue
         for operand in repair.operands:
-            if operand.node in done:
-                continue
-            done.add(operand.node)
-            if operand.how == "share":
-                opening, closing = ("", "") if _is_one_factor(operand.node) else ("(", ")")
-                yield Wrap(operand.node, opening, f"{closing} / {facts.call('size')}")
-            else:
+            if operand.node not in done:
+                done.add(operand.node)
                 yield from put_together(facts, operand)
-
-
-def _is_one_factor(node: cst.CSTNode) -> bool:
-    if getattr(node, "lpar", ()):
-        return True
-    if isinstance(node, cst.BinaryOperation):
-        return isinstance(node.operator, _BINDS_CLOSER)
-    return not isinstance(node, (cst.IfExp, cst.Lambda, cst.Comparison, cst.BooleanOperation))
