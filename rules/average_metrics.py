@@ -33,7 +33,9 @@ What the script collects, counts or remembers of single samples in Python or Num
 sum of the workers' parts: the rows are put together where they enter such code (`seen.update(...)`, `np.add.at(...)`, a
 loop over them), see gather-batch. Keras's own `train_step` takes rows in no order, so that it is refused there.
 
-What a `train_step` of the script's own returns as logs is put together where a callback or the history decides by it.
+What a `train_step` of the script's own returns as logs is put together where a callback or the history decides by it,
+with what it is made of (a ratio of sums, a function of a mean); so is what a `compute_metrics` returns, and what metrics
+are given in any step of `fit`: in a `compute_loss`, in the `call` of a layer, by `add_metric`.
 A metric that `fit` tells and that is no mean over the samples (a function of the script's own, a metric class of its
 own, one of Keras's along the axis of the batch) is given all rows, by `metrics=[lockstep.whole_batch_metric(r2)]`,
 where training is steered by it; validation then goes on in batches of the script's size.
@@ -45,7 +47,7 @@ Refuses: what cannot be put together; a signal handler or a thread that steers t
 handed to `train_on_batch`, which may not get each row once, also a decision by the number of samples seen
 (`x.shape[0]`), by a sum, by the largest value; a metric of a class of the script's own, of which it cannot be seen
 what its state adds up to; also in `compile`, where callbacks may decide by it beside a `train_step` of the script's
-own.
+own; of what that returns over a dataset, sums and what counts rows, where losses are means.
 """
 
 from __future__ import annotations
@@ -70,6 +72,9 @@ from migrator.facts.training.told_metrics import CALLBACKS, monitored_by, told_m
 from migrator.records import replace
 from migrator.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
+
+# What gives the logs that `fit` tells.
+_TELLING = ("train_step", "compute_metrics")
 
 
 @rule
@@ -175,15 +180,19 @@ def _told_by_steps(facts: Facts, put: set[cst.CSTNode]) -> Findings:
     mean over the workers, and callbacks decide by it. `put`: what is put together already."""
     reduced = {number.expression for number in facts.decisions.local_numbers}
     classes = {facts.training.step_class(update) for update in facts.training.updates} - {None}
-    for step in {facts.resolver.method(cls, "train_step"): None for cls in classes if cls is not None}:
+    steps = {facts.resolver.method(cls, "train_step"): None for cls in classes if cls is not None}
+    fitted = [value for fit in facts.training.fits for value in fit.values if isinstance(value, Object)]
+    steps.update((facts.resolver.method(value.of, "compute_metrics"), None) for value in fitted)
+    for step in steps:
         told = (
             [value for returned in facts.resolver.returned(step) for value in _values(facts, returned)] if step else []
         )
-        told += _fed_in(facts, step) if step else []
+        told += _fed_in(facts, step) if step and step.name.value == "train_step" else []
         for node in told:
             verdict = facts.losses.of_number(node)
             if verdict.reduction == SUM and not verdict.is_agreed and node not in reduced:
                 yield from _put_together(facts, verdict.repairs, put)
+                put.add(node)
                 yield Wrap(node, f"{facts.runtime}.all_reduce(", ', reduction="sum")')
 
 
@@ -192,9 +201,11 @@ def _decided_by(facts: Facts, put: set[cst.CSTNode]) -> Findings:
     one size: `fit` tells what the last step of an epoch gave, of each worker. What it is made of is put together first.
     """
     for fit in facts.training.fits:
-        methods = [facts.resolver.method(v.of, "train_step") for v in fit.values if isinstance(v, Object)]
-        if not any(methods) or not _is_decided_by(facts, fit):
+        if not _is_decided_by(facts, fit):
             continue
+        objects = [value for value in fit.values if isinstance(value, Object)]
+        methods = [facts.resolver.method(value.of, name) for value in objects for name in _TELLING]
+        yield from _fed_to_told(facts, fit, [m for m in methods if m and _is_all_seen(facts, m)], put)
         for node in [n for m in methods if m for r in facts.resolver.returned(m) for n in _values(facts, r)]:
             verdict = facts.losses.of_number(node)
             if verdict == NOT_RUN:
@@ -210,17 +221,38 @@ def _decided_by(facts: Facts, put: set[cst.CSTNode]) -> Findings:
             yield from _put_together(facts, repairs, put)
             if verdict.reduction == MEAN and not verdict.is_agreed and not is_result:
                 yield Wrap(node, f"{facts.runtime}.all_reduce(", ")")
-        for node in [n for m in methods if m for n in _fed_in(facts, m)]:
-            verdict = facts.losses.of_number(node)  # the rest of what it needs is that of the result
+
+
+def _fed_to_told(facts: Facts, fit: Fit, steps: list[cst.FunctionDef], put: set[cst.CSTNode]) -> Findings:
+    """What the metrics are given that `fit` tells: in a step of which all is seen that it returns, or in what else runs
+    in a step: a `compute_loss`, the `call` of a layer."""
+    for call, verdict in facts.losses.of_fed(fit.call).items():
+        given = next((arg.value for arg in cst.ensure_type(call, cst.Call).args), None)
+        if given is None or _runs_on_the_chief(facts, call):
+            continue
+        if facts.tree.function_of(call) in steps:  # the rest of what it needs is that of the result
+            verdict = facts.losses.of_number(given)
             divisors = frozenset(repair for repair in verdict.repairs if repair.form == "divisor")
-            if _counts_twice(facts, fit, node, replace(verdict, repairs=divisors)):
-                yield _unseen(node)
+            if _counts_twice(facts, fit, given, replace(verdict, repairs=divisors)):
+                yield _unseen(given, "value of a metric")
+        elif not verdict.reduction or _counts_twice(facts, fit, given, verdict):
+            yield _unseen(given, "value of a metric")
+        else:
+            yield from _put_together(facts, verdict.repairs, put)
+            if verdict.reduction == SUM and given not in put:
+                yield Wrap(given, f"{facts.runtime}.all_reduce(", ', reduction="sum")')
 
 
-def _unseen(node: cst.BaseExpression) -> Refusal:
+def _is_all_seen(facts: Facts, step: cst.FunctionDef) -> bool:
+    """Whether all logs that the step returns are written down, and none is what Keras makes of all metrics."""
+    values = [value for returned in facts.resolver.returned(step) for value in facts.resolver.values(returned)]
+    return step.name.value == "train_step" and all(isinstance(value, Literal) for value in values)
+
+
+def _unseen(node: cst.BaseExpression, what: str = "log of `train_step`") -> Refusal:
     return Refusal(
         node,
-        "training is steered by this log of `train_step`, and how the workers' parts add up cannot be seen",
+        f"training is steered by this {what}, and how the workers' parts add up cannot be seen",
         "return a mean over the batch, or put it together by hand with lockstep.all_reduce",
         breaks_training=True,
     )

@@ -158,6 +158,21 @@ class Losses:
         value = self._run.added_losses.get(call) if not self.too_much else None
         return (self._changed or self._verdict(value, call)) if value is not None else NOT_RUN
 
+    def of_fed(self, fit: cst.CSTNode) -> dict[cst.CSTNode, Verdict]:
+        """What metrics are given while `fit` trains, by the calls that give it: rows, which each worker has its own of,
+        as good as a mean."""
+        several = [self._run.fed.get(of, {}) for of in (fit, None)] if not self.too_much else []
+        return {node: self._of_fed(data, node) for fed in several for node, data in fed.items()}
+
+    def _of_fed(self, data: Collection[Data], node: cst.CSTNode) -> Verdict:
+        numbers = [kind for d in data if not isinstance(d.placement, Sharded) for kind in _kinds(d)]
+        lost = next((kind for kind in numbers if isinstance(kind, Unknown)), None)
+        if lost is not None or {MEAN, SUM} <= set(numbers):
+            return Verdict(NONE, why=lost.why if lost is not None else "some of it is a mean, some a sum", node=node)
+        # What metrics tell is asked of them by themselves.
+        repairs = frozenset(r for d in data for r in d.needs if r.form != "metric")
+        return self._repairable(SUM if SUM in numbers else MEAN, repairs)
+
     def of_number(self, node: cst.CSTNode) -> Verdict:
         """A number that the script decides by or tells."""
         value = self._run.seen.get(node) if not self.too_much else None

@@ -179,6 +179,8 @@ class Run:
         # Of what kind the metrics of a `fit` are that are no means: "class" of Keras's, "function", "own" class.
         self.odd_metrics: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self.fed_parts: set[cst.CSTNode] = set()  # calls that give metrics something else than all rows of a batch
+        # What metrics are given in steps of Keras's `fit`, by the calls of `fit`, and when no `fit` runs.
+        self.fed: dict[cst.CSTNode | None, dict[cst.CSTNode, set[Data]]] = defaultdict(lambda: defaultdict(set))
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()
         self.known_weights: set[v.Atom] = set()

@@ -37,11 +37,12 @@ def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
 
 def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> None:
     run.placing.meet(args, node)
-    leaves = [d for _, x in args.all() if not x.is_none for d in run.objects.leaves(x)]
-    once = run.placing.repairing.counted_once(args, node) if any(map(_is_whole, leaves)) else None
+    takes_means = isinstance(atom, Instance) or atom.path == "keras.metrics.Mean"
+    given = _note_fed(run, [x for _, x in args.all() if not x.is_none], node, takes_means=takes_means)
+    once = run.placing.repairing.counted_once(args, node) if any(map(_is_whole, given)) else None
     if once is None:
         run.fed_parts.add(node)
-    for data in leaves:
+    for data in given:
         number = replace(data, constant=NOT_CONSTANT)
         if once is not None and data.is_replicated:
             run.heap.store(atom, _FED_WHOLE, Value(replace(number, needs=number.needs | {once})))
@@ -54,6 +55,31 @@ def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -
 def _is_whole(data: Data) -> bool:
     """Whether each worker has all of several rows, and not because they are put together."""
     return data.is_replicated and (data.whole or data.axes > 0) and data.rank != 0 and not data.needs
+
+
+def _note_fed(run: Run, given: list[Value], node: cst.CSTNode, *, takes_means: bool) -> list[Data]:
+    """What the metric is given; noted where a step of Keras's `fit` runs, or a model is built that it is part of."""
+    several = [list(run.objects.leaves(value)) for value in given]
+    data = [d for leaves in several for d in leaves]
+    beside = [d for leaves in several[1:] for d in leaves if isinstance(d.placement, Partial)]
+    if beside and takes_means:
+        data.append(Data(Unknown("a metric is given a weight that is made of a worker's rows")))
+    if Partial("mean") in {d.placement for d in data} and not takes_means:
+        data.append(Data(Unknown("a metric that is no mean is given means over a worker's rows")))
+    fits: list[cst.CSTNode | None] = [*run.libraries.keras.training]
+    if not fits and any(d.symbolic for d in data):
+        fits.append(None)
+    for fit in fits if not run.placing.repairing.blocked else ():
+        run.fed[fit][node].update(data)
+    return data
+
+
+def _add_metric(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`layer.add_metric(value, name=…)` of Keras 2: a Mean that is given the value."""
+    value = args.get("value", 0)
+    if value is not None and not value.is_none:
+        _note_fed(run, [value], node, takes_means=True)
+    return NUMBER
 
 
 def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
@@ -139,6 +165,7 @@ def _of_all(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode,
 
 
 METHODS: Methods = {
+    "add_metric": _add_metric,
     "update_state": _update_state,
     "result": _result,
     "compute_metrics": _of_all,

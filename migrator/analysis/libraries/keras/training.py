@@ -29,7 +29,11 @@ _MAKING = ("make_test_function", "make_predict_function")
 def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     x, y = args.get("x", 0) or NUMBER, args.get("y", 1)
     batch = _weighed(run, _batch(run, x, y, node), args, sample=10, of_class=9)
-    _train(run, atom, batch, node, frame)
+    run.libraries.keras.training.append(node)
+    try:
+        _train(run, atom, batch, node, frame)
+    finally:
+        run.libraries.keras.training.pop()
     validation = args.get("validation_data")
     if validation is not None and not validation.is_none:
         _infer_whole(run, atom, _pair(run, validation), node, frame)
