@@ -34,8 +34,9 @@ sum of the workers' parts: the rows are put together where they enter such code 
 loop over them), see gather-batch. Keras's own `train_step` takes rows in no order, so that it is refused there.
 
 What a `train_step` of the script's own returns as logs is put together where a callback or the history decides by it,
-with what it is made of (a ratio of sums, a function of a mean); so is what a `compute_metrics` returns, and what metrics
-are given in any step of `fit`: in a `compute_loss`, in the `call` of a layer, by `add_metric`.
+with what it is made of (a ratio of sums, a function of a mean); so is what a `compute_metrics` returns, and what
+metrics are given in any step of `fit`: in a `compute_loss`, in the `call` of a layer, by `add_metric`.
+
 A metric that `fit` tells and that is no mean over the samples (a function of the script's own, a metric class of its
 own, one of Keras's along the axis of the batch) is given all rows, by `metrics=[lockstep.whole_batch_metric(r2)]`,
 where training is steered by it; validation then goes on in batches of the script's size.
@@ -226,6 +227,11 @@ def _decided_by(facts: Facts, put: set[cst.CSTNode]) -> Findings:
 def _fed_to_told(facts: Facts, fit: Fit, steps: list[cst.FunctionDef], put: set[cst.CSTNode]) -> Findings:
     """What the metrics are given that `fit` tells: in a step of which all is seen that it returns, or in what else runs
     in a step: a `compute_loss`, the `call` of a layer."""
+    for call, verdict in facts.losses.of_told(fit.call).items() if not steps else ():
+        if not verdict.is_agreed or _counts_twice(facts, fit, call, verdict):
+            yield _unseen(cst.ensure_type(call, cst.Call), "metric")
+        else:
+            yield from _put_together(facts, verdict.repairs, put)
     for call, verdict in facts.losses.of_fed(fit.call).items():
         given = next((arg.value for arg in cst.ensure_type(call, cst.Call).args), None)
         if given is None or _runs_on_the_chief(facts, call):

@@ -164,6 +164,11 @@ class Losses:
         several = [self._run.fed.get(of, {}) for of in (fit, None)] if not self.too_much else []
         return {node: self._of_fed(data, node) for fed in several for node, data in fed.items()}
 
+    def of_told(self, fit: cst.CSTNode) -> dict[cst.CSTNode, Verdict]:
+        """What metrics of the program's own classes tell that the fitted model keeps, by the calls that make them."""
+        told = self._run.told.get(fit, {}) if not self.too_much else {}
+        return {node: self._verdict(value, node) for node, value in told.items()}
+
     def _of_fed(self, data: Collection[Data], node: cst.CSTNode) -> Verdict:
         numbers = [kind for d in data if not isinstance(d.placement, Sharded) for kind in _kinds(d)]
         lost = next((kind for kind in numbers if isinstance(kind, Unknown)), None)

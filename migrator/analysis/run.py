@@ -181,6 +181,8 @@ class Run:
         self.fed_parts: set[cst.CSTNode] = set()  # calls that give metrics something else than all rows of a batch
         # What metrics are given in steps of Keras's `fit`, by the calls of `fit`, and when no `fit` runs.
         self.fed: dict[cst.CSTNode | None, dict[cst.CSTNode, set[Data]]] = defaultdict(lambda: defaultdict(set))
+        # What metrics of the program's own classes tell behind a `fit`, by the calls that make them.
+        self.told: dict[cst.CSTNode, dict[cst.CSTNode, Value]] = defaultdict(dict)
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()
         self.known_weights: set[v.Atom] = set()

@@ -322,7 +322,7 @@ def _written(run: Run, args: Arguments, node: cst.CSTNode, *, adds: bool = True)
     is_batch = len(args.positional) + len(args.keywords) == 1  # and no table of which some rows change
     # What a layer keeps is read elsewhere, too, and saved; steps of `fit` weigh by their rows, which none does behind
     # them. What a loop adds up is put together where it is read.
-    is_in_step = run.calls.is_in_layer or run.libraries.keras.fitting
+    is_in_step = run.calls.is_in_layer or run.libraries.keras.training or run.libraries.keras.fitting
     parts = () if is_in_step or not adds else (Partial,)
     needs: frozenset[Repair] = frozenset(r for d in leaves for r in d.needs)
     is_apart = any(not isinstance(d.placement, (Replicated, Unknown, Local, *parts)) for d in leaves)

@@ -11,7 +11,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import compiling
 from migrator.analysis.libraries.keras.names import METRIC, is_mean_metric
-from migrator.analysis.libraries.keras.objects import Methods
+from migrator.analysis.libraries.keras.objects import Methods, is_of
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Sharded, Unknown
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Tuple, Value
@@ -72,6 +72,17 @@ def _note_fed(run: Run, given: list[Value], node: cst.CSTNode, *, takes_means: b
     for fit in fits if not run.placing.repairing.blocked else ():
         run.fed[fit][node].update(data)
     return data
+
+
+def note_own(run: Run, model: v.Atom, node: cst.CSTNode, frame: Frame) -> None:
+    """Notes what metrics of the program's own classes, that a model keeps, tell in a step of `fit`: which Keras tells
+    behind it, of each worker."""
+    for key in run.heap.fields(model):
+        for atom in run.heap.load(model, key):
+            result = run.objects.method(atom, "result") if isinstance(atom, Instance) else None
+            if result is not None and isinstance(atom, Instance) and is_of(run, atom, METRIC.match):
+                told = run.calls.call(result, Arguments([]), node, frame)
+                run.told[node][atom.site.node] = v.join(run.told[node].get(atom.site.node, NOTHING), told)
 
 
 def _add_metric(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

@@ -32,6 +32,7 @@ def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
     run.libraries.keras.training.append(node)
     try:
         _train(run, atom, batch, node, frame)
+        metrics.note_own(run, atom, node, frame)
     finally:
         run.libraries.keras.training.pop()
     validation = args.get("validation_data")
