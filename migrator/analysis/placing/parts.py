@@ -102,7 +102,8 @@ class Parts:
         if isinstance(index.only, Tuple):
             return v.of(Tuple(tuple(map(self._as_array, index.only.items))))
         leaves = list(self.run.objects.leaves(index))
-        if not isinstance(index.only, Container) or not all(d.is_replicated for d in leaves):
+        are_lists = index.data is None and bool(index.objects) and all(isinstance(a, Container) for a in index)
+        if not are_lists or not all(d.is_replicated for d in leaves):
             return index
         return Value(Data(needs=frozenset(r for d in leaves for r in d.needs)))
 

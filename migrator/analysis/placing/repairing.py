@@ -16,7 +16,7 @@ from migrator.analysis import values as v
 from migrator.analysis.callables import is_called
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Scaled, Sharded, options
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Scaled, Sharded, Unknown, options
 from migrator.analysis.values import Data, Operand, Repair, Value
 from migrator.records import replace
 
@@ -142,7 +142,14 @@ class Repairing:
 
     def put_together(self, args: Arguments, node: cst.CSTNode) -> Repair:
         """The repair that has all rows, and sums and means over all of them, where the call keeps its arguments."""
-        return self.make(args, node, by_gathering, "it keeps what depends on a worker's part of the batch")
+        given = (d for _, x in args.all() for d in self.run.objects.leaves(x))
+        lost = next((d for d in given if not d.is_replicated and by_gathering(d) is None), None)
+        why = "it keeps what depends on a worker's part of the batch"
+        if lost is None:
+            return self.make(args, node, by_gathering, why)
+        unseen = lost.placement.why if isinstance(lost.placement, Unknown) else "each worker has a value of its own"
+        with self.ruled_out(unseen):
+            return self.make(args, node, by_gathering, why)
 
     def counted_by_all(self, node: cst.CSTNode) -> Repair:
         """The repair that makes `metric.result()` that of the rows of all workers."""

@@ -9,19 +9,14 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.data.sharding import Sharding
+from migrator.facts.decisions.chosen_rows import ChosenRows
 from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.decisions.deciding_calls import DecidingCalls
 from migrator.facts.decisions.locality import Locality, Mark
 from migrator.facts.files.writes import Files
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Object
-from migrator.facts.program.syntax import argument
-from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Minimization, Training
-
-_DATA = ("x", "y", "sample_weight")  # of `train_on_batch`; the weights of `fit` are only given by keyword
-_GIVING_BATCHES = ("__getitem__", "__len__", "__next__", "__iter__")
-_MADE_OF_SHARES = Mark.VALUE | Mark.COUNT | Mark.INSIDE | Mark.CHOSEN
 
 
 class SteeringPlaces:
@@ -43,6 +38,7 @@ class SteeringPlaces:
         self.consequences = consequences
         self.locality = locality
         self.calls = DecidingCalls(tree, resolver, training, locality)
+        self.chosen_rows = ChosenRows(resolver, training, sharding, locality)
 
     @cached_property
     def in_order(self) -> list[cst.BaseExpression]:
@@ -87,7 +83,7 @@ class SteeringPlaces:
     @cached_property
     def inputs(self) -> set[cst.BaseExpression]:
         """What sets the optimizer or a random state, or enters an update."""
-        found = {*self.consequences.settings, *self._chosen_rows}
+        found = {*self.consequences.settings, *self.chosen_rows.all()}
         for update in self.training.updates:
             if not isinstance(update, Minimization):
                 found.update(arg.value for arg in update.call.args)
@@ -114,47 +110,3 @@ class SteeringPlaces:
             return False
         reached = self.training.reached_from(call)
         return any(self.tree.contains(body, site) for body in reached for site in self.training.sites)
-
-    @property
-    def _chosen_rows(self) -> Iterator[cst.BaseExpression]:
-        """What batches are made of that workers have to hold alike before they take their rows of them."""
-        for consumption in self.sharding.consumptions:
-            if isinstance(consumption.dataset, cst.BaseExpression):
-                yield consumption.dataset
-                yield from self._batches_of(consumption.dataset)
-        for node in self.sharding.cut_rows:
-            yield from self._made_of(node)
-        for call in self._cutting_calls:
-            for position, keyword in enumerate(_DATA):
-                arg = argument(call, keyword, position)
-                if arg is not None and self.locality.of(arg.value) & _MADE_OF_SHARES:
-                    yield arg.value
-
-    def _made_of(self, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-        """The local expressions that enter it."""
-        for key in self.locality.inputs(node):
-            made_of = key.value if isinstance(key, Binding) else key
-            if isinstance(made_of, cst.BaseExpression):
-                yield made_of
-            elif isinstance(made_of, (cst.SubscriptElement, cst.Index, cst.Slice)):  # the parts of `x[k]`
-                yield from self._made_of(made_of)
-
-    def _batches_of(self, dataset: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-        """What the methods of an object of the script's give that batches are asked of: a Sequence, an iterator."""
-        classes = [value.of for value in self.resolver.values(dataset) if isinstance(value, Object)]
-        for method in (self.resolver.method(cls, name) for cls in classes for name in _GIVING_BATCHES):
-            if method is not None:
-                yield from self.resolver.returned_by_itself(method)
-
-    @property
-    def _cutting_calls(self) -> Iterator[cst.Call]:
-        """The calls of `fit` and `train_on_batch` that are given arrays of all rows."""
-        for fit in self.training.fits:
-            if not self.sharding.fit_arrays.are_cut_already(fit.call):
-                yield fit.call
-        batches = self.sharding.minibatches
-        for fit in self.training.batch_fits:
-            given = [arg.value for arg in fit.call.args]
-            is_cut = any(batches.ranks.depends_on_rank(node) or batches.is_share_at(node, fit.call) for node in given)
-            if not is_cut and not self.sharding.reading.around(fit.call) and not batches.cut_for_fits & set(given):
-                yield fit.call
