@@ -503,9 +503,9 @@ class Gather:
             return Arg(table.placement)
 
         def place(rank: int, depth: int) -> Arg:
-            if axis is None and cut:
-                raise NeedsWhole("it picks among all values laid out in one row", ALL_GATHER)
             if axis is None and self.flat:
+                if cut:
+                    raise NeedsWhole("it picks among all values laid out in one row", ALL_GATHER)
                 rank = 1
             along = axis_in(batch if axis is None else axis, rank)
             if batch:
