@@ -2,10 +2,11 @@
 
 Noise for a generator, labels, first states of a recurrent layer: a step that makes them with the batch size of the
 script meets batches of the local size. They are made as on one device, the same on all workers, and cut as the batch
-is, so that the workers together train on exactly the numbers that one device draws. So is what NumPy's generators, and
-others that have a seed, draw for as many rows as a batch has: all workers draw for all of it, and stay alike. Where a
-batch gets a new shape, the size in it becomes the local one. Of the last batch, of which rows are looked at behind the
-loop (`x[: BATCH_SIZE // 2]`), those of all workers are put together.
+is, so that the workers together train on exactly the numbers that one device draws. A size that is written out as a
+number (`rng.randn(64, 100)` beside `batch(64)`) counts where a model takes what is drawn under a tape. So is what
+NumPy's generators, and others that have a seed, draw for as many rows as a batch has: all workers draw for all of it,
+and stay alike. Where a batch gets a new shape, the size in it becomes the local one. Of the last batch, of which rows
+are looked at behind the loop (`x[: BATCH_SIZE // 2]`), those of all workers are put together.
 
 before:
     noise = tf.random.normal([BATCH_SIZE, 100])

@@ -129,6 +129,19 @@ class BatchShapes:
                 return None
         return found or None
 
+    def drawn_for(self, use: cst.BaseExpression, drawing: re.Pattern[str]) -> cst.BaseExpression | None:
+        """The call that draws as many rows, by one of these functions; None where the use is another."""
+        maker = self._maker(use)
+        draws = isinstance(maker, cst.Call) and all(map(drawing.match, self._paths(maker)))
+        return maker if draws else None
+
+    def loads_of_parameter(
+        self, function: Function, call: cst.Call, given: cst.BaseExpression
+    ) -> Sequence[cst.BaseExpression]:
+        """The reads, in the function, of the parameter that the call gives this."""
+        param = self._parameter(function, call, given)
+        return self._loads(param.name.value, self.resolver.function_of_parameter(param)) if param is not None else ()
+
     # -- what a use does -----------------------------------------------------------------------------------------
 
     def _maker(self, use: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -205,7 +218,7 @@ class BatchShapes:
         """Whether what is made with the size, and has a name, is read in one of these pieces of code."""
         maker = self._maker(use)
         assign = self.tree.parent[maker] if maker is not None else None
-        loads = self._loads_of(assign.targets[0].target) if isinstance(assign, cst.Assign) else []
+        loads = self.loads_of(assign.targets[0].target) if isinstance(assign, cst.Assign) else []
         return any(self.tree.contains(body, load) for body in bodies for load in loads)
 
     # -- what reads it -------------------------------------------------------------------------------------------
@@ -217,7 +230,7 @@ class BatchShapes:
         function = self.tree.function_of(node)
         parent = self.tree.parent[node]
         is_named = isinstance(parent, cst.Assign) and len(parent.targets) == 1
-        loads = self._loads_of(cst.ensure_type(parent, cst.Assign).targets[0].target) if is_named else []
+        loads = self.loads_of(cst.ensure_type(parent, cst.Assign).targets[0].target) if is_named else []
         if loads and all(self._is_for(loop, load, seen) for load in loads):
             return True
         if function is None or function in seen:
@@ -252,7 +265,7 @@ class BatchShapes:
         target = statement.targets[0].target
         names = [e.value for e in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else [target]
         return all(
-            isinstance(name, cst.Name) and all(self._is_apart(loop, load, seen) for load in self._loads_of(name))
+            isinstance(name, cst.Name) and all(self._is_apart(loop, load, seen) for load in self.loads_of(name))
             for name in names
         )
 
@@ -265,7 +278,7 @@ class BatchShapes:
             for v in values
         )
 
-    def _loads_of(self, target: cst.BaseExpression) -> list[cst.Name]:
+    def loads_of(self, target: cst.BaseExpression) -> list[cst.Name]:
         """The reads of what an assignment gives a name."""
         if not isinstance(target, cst.Name):
             return []

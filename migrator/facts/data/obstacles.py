@@ -14,6 +14,7 @@ from migrator.facts.data.batch_shapes import BatchShapes, DoubtfulSize, Made, Sh
 from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.cache_files import CacheFiles
 from migrator.facts.data.first_axis import FirstAxis
+from migrator.facts.data.noise import Noise
 from migrator.facts.data.pipelines import Pipeline, Step, batch_argument
 from migrator.facts.data.reading import Consumption
 from migrator.facts.names import api
@@ -102,6 +103,7 @@ class Obstacles:
         self.mapped = mapped
         self.kinds = training.kinds
         self._batch_shapes = BatchShapes(tree, resolver)
+        self._noise = Noise(tree, resolver, training, self._batch_shapes)
         self._first_axis = FirstAxis(resolver)
 
     @cached_property
@@ -250,9 +252,11 @@ class Obstacles:
     def shapes(self, pipeline: Pipeline, consumption: Consumption) -> list[Made | Size | Shown] | Refusal:
         """What the training step makes with the size of the global batch; a refusal where it does more with it."""
         batch = batch_argument(pipeline.batch_steps[-1]) if pipeline.batch_steps else None
+        bodies = self._step_bodies(consumption)
+        if batch is not None and isinstance(batch.value, cst.Integer):
+            return list(self._noise.of(batch.value, bodies))
         if batch is None or not isinstance(batch.value, (cst.Name, cst.Attribute, cst.Subscript)):
             return []
-        bodies = self._step_bodies(consumption)
         found: list[Made | Size | Shown] = []
         for use in self._uses_of(batch.value):
             cut = self._batch_cut_by(use, consumption)
