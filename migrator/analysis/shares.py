@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,10 +14,13 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded
 from migrator.analysis.placing.views import once_reduced
 from migrator.analysis.values import Container, Data, Instance, Tuple, Value
+from migrator.facts.program.syntax import part_at
 from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
+
+_TEXT = cst.Module([])
 
 
 class Shares:
@@ -57,15 +60,26 @@ class Shares:
         """Items by the indices of a batch that all workers have, in a loop that cuts others by the same indices."""
         loops = defaultdict(set)
         for node in self.run.rows:
-            index, loop = _index_of(node), next(iter(self.run.tree.loops_around(node)), None)
-            if index and loop is not None:
-                loops[index].add(loop)
+            loop = next(iter(self.run.tree.loops_around(node)), None)
+            if loop is not None:
+                for index in map(_index_of, (node, *self._made_in(loop, node))):
+                    if index:
+                        loops[index].add(loop)
         items = self.run.tree.all_of(cst.Subscript) if loops else []
         return {
             item
             for item in items
             if item not in self.run.rows and any(self.run.tree.contains(loop, item) for loop in loops[_index_of(item)])
         }
+
+    def _made_in(self, loop: cst.CSTNode, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """What the name of a batch gets in the loop, in front of the cut: `x[batch]`."""
+        scope = self.run.tree.scope_of(node).lookup(node.value) if isinstance(node, cst.Name) else None
+        for binding in scope.bindings[cst.ensure_type(node, cst.Name).value] if scope is not None else ():
+            if binding.kind == "assign" and binding.value is not None and self.run.tree.contains(loop, binding.value):
+                made = part_at(binding.value, binding.path)
+                if made is not None:
+                    yield made
 
     def _as_said(self, node: cst.CSTNode, value: Value) -> Value:
         said = self.run.said[node]
@@ -126,11 +140,11 @@ class Shares:
 
 
 def _index_of(node: cst.CSTNode) -> str:
-    """`batch` for `x[batch]`; empty for what has another form."""
-    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-        index = node.slice[0].slice.value
-        return index.value if isinstance(index, cst.Name) else ""
-    return ""
+    """`batch` for `x[batch]`, `i:i + n` for `x[i:i + n]`; empty for what has another form."""
+    place = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    if isinstance(place, cst.Slice) and place.lower is not None and not isinstance(place.lower, cst.BaseNumber):
+        return _TEXT.code_for_node(place).replace(" ", "")
+    return place.value.value if isinstance(place, cst.Index) and isinstance(place.value, cst.Name) else ""
 
 
 def _holds_container(value: Value) -> bool:
