@@ -188,8 +188,20 @@ class Datasets:
         if name in ("cardinality", "element_spec", "__len__", "save"):
             return NUMBER
         if name == "reduce":
-            return v.unseen("what the dataset is reduced to is not known")
+            return self._reduced(atom, element, args, node, frame)
         return self._dataset(Value(Data(nested=True)), node, frame, path)
+
+    def _reduced(self, atom: Made, element: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """`dataset.reduce(state, function)`: the same on all workers where these have whole batches, and nothing else
+        enters."""
+        state, function = args.get("initial_state", 0), args.get("reduce_func", 1)
+        if atom.path == _DATASET and state is not None and function is not None:
+            with self.run.placing.repairing.ruled_out("it stands in a function that a dataset is reduced by"):
+                made = self.run.calls.call(function, Arguments([state, self.run.shares.whole(element)]), node, frame)
+            leaves = [d for x in (state, made) for d in self.run.objects.leaves(x)]
+            if leaves and all(d.is_replicated and not d.needs for d in leaves):
+                return v.mapped(v.join(state, made), lambda d: Data(nested=d.nested))
+        return v.unseen("what the dataset is reduced to is not known")
 
     def _applied(self, function: Value, element: Value, node: cst.CSTNode, frame: Frame) -> Value:
         """What a function makes of an element, which it gets in parts if it is a tuple."""
