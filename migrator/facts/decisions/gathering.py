@@ -84,7 +84,8 @@ class Gathering:
         owner = self.tree.parent.get(node)
         while owner is not None and not isinstance(owner, (cst.BaseExpression, cst.BaseStatement)):
             owner = self.tree.parent.get(owner)
-        return owner is not None and self.losses.meets_rows(owner)
+        is_cut = owner in self.locality.sharding.cut_rows  # each worker takes its rows there of what all have
+        return owner is not None and not is_cut and self.losses.meets_rows(owner)
 
 
 def _differentiates(node: cst.BaseExpression) -> bool:
