@@ -115,7 +115,7 @@ class Data:
     `counts`: the batches of which it has the rows, or the number of rows, see row_counts.py. `shape`: its sizes, None
     for those that are not known; of no account unless it is as long as the rank. `multiple_of`: where the whole numbers
     stand of which it is a multiple that is rounded, as 0.7 * len(x) is. `sizeless`: a shape of which the graph is not
-    told the first size.
+    told the first size. `first`: the whole numbers that the first row of a tensor is written as.
     """
 
     placement: Placement = REPLICATED
@@ -142,6 +142,7 @@ class Data:
     multiple_of: frozenset[cst.BaseExpression] = frozenset()
     sizeless: bool = False
     across: bool = False
+    first: tuple[int, ...] | None = None
 
     @property
     def sizes(self) -> tuple[int | None, ...] | None:

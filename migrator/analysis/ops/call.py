@@ -45,10 +45,11 @@ class Arg:
     `many`: a list of unknown length, whose items all stand as `placement` and `rank` say. `dtype` is None where it is
     not known; "bool" tells a mask from positions. `masked`: Keras carries a mask along, by which losses and metrics
     leave values out. `width`: the size of the last axis. `shape`: the sizes of a result, None for those that are not
-    known; `sample`: how many values each row of an argument has. `on_trust`: it stands so as far as rows of a batch
-    stay apart, which their size would tell. `rows`: that of the first one, of values that all workers
-    have; `as_batch`: it is as large as a batch of the script's. `integral`: all its numbers are whole; `positive`: it
-    is one such above zero, or several in a list; `from_zero`: a list of unknown length of such numbers behind a zero.
+    known; `sample`: how many values each row of an argument has. `first`: the whole numbers that its first row is
+    written as. `on_trust`: it stands so as far as rows of a batch stay apart, which their size would tell. `rows`: that
+    of the first one, of values that all workers have; `as_batch`: it is as large as a batch of the script's.
+    `integral`: all its numbers are whole; `positive`: it is one such above zero, or several in a list; `from_zero`: a
+    list of unknown length of such numbers behind a zero.
     """
 
     placement: Placement = REPLICATED
@@ -67,6 +68,7 @@ class Arg:
     from_zero: bool = False
     shape: tuple[int | None, ...] | None = None
     sample: int | None = None
+    first: tuple[int, ...] | None = None
     on_trust: bool = False
 
     def leaves(self) -> Iterator[Arg]:

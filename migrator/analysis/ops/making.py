@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole, literal
 from migrator.analysis.ops.elementwise import elementwise
 from migrator.analysis.ops.moving import known_sizes, sizes, target
@@ -113,15 +115,26 @@ class Same:
 
 @dataclass(frozen=True)
 class Stacked:
-    """The value itself, as one array: a list of arrays is stacked, and their rows then lie behind its items."""
+    """The value itself, as one array: a list of arrays is stacked, and their rows then lie behind its items.
+
+    `fixed`: nothing changes the array afterwards.
+    """
+
+    fixed: bool = False
 
     def __call__(self, bound: Bound) -> Arg:
         value = bound.data()
         placements = {leaf.placement for leaf in value.leaves()}
         if value.items is not None and placements == {REPLICATED}:
-            return Arg(REPLICATED, rank=_depth(value))
+            return Arg(REPLICATED, rank=_depth(value), first=_first_row(value.items) if self.fixed else None)
         is_shape = value.items is not None and placements <= {REPLICATED, ROWS}
         return value if is_shape else whole(value)
+
+
+def _first_row(items: Sequence[Arg]) -> tuple[int, ...] | None:
+    """The whole numbers that the first of the items is written as."""
+    row = literal(items[0]) if items else None
+    return tuple(row) if isinstance(row, list) and all(isinstance(each, int) for each in row) else None
 
 
 def _depth(value: Arg) -> int | None:

@@ -373,7 +373,7 @@ class Repeat:
 class Pad:
     def __call__(self, bound: Bound) -> Arg:
         value = whole(bound.data())
-        cut, pads = sharded(value.placement), literal(bound.data(1))
+        cut, pads = sharded(value.placement), bound.data(1)
         mode, filled = bound.get("mode"), bound.get("constant_values")
         zeros = filled is None or filled.constant in (0, None)
         term(value.placement)
@@ -381,13 +381,23 @@ class Pad:
             raise NeedsWhole("it pads a value that is not reduced yet", "all_reduce")
         if cut is None:
             return Arg(value.placement, rank=value.rank)
-        if not isinstance(pads, (list, tuple)) or len(pads) <= cut.axis or list(pads[cut.axis] or ()) != [0, 0]:
+        if not _leaves_alone(pads, cut.axis):
             raise NeedsWhole("it pads the rows of the batch", ALL_GATHER)
         if filled is not None and filled.placement != REPLICATED:
             raise NeedsWhole("it pads with a value that is not the same on all workers")
         if term(value.placement)[1] and not (zeros and mode is None):
             raise NeedsWhole("it pads values that are divided by a number of rows")
         return Arg(value.placement, rank=value.rank)
+
+
+def _leaves_alone(pads: Arg, axis: int) -> bool:
+    """Whether a list of paddings has none of that axis, whatever it has of others."""
+    if any(leaf.placement != REPLICATED for leaf in pads.leaves()):
+        return False
+    if pads.first is not None:
+        return axis == 0 and pads.first == (0, 0)
+    each = pads.constant if pads.items is None else [literal(item) for item in pads.items]
+    return isinstance(each, (list, tuple)) and len(each) > axis and each[axis] in ([0, 0], (0, 0))
 
 
 @dataclass(frozen=True)

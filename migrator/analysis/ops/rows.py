@@ -55,6 +55,7 @@ KINDS: dict[str, Kind] = {
     "sum-of-list": ListSum(),
     "same": Same(),
     "stacked": Stacked(),
+    "stacked-tensor": Stacked(fixed=True),
     "reduces-mean": Reduces("mean", linear=True),
     "reduces-sum": Reduces("sum", linear=True),
     "counts": Reduces("sum"),

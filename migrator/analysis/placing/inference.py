@@ -56,6 +56,7 @@ def as_value(arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool 
             integral=arg.integral,
             mask=arg.dtype == "bool",
             shape=arg.shape,
+            first=arg.first,
         )
     )
 
@@ -120,6 +121,7 @@ def _arg_of_data(run: Run, data: Data, view: View) -> Arg:
         integral=data.integral,
         positive=data.is_positive,
         sample=shapes.of_a_row(data),
+        first=data.first,
     )
 
 

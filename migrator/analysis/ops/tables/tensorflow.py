@@ -30,7 +30,8 @@ power (x,y): pow
 select (condition,x,y): where
 cast (x,dtype): cast
 sum-of-list (inputs): add_n math.accumulate_n
-stacked (input): constant(value,dtype) identity stop_gradient convert_to_tensor(value,dtype,dtype_hint)
+stacked-tensor (input): constant(value,dtype) convert_to_tensor(value,dtype,dtype_hint)
+stacked (input): identity stop_gradient
     ensure_shape(x,shape) debugging.check_numerics(tensor,message) debugging.assert_all_finite(x,message)
 reduces-mean (input_tensor,axis,keepdims): reduce_mean
 reduces-sum (input_tensor,axis,keepdims): reduce_sum sparse.reduce_sum(sp_input,axis,keepdims)
