@@ -45,6 +45,8 @@ def is_source(path: str) -> bool:
     return api.is_dataset_source(path) or path == "tensorflow_datasets.load"
 
 
+# Functions of the program.
+_OWN = (v.Function, v.Bound)
 _NUMBERED = "numbered"
 # The number of a turn: the same on all workers.
 _INDEX = Value(Data(rank=0))
@@ -170,6 +172,10 @@ class Datasets:
             if name == "filter" and args.positional:
                 self._applied(args.positional[0], element, node, frame)
             return v.of(atom)
+        if name == "apply" and args.positional and all(isinstance(f, _OWN) for f in args.positional[0]):
+            made = self.run.calls.call(args.positional[0], Arguments([v.of(atom)]), node, frame)
+            if made.objects and all(isinstance(o, Made) and o.path.startswith(PREFIX) for o in made):
+                return made
         if name in _DEEPER or name in _OTHERWISE_DEEP:
             element = v.mapped(element, lambda d: _deepened(d, _DEEPER.get(name)))
             if name in _BATCHING:

@@ -284,17 +284,18 @@ class Pipelines:
                     pipeline.is_zip_of_batches = callee.path.endswith(".zip") and self._zips_batches(call)
                     pipeline.hands_out_batches |= callee.path.endswith(".from_generator") and self._yields_batches(call)
                     return
-            if isinstance(callee, Function) and isinstance(callee.node, cst.FunctionDef):
+            if isinstance(callee, Function):
                 pipeline.calls.append(call)
-                self._follow_function(callee.node, path, pipeline, seen)
-                return
-            if isinstance(callee, Function) and isinstance(callee.node, cst.Lambda):
-                pipeline.calls.append(call)
-                self._follow(callee.node.body, path, pipeline, seen)
+                self._follow_returned(callee.node, path, pipeline, seen)
                 return
             if isinstance(callee, Member) and call.args and is_strategy(callee.owner):
                 self._follow_distributed(callee.name, call, path, pipeline, seen)
                 return
+        applied = self._applied(call)
+        if applied is not None:
+            pipeline.calls.append(call)
+            self._follow_returned(applied, path, pipeline, seen)
+            return
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.DATASET_METHODS:
             step = Step(self._method(call.func.attr.value, call), call)
             step = replace(step, inner=self._batches_inside(step))
@@ -341,12 +342,17 @@ class Pipelines:
             self._follow(given, path, pipeline, seen)
         elif method in api.DISTRIBUTES_FROM_FUNCTION and len(functions) == 1:
             pipeline.calls.append(call)
-            if isinstance(functions[0], cst.Lambda):
-                self._follow(functions[0].body, path, pipeline, seen)
-            else:
-                self._follow_function(functions[0], path, pipeline, seen)
+            self._follow_returned(functions[0], path, pipeline, seen)
         else:
             pipeline.unseen = "its source cannot be seen"
+
+    def _applied(self, call: cst.Call) -> FunctionLike | None:
+        """The one function of the program that `dataset.apply(function)` runs."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "apply" or len(call.args) != 1:
+            return None
+        values = self.resolver.values(call.args[0].value)
+        function = values[0] if len(values) == 1 else None
+        return function.node if isinstance(function, Function) and self.is_dataset(call.func.value) else None
 
     def _method(self, name: str, call: cst.Call) -> str:
         """What the step does: for `apply(tf.data.experimental.map_and_batch(...))` the name of the transformation."""
@@ -391,6 +397,14 @@ class Pipelines:
         return any(
             isinstance(v, External) and vocabulary.has_role(v.path, Role.SHARD) for v in self.resolver.values(function)
         )
+
+    def _follow_returned(
+        self, function: FunctionLike, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    ) -> None:
+        if isinstance(function, cst.Lambda):
+            self._follow(function.body, path, pipeline, seen)
+        else:
+            self._follow_function(function, path, pipeline, seen)
 
     def _follow_function(
         self, function: cst.FunctionDef, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]

@@ -10,6 +10,7 @@ import libcst as cst
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.classes import Classes
+from migrator.facts.objects.datasets import is_dataset
 from migrator.facts.objects.values import (
     Class,
     Element,
@@ -87,10 +88,14 @@ class CallGraph:
         _add(self._callers, function, call)
 
     def _handed_functions(self, functions: Values, call: cst.Call) -> Values:
-        """The functions that `strategy.run(step, args=(x,))` and its like call in their turn."""
+        """The functions that `strategy.run(step, args=(x,))`, `dataset.apply(prepare)` and their like call in their
+        turn."""
         names = (*api.RUNS_STEP, *api.DISTRIBUTES_FROM_FUNCTION)
         for function in functions if call.args else ():
-            if isinstance(function, Member) and function.name in names and is_strategy(function.owner):
+            if not isinstance(function, Member):
+                continue
+            runs = function.name in names and is_strategy(function.owner)
+            if runs or (function.name == "apply" and is_dataset(function.owner)):
                 return self._values(call.args[0].value)
         return ()
 
@@ -147,7 +152,9 @@ class CallGraph:
                 continue
             index = position
             if (call, function) in self._handing:
-                given = _in_arguments_of_run(call, index)
+                if index is not None and (of_class or (bound and not self._is_of_class(call.args[0].value))):
+                    index -= 1
+                given = _given_in_its_turn(call, index)
             else:
                 if index is not None and (of_class or (bound and not self._passes_self(call))):
                     index -= 1
@@ -276,8 +283,10 @@ def _is_setter(function: cst.FunctionDef) -> bool:
     )
 
 
-def _in_arguments_of_run(call: cst.Call, index: int | None) -> list[cst.BaseExpression]:
-    """The parameter's value in `strategy.run(step, args=(x, y))`."""
+def _given_in_its_turn(call: cst.Call, index: int | None) -> list[cst.BaseExpression]:
+    """The parameter's value in `strategy.run(step, args=(x, y))`, and in `dataset.apply(prepare)`."""
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "apply":
+        return [call.func.value] if index == 0 else []
     args = argument(call, "args", 1)
     if args is None or index is None or not isinstance(args.value, (cst.Tuple, cst.List)):
         return []

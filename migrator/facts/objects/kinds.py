@@ -10,16 +10,18 @@ import libcst as cst
 
 from migrator.facts.names import api, packages, vocabulary
 from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.datasets import is_dataset
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, Element, External, Literal, Member, Object, Result, Value
-from migrator.facts.program.syntax import argument, method_called
+from migrator.facts.objects.values import calls as calls
+from migrator.facts.objects.values import is_call_of as is_call_of
+from migrator.facts.program.syntax import method_called
 
 # Methods of a numbered dataset that leave the numbers in their order.
 _KEEPING_NUMBERS = frozenset({"take", "skip", "repeat", "prefetch", "cache"})
 _OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
 _ENDS = frozenset({"input", "inputs", "output", "outputs"})
 _TOLD_TO_COMPILE = frozenset({"loss", "optimizer", "metrics"})
-_SHARDED_DATASETS = ("shard_batches", "shard_and_rebatch_dataset")
 
 
 class Kinds:
@@ -117,18 +119,9 @@ class Kinds:
         """A tape whose gradients come reduced."""
         return vocabulary.has_role(calls(value), Role.TAPE)
 
-    def is_dataset(self, value: Value) -> bool:
-        if isinstance(value, Element):
-            return _shards(value.of) or is_call_of(value.of, "tensorflow_datasets.load") or _is_one_of_two(value)
-        if not isinstance(value, Result):
-            return False
-        if isinstance(value.function, External):
-            return api.is_dataset_source(value.function.path) or _shards(value)
-        return (
-            isinstance(value.function, Member)
-            and value.function.name in api.DATASET_METHODS
-            and self.is_dataset(value.function.owner)
-        )
+    @staticmethod
+    def is_dataset(value: Value) -> bool:
+        return is_dataset(value)
 
     def numbers_turns(self, iterated: cst.CSTNode, path: tuple[int, ...]) -> bool:
         """Whether that part of a `for` target numbers the turns: `step` of `for step, batch in enumerate(dataset)`, of
@@ -139,7 +132,7 @@ class Kinds:
             owner = iterated.func.value
             if iterated.func.attr.value == "enumerate":
                 values = self._resolver.values(owner)
-                return bool(values) and all(map(self.is_dataset, values))
+                return bool(values) and all(map(is_dataset, values))
             if iterated.func.attr.value not in _KEEPING_NUMBERS:
                 break
             iterated = owner
@@ -182,21 +175,6 @@ class Kinds:
         )
 
 
-def _shards(value: Value) -> bool:
-    """Whether a distribution library gave back its share of a dataset."""
-    path = calls(value)
-    return vocabulary.has_role(path, Role.SHARD) and path.endswith(_SHARDED_DATASETS)
-
-
-def _is_one_of_two(value: Element) -> bool:
-    """The data for training or for validation of `image_dataset_from_directory(..., subset="both")`."""
-    made = value.of
-    if len(value.path) != 1 or not is_call_of(made, *api.BATCHED_SOURCES) or not isinstance(made, Result):
-        return False
-    subset = argument(made.call, "subset")
-    return subset is not None and isinstance(subset.value, cst.SimpleString) and subset.value.evaluated_value == "both"
-
-
 def _is_model_class(value: Value) -> bool:
     return isinstance(value, External) and api.is_model_class(value.path)
 
@@ -206,16 +184,6 @@ def _is_compile(call: cst.Call) -> bool:
         return False
     named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
     return bool(named & _TOLD_TO_COMPILE)
-
-
-def is_call_of(value: Value, *paths: str) -> bool:
-    """Whether the value is what one of these outside functions returned."""
-    return isinstance(value, Result) and isinstance(value.function, External) and value.function.path in paths
-
-
-def calls(value: Value) -> str:
-    """The dotted name of the outside function that returned the value; empty for others."""
-    return value.function.path if isinstance(value, Result) and isinstance(value.function, External) else ""
 
 
 def origin(value: Value) -> str:

@@ -102,3 +102,13 @@ def is_strategy(value: Value) -> bool:
         and isinstance(value.function, External)
         and value.function.path.startswith("tensorflow.distribute.")
     )
+
+
+def is_call_of(value: Value, *paths: str) -> bool:
+    """Whether the value is what one of these outside functions returned."""
+    return isinstance(value, Result) and isinstance(value.function, External) and value.function.path in paths
+
+
+def calls(value: Value) -> str:
+    """The dotted name of the outside function that returned the value; empty for others."""
+    return value.function.path if isinstance(value, Result) and isinstance(value.function, External) else ""
