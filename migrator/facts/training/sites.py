@@ -20,6 +20,7 @@ from migrator.facts.program.tree import Tree, semantic_children
 from migrator.facts.program.unnamed import Unnamed
 from migrator.facts.training.accumulators import Accumulators
 from migrator.facts.training.gradients import GradientFlow, Gradients, reduced_once, sources_of
+from migrator.facts.training.own_steps import OwnSteps
 from migrator.records import dataclass
 
 
@@ -57,6 +58,7 @@ class Training:
         self.flow = GradientFlow(tree, resolver, kinds)
         self._accumulators = Accumulators(tree, resolver, self.flow)
         self._unnamed = Unnamed(tree)
+        self._own_steps = OwnSteps(tree, resolver, kinds)
 
     # -- fit -----------------------------------------------------------------------------------------------------
 
@@ -157,10 +159,11 @@ class Training:
 
     @cached_property
     def _run_by_fit(self) -> list[cst.CSTNode]:
-        """All that a `train_step` of the script's own does."""
+        """All that a `train_step` of the script's own does, where `fit` may call it."""
         steps = (method for cls in self.tree.classes if self.kinds.is_keras_model_class(Class(cls))
                  if (method := self.resolver.method(Class(cls), "train_step")) is not None)  # fmt: skip
-        return [body for method in dict.fromkeys(steps) for body in self.reached_from(method)]
+        run = filter(self._own_steps.is_run_by_fit, dict.fromkeys(steps))
+        return [body for method in run for body in self.reached_from(method)]
 
     @cached_property
     def handed_to_keras(self) -> list[cst.Call]:
@@ -248,11 +251,15 @@ class Training:
         while function is not None and function not in passed:
             passed.add(function)
             cls = self.tree.class_of(function)
-            if cls is not None and function.name.value == "train_step" and self.kinds.is_keras_model_class(Class(cls)):
+            if cls is not None and self._is_step_of_fit(function, Class(cls)):
                 return Class(cls)
             callers = self.resolver.callers(function)
             function = self.tree.function_of(callers[0]) if len(callers) == 1 else None
         return None
+
+    def _is_step_of_fit(self, function: cst.FunctionDef, cls: Class) -> bool:
+        is_step = function.name.value == "train_step" and self.kinds.is_keras_model_class(cls)
+        return is_step and self._own_steps.is_run_by_fit(function)
 
     def trains_by_itself(self, values: tuple[Value, ...]) -> bool:
         """Whether `fit` of these models runs a `train_step` of the script's own that applies the gradients."""
