@@ -125,12 +125,12 @@ def reduce(values: Any, reduction: str = "mean", root_rank: int = 0) -> Any:
 def all_gather(values: Any) -> Any:
     """Put the workers' values one after the other along the first axis; every worker gets all of them.
 
-    values: a tensor or array, also of strings, variable, tf.RaggedTensor, number, bool, tf.IndexedSlices or None, or
-    nested lists, tuples and dicts of them. Tensors of shapes [k, ...], where k may differ from worker to worker, give
-    one of shape [sum of all k, ...], in rank order and the same dtype. Scalars give a vector [size()]. Eagerly, numpy
-    arrays and Python numbers give numpy arrays. Works eagerly and in tf.function, and can be differentiated as
-    all_reduce can: the gradient of the worker's own rows flows back to them. In the steps of Keras's `evaluate` and
-    `predict`, every worker has all rows already.
+    values: a tensor or array, also of strings, variable, tf.RaggedTensor, tf.SparseTensor, number, bool,
+    tf.IndexedSlices or None, or nested lists, tuples and dicts of them. Tensors of shapes [k, ...], where k may differ
+    from worker to worker, give one of shape [sum of all k, ...], in rank order and the same dtype. Scalars give a
+    vector [size()]. Eagerly, numpy arrays and Python numbers give numpy arrays. Works eagerly and in tf.function, and
+    can be differentiated as all_reduce can: the gradient of the worker's own rows flows back to them. In the steps of
+    Keras's `evaluate` and `predict`, every worker has all rows already.
 
     Raises TypeError for other values; MismatchError on all workers when structures, dtypes or the shapes behind
     the first axis differ; LostWorkerError, or in a tf.function tf.errors.OpError, when another worker is gone.

@@ -84,7 +84,9 @@ def _counting(rows: Any) -> Any:
 
 def _dense(value: Any) -> list[Any]:
     """What a ragged tensor is made of: its values, then its rows' lengths, from the outermost axis on; strings: their
-    bytes and lengths."""
+    bytes and lengths; a sparse tensor: see _of_sparse."""
+    if isinstance(value, tf.SparseTensor):
+        return _of_sparse(value)
     if is_strings(value):
         return to_bytes(value)
     return [value.flat_values, *value.nested_row_lengths()] if isinstance(value, tf.RaggedTensor) else [value]
@@ -92,12 +94,30 @@ def _dense(value: Any) -> list[Any]:
 
 def _like(value: Any, joined: Iterator[Any]) -> Any:
     first = next(joined)
+    if isinstance(value, tf.SparseTensor):
+        return _sparse(first, next(joined), next(joined))
     if is_strings(value):
         return from_bytes(first, next(joined), value)
     if not isinstance(value, tf.RaggedTensor):
         return first
     lengths = [next(joined) for _ in range(value.ragged_rank)]
     return tf.RaggedTensor.from_nested_row_lengths(first, lengths, validate=False)
+
+
+def _of_sparse(value: Any) -> list[Any]:
+    """Its values, where they stand, and its shape, the latter two behind the rank's number."""
+    rank = tf.constant(backend().rank, tf.int64, [1, 1])
+    places = tf.concat([tf.repeat(rank, tf.shape(value.indices)[0], axis=0), value.indices], 1)
+    return [value.values, places, tf.concat([rank, value.dense_shape[None]], 1)]
+
+
+def _sparse(values: Any, places: Any, shapes: Any) -> Any:
+    """One of all ranks' rows: those of a rank stand behind those of all before it."""
+    before = places[:, :1] > shapes[None, :, 0]
+    first = tf.reduce_sum(tf.where(before, shapes[None, :, 1], 0), axis=1)
+    indices = tf.concat([(places[:, 1] + first)[:, None], places[:, 2:]], 1)
+    shape = tf.concat([tf.reduce_sum(shapes[:, 1:2], axis=0), tf.reduce_max(shapes[:, 2:], axis=0)], 0)
+    return tf.SparseTensor(indices, values, shape)
 
 
 def _describe(leaf: Leaf) -> str:

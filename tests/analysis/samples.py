@@ -15,8 +15,8 @@ from migrator.analysis.placement import REPLICATED, Shape, Sharded
 f = data
 
 
-def i(*shape: int, high: int = 4) -> Data:
-    return data(*shape, kind="int", low=0, high=high)
+def i(*shape: int, low: int = 0, high: int = 4) -> Data:
+    return data(*shape, kind="int", low=low, high=high)
 
 
 def b(*shape: int) -> Data:
@@ -93,6 +93,14 @@ def along(op: Op) -> list[Sample]:
 
 def per_sample(op: Op) -> list[Sample]:
     return [S(f(8, 4))]
+
+
+def ctc(op: Op) -> list[Sample]:
+    labels, two, six = i(8, 2, low=1), i(8, low=2, high=3), i(8, low=6, high=7)
+    return [
+        S(labels, batch(f(8, 6, 5)), two, six, logits_time_major=False),
+        S(labels, batch(f(6, 8, 5), 1), two, six),
+    ]
 
 
 def last(op: Op) -> list[Sample]:
@@ -206,6 +214,7 @@ BY_KIND: dict[str, Callable[[Op], list[Sample]]] = {
     "FloorDivision": binary,
     "Power": lambda op: [*binary(op), S(ROW_COUNT, -1.0), S(f(8, 4), 2), S(f(8, 4), 1)],
     "ListSum": lambda op: [S([f(8, 4), f(8, 4)]), S([f(4), f(4), f(4)])],
+    "Ctc": ctc,
     "Cast": lambda op: [S(f(8, 4), dtype("float64")), S(f(8, 4), dtype("int32")), S(ROW_COUNT, dtype("float32"))],
     "Same": unary,
     "Stacked": stacked,

@@ -35,7 +35,7 @@ TABLES = (
 # What tf.compat.v1 has under the same name with other parameters.
 V1_DIFFERS = (
     "argmax|argmin|avg_pool|avg_pool2d|confusion_matrix|conv1d|conv2d|conv3d|convert_to_tensor|convolution|"
-    "count_nonzero|depthwise_conv2d|diag|diag_part|dilation2d|dropout|embedding_lookup|gather|in_top_k|max_pool|moments|"
+    "count_nonzero|ctc_loss|depthwise_conv2d|diag|diag_part|dilation2d|dropout|embedding_lookup|gather|in_top_k|max_pool|moments|"
     "ones_like|pool|separable_conv2d|transpose|zeros_like"
 )
 

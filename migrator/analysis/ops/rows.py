@@ -33,7 +33,16 @@ from migrator.analysis.ops.moving import (
     Tile,
 )
 from migrator.analysis.ops.reducing import Along, Average, Moments, Reduces, WholeValue
-from migrator.analysis.ops.sampling import AverageLoss, LastAxes, LossFunction, LossObject, LossV1, Masking, PerSample
+from migrator.analysis.ops.sampling import (
+    AverageLoss,
+    Ctc,
+    LastAxes,
+    LossFunction,
+    LossObject,
+    LossV1,
+    Masking,
+    PerSample,
+)
 
 KINDS: dict[str, Kind] = {
     "elementwise": Elementwise(),
@@ -134,6 +143,8 @@ KINDS: dict[str, Kind] = {
     "take-along": AlongRows(),
     "masks": Masking(),
     "per-sample-3": PerSample(3),
+    "per-sample-4": PerSample(4),
+    "ctc": Ctc(),
     "step": PerSample(2, states=1),
     "step-of-two-states": PerSample(2, states=2),
     "reduces-last": Reduces(axis=-1),

@@ -102,6 +102,23 @@ class Masking(PerSample):
 
 
 @dataclass(frozen=True)
+class Ctc(PerSample):
+    """`tf.nn.ctc_loss`: a value for each sample, of logits whose samples lie behind those of time, or before them."""
+
+    inputs: int = 4
+
+    def __call__(self, bound: Bound) -> Arg:
+        logits = whole(bound.data(1))
+        cut = sharded(logits.placement)
+        if cut is not None:
+            plain(logits.placement)
+            if cut.axis != (1 if bound.constant("logits_time_major", default=True) else 0):
+                raise NeedsWhole("its samples are cut along another axis", ALL_GATHER)
+            bound.values["logits"] = replace(logits, placement=replace(cut, axis=0))
+        return replace(super().__call__(bound), rank=1)
+
+
+@dataclass(frozen=True)
 class LastAxes:
     """Works on the last axes of its operands, all others are batch axes: `cores` of each in, `out` out."""
 

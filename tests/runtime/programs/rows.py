@@ -37,6 +37,23 @@ def check_gathering_ragged_rows() -> None:
     np.testing.assert_allclose(gradient, sum(3.0 * r * (r + 2) for r in range(SIZE)), rtol=1e-6)
 
 
+def check_gathering_sparse_rows() -> None:
+    def own(rank: int) -> tf.Tensor:  # as many columns as the rank's number and two more
+        return tf.sequence_mask(tf.range(rank, 2 * rank + 1), rank + 2, tf.float32) * (rank + 1)
+
+    for gather in (lockstep.all_gather, tf.function(lockstep.all_gather)):
+        everything = gather(tf.sparse.from_dense(own(RANK)))
+        rows = [tf.pad(own(rank), [[0, 0], [0, SIZE - 1 - rank]]) for rank in range(SIZE)]
+        assert tf.sparse.to_dense(everything).numpy().tolist() == tf.concat(rows, 0).numpy().tolist()
+    weight = tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        given = tf.sparse.from_dense(own(RANK))
+        given = lockstep.all_gather(given.with_values(given.values * weight))
+        loss = tf.reduce_sum(given.values) / SIZE
+    gradient = lockstep.all_reduce(tape.gradient(loss, weight), reduction="sum")
+    np.testing.assert_allclose(gradient, sum(float(tf.reduce_sum(own(r))) for r in range(SIZE)), rtol=1e-6)
+
+
 def check_gathering_strings() -> None:
     everything = [word for rank in range(SIZE) for word in (b"rank %d" % rank, b"", "é\0".encode())[: 3 - rank]]
     own = tf.constant([b"rank %d" % RANK, b"", "é\0".encode()][: 3 - RANK])

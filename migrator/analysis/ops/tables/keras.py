@@ -81,6 +81,7 @@ loss-sparse (target,output,from_logits,axis): sparse_categorical_crossentropy
 per-sample (inputs,kernel,strides,padding,data_format,dilation_rate): conv depthwise_conv
     average_pool(inputs,pool_size,strides,padding,data_format) max_pool(inputs,pool_size,strides,padding,data_format)
 per-sample-3 (query,key,value): dot_product_attention
+per-sample-4 (target,output,target_length,output_length,mask_index): ctc_loss
 """
 
 BACKEND = """
@@ -121,6 +122,7 @@ rank (x): ndim
 makes (shape): random_normal(shape,mean,stddev,dtype,seed) random_uniform(shape,minval,maxval,dtype,seed)
 elementwise-2 (target,output,from_logits): binary_crossentropy
 loss-classes (target,output,from_logits,axis): categorical_crossentropy
+per-sample-4 (y_true,y_pred,input_length,label_length): ctc_batch_cost
 """
 
 IMAGES = """

@@ -116,6 +116,7 @@ table-of-classes (labels,predictions,num_classes,weights,dtype): confusion_matri
 table-of-segments (data,segment_ids,num_segments): unsorted_segment_sum
 histogram (values,value_range,nbins,dtype): histogram_fixed_width
 average-loss (per_example_loss,sample_weight,global_batch_size): compute_average_loss
+ctc (labels,logits,label_length,logit_length,logits_time_major,unique,blank_index): ctc_loss
 per-sample (input,filters,strides,padding,data_format,dilations): conv2d
     conv1d(input,filters,stride,padding,data_format,dilations) conv3d convolution
     depthwise_conv2d(input,filter,strides,padding,data_format,dilations)
