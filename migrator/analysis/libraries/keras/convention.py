@@ -51,6 +51,8 @@ def as_the_input(leaves: list[Data]) -> Data:
                 return Data(Unknown("the samples do not lie along the first axis"), needs=needs)
             return Data(Unknown("a layer is given what is no batch"), needs=needs)
     masked = any(d.masked for d in leaves)
+    if rows and any(d.whole for d in leaves):
+        return Data(v.PARTLY_WHOLE, symbolic=symbolic, needs=needs)
     if rows:
         counts = row_counts.common(rows)
         return Data(

@@ -27,6 +27,9 @@ _OWN_MODEL = re.compile(r"^keras\.applications\.|^keras\.(?:models\.)?(?:Sequent
 
 def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     path = atom.path
+    leaves = [d for _, x in args.all() for d in run.objects.leaves(x)]
+    if any(d.whole for d in leaves) and any(isinstance(d.placement, Sharded) for d in leaves):
+        return run.placing.place(None, path, args, node)  # all of them are given all rows
     if path in api.SEQUENTIAL:
         return sequential(run, atom, args, node, frame)
     outputs = run.heap.load(atom, ("end", "outputs"))
