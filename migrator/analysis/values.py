@@ -390,10 +390,9 @@ def _with_tuples_joined(objects: frozenset[Atom]) -> frozenset[Atom]:
 def join_data(a: Data, b: Data) -> Data:
     if a == b:
         return a
-    same = a.constant is not NOT_CONSTANT and type(a.constant) is type(b.constant) and a.constant == b.constant
     return Data(
         _join_placements(a, b),
-        a.constant if same else NOT_CONSTANT,
+        _join_constants(a.constant, b.constant),
         a.rank if a.rank == b.rank else None,
         a.whole or b.whole,
         a.nested or b.nested,
@@ -417,6 +416,16 @@ def join_data(a: Data, b: Data) -> Data:
         sizeless=a.sizeless or b.sizeless,
         across=a.across and b.across,
     )
+
+
+def _join_constants(a: Any, b: Any) -> Any:
+    """The literal that both are; of slices, with those bounds that are the same."""
+    if type(a) is type(b) and a == b:
+        return a
+    if not isinstance(a, Slice) or not isinstance(b, Slice):
+        return NOT_CONSTANT
+    lower, upper = _join_constants(a.lower, b.lower), _join_constants(a.upper, b.upper)
+    return Slice(lower, upper, _join_constants(a.step, b.step), a.cut_at if a.cut_at == b.cut_at else ())
 
 
 def _join_placements(a: Data, b: Data) -> Placement:

@@ -85,6 +85,15 @@ def _text(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return run.placing.opaque([x for _, x in args.all()], "text is made of this")
 
 
+def _slice(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`slice(a, b)`, as `a:b` is in a subscript."""
+    bounds = list(args.positional)
+    if not 0 < len(bounds) <= 3 or args.keywords or args.rest is not NOTHING:
+        return run.placing.unknown(args, node)
+    bounds = [v.NONE, *bounds] if len(bounds) == 1 else bounds
+    return run.placing.parts.slice([*bounds, v.NONE][:3])
+
+
 FUNCTIONS: dict[str, Handler] = {
     "builtins.sum": _sum,
     "builtins.float": _scalar,
@@ -93,6 +102,7 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.round": _rounded,
     "builtins.str": _text,
     "builtins.repr": _text,
+    "builtins.slice": _slice,
     "builtins.format": _text,
     **{f"numpy.{name}": _cast_to(f"numpy.{name}") for name in ("float16", "float32", "float64", "int32", "int64")},
 }
