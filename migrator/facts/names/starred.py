@@ -23,7 +23,14 @@ _OWN_NAMES = {
     "keras.datasets": {
         "boston_housing", "california_housing", "cifar10", "cifar100", "fashion_mnist", "imdb", "mnist", "reuters",
     },
+    "keras.preprocessing.image": {
+        "DataFrameIterator", "DirectoryIterator", "ImageDataGenerator", "Iterator", "NumpyArrayIterator",
+        "apply_affine_transform", "apply_brightness_shift", "apply_channel_shift", "random_brightness",
+        "random_channel_shift", "random_rotation", "random_shear", "random_shift", "random_zoom", "smart_resize",
+    },
 }  # fmt: skip
+# What they have beside these, as others do.
+_SHARED_NAMES = {"keras.preprocessing.image": {"array_to_img", "img_to_array", "load_img", "save_img"}}
 _OWNERS = {name: module for module, names in _OWN_NAMES.items() for name in names}
 _OF_SEVERAL = frozenset({"get", "serialize", "deserialize", "experimental", "legacy"})
 
@@ -34,4 +41,6 @@ def lends(module: str, name: str) -> bool:
     if not module.startswith("keras.") or name in _OF_SEVERAL:
         return True
     owner = _OWNERS.get(name)
-    return owner == module if owner is not None else module not in _OWN_NAMES
+    if owner is None:
+        return module not in _OWN_NAMES or name in _SHARED_NAMES.get(module, ())
+    return owner == module
