@@ -15,7 +15,7 @@ import libcst as cst
 from migrator.facts.data.pipelines import Step
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Member, Value
+from migrator.facts.objects.values import Class, External, Function, Literal, Member, Result, Unknown, Value
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
@@ -71,8 +71,52 @@ class CacheFiles:
     def _is_name(self, node: cst.BaseExpression) -> bool:
         """Whether the expression surely is a text, and no empty one, that means nothing else in the program."""
         values = [v for v in self.resolver.values(node) if v not in _SWITCHES]
-        texts = [_text(v) for v in values]
-        return bool(texts) and all(texts) and not any(self._is_read_elsewhere(text, values) for text in texts)
+        return bool(values) and all(
+            not self._is_read_elsewhere(text, values) if (text := _text(v)) else self._is_put_together(v, node)
+            for v in values
+        )
+
+    def _is_put_together(self, value: Value, node: cst.BaseExpression) -> bool:
+        """Whether it is a text of several parts, of which one is written out, that nothing else has or is made of."""
+        parts = self._parts_of(value)
+        longest = max(map(_written, parts), key=len, default="")
+        others = (part for part in self.tree.all_of(cst.SimpleString, cst.FormattedStringText) if part not in parts)
+        return bool(longest) and not any(longest in _written(part) for part in others) and self._is_asked_once(node)
+
+    def _parts_of(self, value: Value) -> list[cst.CSTNode]:
+        """The parts of a text that are written out; of a path, those of its last part."""
+        node = value.node if isinstance(value, (Literal, Unknown)) else None
+        if isinstance(node, cst.SimpleString):
+            return [node] if _written(node) else []
+        if isinstance(node, cst.FormattedString):
+            return [part for part in node.parts if isinstance(part, cst.FormattedStringText)]
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+            return [*self._parts_in(node.left), *self._parts_in(node.right)]
+        is_path = isinstance(value, Result) and value.function == External("os.path.join")
+        return self._parts_in(value.call.args[-1].value) if is_path and isinstance(value, Result) else []
+
+    def _parts_in(self, node: cst.BaseExpression) -> list[cst.CSTNode]:
+        found = [self._parts_of(value) for value in self.resolver.values(node)]
+        return [part for parts in found for part in parts] if all(found) else []
+
+    def _is_asked_once(self, node: cst.BaseExpression, passed: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether nothing else reads the name, the attribute or the parameters that the expression stands behind."""
+        if not isinstance(node, (cst.Name, cst.Attribute)) or node in passed:
+            return True
+        if isinstance(node, cst.Attribute):
+            bindings = self.resolver.bindings_of(node)
+            set_here = {b.target for b in bindings}
+            alike = (other for other in self.tree.all_of(cst.Attribute) if other.attr.value == node.attr.value)
+            read: list[cst.CSTNode] = [other for other in alike if other not in set_here]
+        else:
+            bindings = self.resolver.reaching(node)
+            named = filter(self.tree.is_read, self.tree.names.get(node.value, ()))
+            read = [other for other in named if set(bindings) & set(self.resolver.reaching(other))]
+        if read != [node]:
+            return False
+        given = [g for b in bindings if isinstance(b.node, cst.Param) for g in self.resolver.given(b.node)]
+        given += [b.value for b in bindings if b.kind == "assign" and isinstance(b.value, cst.BaseExpression)]
+        return all(self._is_asked_once(each, passed | {node}) for each in given)
 
     def _is_read_elsewhere(self, text: str, values: Sequence[Value]) -> bool:
         """Whether a longer or an equal path is written out anywhere else: the file may be looked for."""
@@ -100,6 +144,12 @@ class CacheFiles:
         if isinstance(function, Member) and not path:
             return True  # a method of a tensor
         return path.startswith(_KNOWN) and not _DRAWING.search(path)
+
+
+def _written(node: cst.CSTNode) -> str:
+    if isinstance(node, cst.FormattedStringText):
+        return node.value
+    return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else ""
 
 
 def _text(value: Value) -> str:
