@@ -259,6 +259,8 @@ class Obstacles:
             return []
         found: list[Made | Size | Shown] = []
         for use in self._uses_of(batch.value):
+            if self.tree.contains(consumption.dataset, use):
+                continue  # the dataset is made of it there
             cut = self._batch_cut_by(use, consumption)
             cuts = cut is not None
             if cut is not None and self._is_shown(cut, consumption):

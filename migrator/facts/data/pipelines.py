@@ -14,7 +14,7 @@ from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Member, is_strategy
+from migrator.facts.objects.values import External, Function, Member, Object, is_strategy
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Statement, Tree
@@ -287,6 +287,11 @@ class Pipelines:
             if isinstance(callee, Function):
                 pipeline.calls.append(call)
                 self._follow_returned(callee.node, path, pipeline, seen)
+                return
+            method = self.resolver.method(callee.of, "__call__") if isinstance(callee, Object) else None
+            if method is not None:
+                pipeline.calls.append(call)
+                self._follow_returned(method, path, pipeline, seen)
                 return
             if isinstance(callee, Member) and call.args and is_strategy(callee.owner):
                 self._follow_distributed(callee.name, call, path, pipeline, seen)

@@ -18,6 +18,7 @@ from migrator.facts.names.starred import lends
 from migrator.facts.objects.bindings import Names
 from migrator.facts.objects.callgraph import CallGraph
 from migrator.facts.objects.classes import Classes
+from migrator.facts.objects.datasets import is_dataset
 from migrator.facts.objects.decorated import Decorated
 from migrator.facts.objects.values import (
     Class,
@@ -397,10 +398,16 @@ class Resolver:
             and call.args  # tf.function(jit_compile=True)(step) and the like
         ):
             return self.values(call.args[0].value)
-        handed = self._handed_on(function, call)
+        handed = self._handed_on(function, call) or self._datasets_of(function)
         if handed is not None:
             return handed
         return (Result(function, call),)
+
+    def _datasets_of(self, function: Value) -> list[Value] | None:
+        """What an object gives that makes datasets where it is called."""
+        method = self.method(function.of, "__call__") if isinstance(function, Object) else None
+        values = [v for node in self.returned(method) for v in self.values(node)] if method is not None else []
+        return values if values and all(map(is_dataset, values)) else None
 
     def _handed_on(self, function: Value, call: cst.Call) -> Iterable[Value] | None:
         """What a method of a strategy on one device gives back: the dataset it is given, or a function's result."""
