@@ -534,6 +534,7 @@ KERAS_OPS: dict[str, list[Sample]] = {
     **each("depthwise_conv", S(IMAGES, f(3, 3, 3, 2))),
     **each("average_pool max_pool", S(IMAGES, 2)),
     **each("dot_product_attention", S(f(8, 6, 2, 4), f(8, 5, 2, 4), f(8, 5, 2, 4))),
+    **each("ctc_loss", S(i(8, 2, low=1), batch(f(8, 6, 5)), i(8, low=2, high=3), i(8, low=6, high=7))),
     **each("split", S(f(8, 4), 2, axis=1), S(f(8, 4), [1, 3], axis=-1), S(f(8, 4), 2)),
     **each("logical_not", S(b(8, 4))),
     **each("squeeze", S(f(8, 1, 4), axis=1), S(f(8, 1)), S(f(1, 8), axis=0)),
@@ -666,6 +667,9 @@ NAMED = {
         for name, found in KERAS_OPS.items()
         if name in ("clip", "categorical_crossentropy")
     },
+    "keras.backend.ctc_batch_cost": [
+        S(i(8, 2, low=1), batch(f(8, 6, 5)), i(8, 1, low=6, high=7), i(8, 1, low=2, high=3))
+    ],
     **{f"keras.ops.image.{name}": found for name, found in KERAS_IMAGES.items()},
     **{f"keras.random.{name}": found for name, found in KERAS_RANDOM.items()},
     "keras.applications.imagenet_utils.preprocess_input": [S(IMAGES), S(IMAGES, mode="tf")],
