@@ -61,9 +61,9 @@ def _note_fed(run: Run, given: list[Value], node: cst.CSTNode, *, takes_means: b
     """What the metric is given; noted where a step of Keras's `fit` runs, or a model is built that it is part of."""
     several = [list(run.objects.leaves(value)) for value in given]
     data = [d for leaves in several for d in leaves]
-    beside = [d for leaves in several[1:] for d in leaves if isinstance(d.placement, Partial)]
-    if beside and takes_means:
-        data.append(Data(Unknown("a metric is given a weight that is made of a worker's rows")))
+    if takes_means and len(several) > 1 and any(isinstance(d.placement, Partial) for d in data):
+        # Given by itself, it counts by the rows that it is of.
+        data.append(Data(Unknown("a metric is given a mean or a sum over a worker's rows with a weight of its own")))
     if Partial("mean") in {d.placement for d in data} and not takes_means:
         data.append(Data(Unknown("a metric that is no mean is given means over a worker's rows")))
     fits: list[cst.CSTNode | None] = [*run.libraries.keras.training]
