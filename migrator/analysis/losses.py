@@ -467,8 +467,10 @@ class Losses:
         """Plans to take means over all rows where other losses, or other parts of the same, need those anyway: means of
         unequal parts are not the mean of all. True where that is new."""
         losses = self._run.losses.items()
-        numbers = [(n, value) for n, value in losses if not self._is_of_samples(value) and not self._is_by_rows(n)]
-        kinds = {self._verdict(value, node).reduction for node, value in numbers}
+        trained = [(n, value) for n, value in losses if not self._is_by_rows(n)]
+        kinds = {self._verdict(value, n).reduction for n, value in trained if not self._is_of_samples(value)}
+        # Of a loss of each row, tapes add the gradients up.
+        kinds |= {SUM for n, value in trained if self._is_of_samples(value) and self._is_of_weights(n)}
         repairs = [r for value in self._run.losses.values() for r in self._repairs_of(value)]
         gathers = puts_together([*repairs, *self.drawn])
         planned = self._plan.reductions
@@ -495,6 +497,11 @@ class Losses:
         one number first, each row has its own."""
         leaves = list(self._run.objects.leaves(self._run.seen.get(call, NOTHING)))
         return bool(leaves) and all(isinstance(d.placement, Sharded) for d in leaves)
+
+    def _is_of_weights(self, call: cst.CSTNode) -> bool:
+        """Whether the gradients that the call takes are surely none by rows."""
+        leaves = list(self._run.objects.leaves(self._run.seen.get(call, NOTHING)))
+        return bool(leaves) and not any(isinstance(d.placement, (Sharded, Unknown)) for d in leaves)
 
     def _repairs_of(self, value: Value) -> Iterable[Repair]:
         return (r for d in self._run.objects.leaves(value) for r in d.needs)
