@@ -115,7 +115,8 @@ class Data:
     `counts`: the batches of which it has the rows, or the number of rows, see row_counts.py. `shape`: its sizes, None
     for those that are not known; of no account unless it is as long as the rank. `multiple_of`: where the whole numbers
     stand of which it is a multiple that is rounded, as 0.7 * len(x) is. `sizeless`: a shape of which the graph is not
-    told the first size. `first`: the whole numbers that the first row of a tensor is written as.
+    told the first size. `first`: the whole numbers that the first row of a tensor is written as. `listed`: a list or
+    tuple of Python's, of which `+` puts several one behind the other.
     """
 
     placement: Placement = REPLICATED
@@ -143,6 +144,7 @@ class Data:
     sizeless: bool = False
     across: bool = False
     first: tuple[int, ...] | None = None
+    listed: bool = False
 
     @property
     def sizes(self) -> tuple[int | None, ...] | None:
@@ -415,6 +417,7 @@ def join_data(a: Data, b: Data) -> Data:
         multiple_of=a.multiple_of | b.multiple_of,
         sizeless=a.sizeless or b.sizeless,
         across=a.across and b.across,
+        listed=a.listed or b.listed,
     )
 
 

@@ -29,6 +29,8 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
     result = _widened(op, _masking(op, result))
     result = shapes.kept(op, result)
     result = _multiplied(op, _counting(op, ragged.kept(op, result)))
+    if op.path.endswith(".tolist") and result.data is not None:
+        result = Value(replace(result.data, listed=True), result.objects)
     items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
     return row_counts.kept(op.row, op.leaves, items, result)
 

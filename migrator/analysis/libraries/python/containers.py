@@ -40,7 +40,7 @@ def _sequence(kind: str) -> Handler:
         if value.data is not None and not value.objects:
             if kind == "set" and isinstance(value.data.placement, Sharded):
                 return run.placing.unknown(args, node)
-            return value
+            return Value(replace(value.data, listed=True))
         counted = value.only
         is_known = isinstance(counted, Container) and (counted.kind == "iterator" or is_of_numbers(run, counted))
         if isinstance(counted, Container) and is_known and kind != "set" and 0 in run.heap.fields(counted):
