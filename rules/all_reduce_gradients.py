@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN
+from migrator.analysis.verdicts import MEAN
 from migrator.edits import InsertAfter, Refusal, Wrap
 from migrator.facts.script import Facts
 from migrator.facts.training.gradients import Gradients, Place

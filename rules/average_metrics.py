@@ -57,8 +57,8 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, NOT_RUN, SUM, Verdict, puts_together
 from migrator.analysis.values import Repair
+from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM, Verdict, puts_together
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.names import api

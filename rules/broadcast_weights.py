@@ -32,8 +32,7 @@ from migrator.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder, Nameless, Unheld
-from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import Class, Object, Result
+from migrator.facts.objects.values import Class, Object, Result, calls
 from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
 from migrator.handover import (

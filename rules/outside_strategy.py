@@ -27,8 +27,7 @@ import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts.objects.holders import Holder
-from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import External, is_strategy
+from migrator.facts.objects.values import External, calls, is_strategy
 from migrator.facts.script import Facts
 from migrator.rule import Findings, audit
 

@@ -28,8 +28,7 @@ from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder, Nameless, Origin, Unheld
-from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import Object
+from migrator.facts.objects.values import Object, calls
 from migrator.facts.script import Facts
 from migrator.handover import classes_of, complete, gives, is_given, name_for, scope_of_owner, written
 from migrator.rule import Findings, rule

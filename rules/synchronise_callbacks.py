@@ -22,7 +22,7 @@ import libcst as cst
 
 from migrator.edits import AddArgument, Refusal, Wrap
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import is_call_of
+from migrator.facts.objects.values import is_call_of
 from migrator.facts.program.syntax import has_unpacked_keywords
 from migrator.facts.script import Facts
 from migrator.rule import Findings, rule

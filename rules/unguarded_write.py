@@ -28,7 +28,7 @@ import libcst as cst
 from migrator.edits import Refusal
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
-from migrator.facts.objects.kinds import calls
+from migrator.facts.objects.values import calls
 from migrator.facts.script import Facts
 from migrator.rule import Findings, audit
 

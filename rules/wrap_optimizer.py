@@ -24,8 +24,7 @@ import libcst as cst
 from migrator.edits import AddArgument, InsertAfter, Refusal, Wrap
 from migrator.facts.names import api
 from migrator.facts.objects.holders import Holder
-from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import Function, Value
+from migrator.facts.objects.values import Function, Value, calls
 from migrator.facts.script import Facts
 from migrator.facts.training.compiled_losses import compiled_loss
 from migrator.facts.training.optimizers import Compiled, Made

@@ -71,7 +71,7 @@ class Lacking:
         """Whether the key is stored wherever the dictionary is made and read."""
         tree, made = self.run.tree, atom.site.node
         if node is made:
-            return True
+            return not isinstance(node, cst.DictComp)
         function = tree.function_of(node)
         if tree.function_of(made) is not function or tree.module_of(made) is not tree.module_of(node):
             return False

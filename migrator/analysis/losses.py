@@ -13,54 +13,18 @@ from migrator.analysis.libraries.keras.applying import is_of_tensors
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
-from migrator.analysis.placement import ALL_GATHER, ROWS, Partial, Replicated, Scaled, Sharded, Unknown, options
+from migrator.analysis.placement import ROWS, Sharded, Unknown
 from migrator.analysis.placing import MEETS
-from migrator.analysis.placing.ranks import UNKNOWN
-from migrator.analysis.placing.repairing import ROUNDED
+from migrator.analysis.planning import Planner
 from migrator.analysis.run import Plan, Run, TooMuch
-from migrator.analysis.values import NOTHING, Data, Instance, Repair, Value
+from migrator.analysis.values import Data, Instance, Repair, Value
+from migrator.analysis.verdicts import MEAN, NONE, NOT_RUN, SUM, Verdict, Verdicts, drawn, kinds_of
 from migrator.facts.program.modules import Script
-from migrator.facts.program.syntax import part_at
-from migrator.facts.program.tree import Tree, semantic_children
-from migrator.records import dataclass, replace
+from migrator.facts.program.tree import Tree
 
-MEAN, SUM, NONE = "mean", "sum", ""
 # Functions whose arguments are put together, from the inside outwards: so many rounds at most.
 _MOST_ROUNDS = 5
-_DEEPEST_SOURCE = 12
 _DEEPEST = 6_000  # Python's own calls, of which each call of the program takes some dozen
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """How gradients of a loss are put together: by their "mean" or "sum", given the repairs; or why by neither."""
-
-    reduction: str
-    repairs: frozenset[Repair] = frozenset()
-    why: str = ""
-    node: cst.CSTNode | None = None
-    is_agreed: bool = False  # the same on all workers, once it is repaired
-    takes_samples: bool = False  # by themselves, at the node: known of all rows, and not of a worker's
-
-    @property
-    def meets_unknown(self) -> bool:
-        """Whether it is made by what nobody knows, of what is put together for that: it may take gradients, of which
-        each worker has its own."""
-        return any(repair.why == UNKNOWN for repair in self.repairs)
-
-
-NOT_RUN = Verdict(NONE, why="nothing in the program is seen to run this")
-
-
-def puts_together(repairs: Iterable[Repair]) -> bool:
-    """Whether rows, or sums over them, are exchanged in the forward pass, and not only means and what sums are divided
-    by: then no row may be computed twice, so that workers have unequally many where they do not divide a batch."""
-    return any(
-        operand.how in ("gather", "sum", "metric", "unknown")
-        for repair in repairs
-        if repair.form in ("whole", "call", "term", "metric", "drawn")
-        for operand in repair.operands
-    )
 
 
 class Losses:
@@ -96,6 +60,7 @@ class Losses:
             known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
             known.update(datasets=datasets, combined=combined)
             self._run = Run(tree, scripts, **known, plan=self._plan, said=said, sources=sources)
+            self._verdicts = Verdicts(tree, self._run)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
             try:
@@ -105,7 +70,7 @@ class Losses:
                 return
             finally:
                 sys.setrecursionlimit(limit)
-            if not self._improve() and not self._mix():
+            if not Planner(tree, self._run, self._plan, self._verdicts, numbers, gathered).is_changed():
                 return
 
     # -- questions -----------------------------------------------------------------------------------------------
@@ -115,7 +80,7 @@ class Losses:
         if self.too_much:
             return Verdict(NONE, why="the program is too large to be followed")
         value = self._run.losses.get(call)
-        return (self._changed or self._verdict(value, call)) if value is not None else NOT_RUN
+        return (self._verdicts.changed or self._verdicts.of(value, call)) if value is not None else NOT_RUN
 
     def are_same(self, call: cst.Call) -> bool:
         """Whether all workers take gradients of the same loss there, without any repair."""
@@ -127,7 +92,11 @@ class Losses:
         if self.too_much:
             return Verdict(NONE, why="the program is too large to be followed")
         fits = self._run.fits.get(call, ())
-        return (self._changed or self._verdict(v.join_all(loss for _, _, loss in fits), call)) if fits else NOT_RUN
+        return (
+            (self._verdicts.changed or self._verdicts.of(v.join_all(loss for _, _, loss in fits), call))
+            if fits
+            else NOT_RUN
+        )
 
     def of_forward(self, call: cst.CSTNode) -> Verdict:
         """What the model predicts in training: "mean" where each sample is by itself, given the repairs."""
@@ -135,12 +104,12 @@ class Losses:
         if self.too_much or not fits:
             return NOT_RUN
         leaves = [d for _, predicted, _ in fits for d in self._run.objects.leaves(predicted)]
-        lost = next((k for d in leaves for k in _kinds(d) if isinstance(k, Unknown)), None)
+        lost = next((k for d in leaves for k in kinds_of(d) if isinstance(k, Unknown)), None)
         if lost is None and any(d.whole for d in leaves):
             lost = Unknown("the model gives all rows of a batch, where Keras takes those of a worker")
         if lost is not None:
-            return Verdict(NONE, why=lost.why, node=self._where(lost, call))
-        return self._repairable(MEAN, frozenset(r for d in leaves for r in d.needs))
+            return Verdict(NONE, why=lost.why, node=self._verdicts.where(lost, call))
+        return self._verdicts.repairable(MEAN, frozenset(r for d in leaves for r in d.needs))
 
     def is_own(self, call: cst.CSTNode) -> bool:
         """Whether the model that is fitted computes its loss by itself."""
@@ -156,7 +125,7 @@ class Losses:
     def of_added(self, call: cst.CSTNode) -> Verdict:
         """What the call of `add_loss` adds."""
         value = self._run.added_losses.get(call) if not self.too_much else None
-        return (self._changed or self._verdict(value, call)) if value is not None else NOT_RUN
+        return (self._verdicts.changed or self._verdicts.of(value, call)) if value is not None else NOT_RUN
 
     def of_fed(self, fit: cst.CSTNode) -> dict[cst.CSTNode, Verdict]:
         """What metrics are given while `fit` trains, by the calls that give it: rows, which each worker has its own of,
@@ -167,16 +136,16 @@ class Losses:
     def of_told(self, fit: cst.CSTNode) -> dict[cst.CSTNode, Verdict]:
         """What metrics of the program's own classes tell that the fitted model keeps, by the calls that make them."""
         told = self._run.told.get(fit, {}) if not self.too_much else {}
-        return {node: self._verdict(value, node) for node, value in told.items()}
+        return {node: self._verdicts.of(value, node) for node, value in told.items()}
 
     def _of_fed(self, data: Collection[Data], node: cst.CSTNode) -> Verdict:
-        numbers = [kind for d in data if not isinstance(d.placement, Sharded) for kind in _kinds(d)]
+        numbers = [kind for d in data if not isinstance(d.placement, Sharded) for kind in kinds_of(d)]
         lost = next((kind for kind in numbers if isinstance(kind, Unknown)), None)
         if lost is not None or {MEAN, SUM} <= set(numbers):
             return Verdict(NONE, why=lost.why if lost is not None else "some of it is a mean, some a sum", node=node)
         # What metrics tell is asked of them by themselves.
         repairs = frozenset(r for d in data for r in d.needs if r.form != "metric")
-        return self._repairable(SUM if SUM in numbers else MEAN, repairs)
+        return self._verdicts.repairable(SUM if SUM in numbers else MEAN, repairs)
 
     def of_number(self, node: cst.CSTNode) -> Verdict:
         """A number that the script decides by or tells."""
@@ -187,8 +156,8 @@ class Losses:
         if all(isinstance(d.placement, Sharded) for d in leaves):
             return Verdict(NONE, why="it is a number for each sample", node=node)
         if leaves and all(d.placement == ROWS for d in leaves):
-            return self._repairable(SUM, frozenset(r for d in leaves for r in d.needs))
-        return self._verdict(value, node)
+            return self._verdicts.repairable(SUM, frozenset(r for d in leaves for r in d.needs))
+        return self._verdicts.of(value, node)
 
     def odd_metrics(self, fit: cst.CSTNode) -> set[str]:
         """Of what kind the metrics are that `fit` or `train_on_batch` tells and that are no means over the rows: a
@@ -284,10 +253,7 @@ class Losses:
     def drawn(self) -> set[Repair]:
         """What draws random numbers for the rows of a worker, where all can draw those of the whole batch: be they
         trained on or not, what is drawn next depends on how many there were."""
-        if self.too_much:
-            return set()
-        found = {r for repairs in self._run.repairs.values() for r in repairs if r.form == "drawn"}
-        return {repair for repair in found if not self.obstacle(repair)}
+        return drawn(self._run, self._verdicts) if not self.too_much else set()
 
     @property
     def gathers(self) -> set[Repair]:
@@ -348,230 +314,6 @@ class Losses:
         """The expressions of which the user's word says what would not be known, or known otherwise, without it."""
         return set() if self.too_much else self._run.needed_words
 
-    # -- verdicts ------------------------------------------------------------------------------------------------
-
-    def _verdict(self, value: Value, node: cst.CSTNode) -> Verdict:
-        if value == NOTHING:
-            return Verdict(NONE, why="nothing is seen that could make it", node=node)
-        leaves = list(self._run.objects.leaves(value))
-        lost = next((k for data in leaves for k in _kinds(data) if isinstance(k, Unknown)), None)
-        if lost is not None:
-            by_itself = lost.repair == ALL_GATHER
-            return Verdict(NONE, why=lost.why, node=self._where(lost, node), takes_samples=by_itself)
-        kinds = {kind for data in leaves for kind in _kinds(data)}
-        if len(kinds - {_SAME}) > 1 or (kinds - {_SAME} == {SUM} and _SAME in kinds):
-            return Verdict(NONE, why="some of it is a mean over the batch, some a sum", node=node)
-        verdict = self._repairable(SUM if SUM in kinds else MEAN, frozenset(r for d in leaves for r in d.needs))
-        return replace(verdict, is_agreed=kinds == {_SAME} and bool(verdict.reduction))
-
-    @property
-    def _changed(self) -> Verdict | None:
-        """Why no loss is known: which names hold the rows that are changed in place somewhere is not followed."""
-        repair = next(iter(self._run.changed.values()), None)
-        return Verdict(NONE, why=f"{repair.why}; {repair.blocked}", node=repair.node) if repair is not None else None
-
-    def _where(self, lost: Unknown, asked: cst.CSTNode) -> cst.CSTNode:
-        """The very expression that is not understood, where it stands in the file that asks."""
-        node = self._run.where_lost(lost)
-        return node if node is not None and self.tree.module_of(node) is self.tree.module_of(asked) else asked
-
-    def _repairable(self, reduction: str, repairs: frozenset[Repair]) -> Verdict:
-        for repair in sorted(repairs, key=lambda r: (self.tree.order.get(r.node, -1), r.why)):
-            obstacle = self.obstacle(repair)
-            if obstacle:
-                place = repair.node if repair.node in self.tree.order else None  # none is in the code of packages
-                return Verdict(NONE, why=f"{repair.why}; {obstacle}" if repair.why else obstacle, node=place)
-        return Verdict(reduction, repairs)
-
     def obstacle(self, repair: Repair) -> str:
         """Why the repair cannot be written down; empty where it can."""
-        if repair.blocked:
-            return repair.blocked
-        if repair.node in self._run.torn:
-            return "one of several functions is called here, and others take a worker's part"
-        if len([r for r in self._run.repairs[repair.node] if r.form == repair.form]) > 1:
-            return "it gets other parts of a batch on other ways"
-        if repair.form == "once":
-            return "it also counts a worker's part of the rows" if repair.node in self._run.fed_parts else ""
-        harmless = all(operand.how == "mean" for operand in repair.operands)
-        runs_whole = self._run.plain.has(repair) or (self._run.left_alone.has(repair) and not _is_left_alone(repair))
-        if runs_whole and not harmless:
-            return "it also runs on whole batches, as in an evaluation"
-        return ""
-
-    # -- where to put together ------------------------------------------------------------------------------------
-
-    def _improve(self) -> bool:
-        """Plans to put rows together further out: around the arguments of a function that gathers, where what stands
-        inside of it cannot be repaired, or only in several places; where the rows come from; and what Keras applies.
-        """
-        functions = set()
-        expressions = {node for r in self._run.changed.values() for node in self._sources(r)} - self._plan.expressions
-        for repair in self._needed():
-            obstacle = self.obstacle(repair)
-            if (repair.node in self._gathered and not obstacle) or repair.form in ("drawn", "once"):
-                continue
-            if repair.blocked == ROUNDED:
-                expressions |= self._sources(repair)
-                continue
-            function = self._function_of(repair.node)
-            fixed = function is None or function in self._run.forward or function in self._run.hidden
-            if not fixed and function is not None and function not in self._plan.functions:
-                if obstacle or any(o.how == "gather" for o in repair.operands):
-                    functions.add(function)
-            elif obstacle:
-                expressions |= self._sources(repair)
-        losses = (self._run.wanting | self._of_uneven_batches()) - self._plan.losses
-        layers = self._whole_layers()
-        at_once = (layers & self._plan.layers) - self._plan.at_once
-        layers = layers - self._plan.layers
-        if not functions:
-            expressions -= self._plan.expressions
-            self._plan.expressions |= expressions
-        terms = self._run.to_sum - self._plan.summed
-        self._plan.summed |= terms
-        self._plan.functions |= functions
-        self._plan.losses |= losses
-        self._plan.layers |= layers
-        self._plan.at_once |= at_once
-        return bool(functions or expressions or losses or layers or at_once or terms) or self._cut_again()
-
-    def _cut_again(self) -> bool:
-        """Plans that a worker takes its own of what is made of all rows, where that meets a worker's part of them in
-        what also runs on such parts alone: rolled rows in a model, beside the others. True where that is new."""
-        met = [r for r in self._needed() if r.why == MEETS and self.obstacle(r)]
-        made = {m.node for r in met for needs in self._run.meetings.get(r.node, ()) for m in needs if m.form == "whole"}
-        made -= {r.node for r in met} | self._plan.cut_again
-        self._plan.cut_again |= made
-        return bool(made)
-
-    def _of_uneven_batches(self) -> set[cst.CSTNode]:
-        """The calls of `compile` of which `train_on_batch` gets parts of a batch that may be unequal, for the sake of
-        what the model puts together: their mean is not that of the batch, and nothing weighs them as in `fit`."""
-        added = {r for value in self._run.added_losses.values() for r in self._repairs_of(value)}
-        found: set[cst.CSTNode] = set()
-        for call, compiles in self._run.trained_on_batches.items():
-            fits = self._run.fits.get(call, ())
-            repairs = {r for _, predicted, loss in fits for value in (predicted, loss) for r in self._repairs_of(value)}
-            if puts_together(repairs | added):
-                found |= compiles
-        return found
-
-    def _whole_layers(self) -> set[cst.CSTNode]:
-        """The functions of layers that give all rows of a batch to a model that Keras fits."""
-        fitted = [predicted for fits in self._run.fits.values() for _, predicted, _ in fits]
-        leaves = [d for predicted in fitted for d in self._run.objects.leaves(predicted)]
-        return self._run.whole_layers if any(d.whole or d.placement == v.PARTLY_WHOLE for d in leaves) else set()
-
-    def _mix(self) -> bool:
-        """Plans to take means over all rows where other losses, or other parts of the same, need those anyway: means of
-        unequal parts are not the mean of all. True where that is new."""
-        losses = self._run.losses.items()
-        trained = [(n, value) for n, value in losses if not self._is_by_rows(n)]
-        kinds = {self._verdict(value, n).reduction for n, value in trained if not self._is_of_samples(value)}
-        # Of a loss of each row, tapes add the gradients up.
-        kinds |= {SUM for n, value in trained if self._is_of_samples(value) and self._is_of_weights(n)}
-        repairs = [r for value in self._run.losses.values() for r in self._repairs_of(value)]
-        gathers = puts_together([*repairs, *self.drawn])
-        planned = self._plan.reductions
-        # Batches are then cut as for sums, into parts that may be unequal, or empty.
-        of_samples = {r for _, value in losses if self._is_of_samples(value) for r in self._repairs_of(value)}
-        gathers |= any(o.how == "mean" for r in (self._needed() if SUM in kinds else of_samples) for o in r.operands)
-        batches = self._run.trained_on_batches.values()
-        gathers |= bool(self._of_uneven_batches()) or any(compiles & self._plan.losses for compiles in batches)
-        if "mean" not in planned and (len(kinds - {NONE}) > 1 or (gathers and "mean" in self._run.reductions)):
-            planned.add("mean")
-            return True
-        # What no reduction of the gradients puts right: then nothing is left to reduce.
-        if NONE in kinds and not self._run.reductions <= planned:
-            planned |= self._run.reductions
-            return True
-        return False
-
-    def _is_of_samples(self, value: Value) -> bool:
-        """Whether it is a number for each sample, as where a penalty takes gradients by the samples."""
-        return any(isinstance(d.placement, Sharded) for d in self._run.objects.leaves(value))
-
-    def _is_by_rows(self, call: cst.CSTNode) -> bool:
-        """Whether the gradients that the call takes are those by rows, as of a penalty: however they are added up to
-        one number first, each row has its own."""
-        leaves = list(self._run.objects.leaves(self._run.seen.get(call, NOTHING)))
-        return bool(leaves) and all(isinstance(d.placement, Sharded) for d in leaves)
-
-    def _is_of_weights(self, call: cst.CSTNode) -> bool:
-        """Whether the gradients that the call takes are surely none by rows."""
-        leaves = list(self._run.objects.leaves(self._run.seen.get(call, NOTHING)))
-        return bool(leaves) and not any(isinstance(d.placement, (Sharded, Unknown)) for d in leaves)
-
-    def _repairs_of(self, value: Value) -> Iterable[Repair]:
-        return (r for d in self._run.objects.leaves(value) for r in d.needs)
-
-    def _sources(self, repair: Repair) -> set[cst.CSTNode]:
-        """The expressions of which what the repair needs whole is made, where they are the rows of a batch as such, or
-        the number of them."""
-        found: set[cst.CSTNode] = set()
-        for node in self._run.lost_at.get(repair.node, ()):
-            found |= self._rows_behind(node, 0)
-        return found
-
-    def _rows_behind(self, node: cst.CSTNode, depth: int) -> set[cst.CSTNode]:
-        value = self._run.seen.get(node)
-        data = value.data if value is not None else None
-        if data is None or depth > _DEEPEST_SOURCE:
-            return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
-        if data.multiple_of:
-            return set(data.multiple_of)
-        if data.is_replicated or node in self._run.losses:  # gradients by rows, which stay what the tape has watched
-            return set()
-        if data.placement in (Sharded(0), ROWS) and not data.symbolic:
-            return {node}
-        if isinstance(node, cst.Name):
-            scope = self.tree.scope_of(node).lookup(node.value)
-            bindings = scope.bindings[node.value] if scope is not None else []
-            parts = [part_at(b.value, b.path) for b in bindings if b.kind == "assign" and b.value is not None]
-            values = [part for part in parts if part is not None]
-            if len(values) == len(bindings) == 1 and self.tree.function_of(values[0]) is self.tree.function_of(node):
-                return self._rows_behind(values[0], depth + 1)
-            return set()
-        return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
-
-    def _needed(self) -> set[Repair]:
-        values = [*self._run.losses.values(), *self._run.added_losses.values()]
-        values += [
-            value for fits in self._run.fits.values() for _, predicted, loss in fits for value in (predicted, loss)
-        ]
-        values += [self._run.seen[node] for node in self._numbers if node in self._run.seen]
-        return {r for value in values for d in self._run.objects.leaves(value) for r in d.needs}
-
-    def _function_of(self, node: cst.CSTNode) -> cst.CSTNode | None:
-        child = node
-        for owner in self.tree.ancestors(node):
-            if isinstance(owner, (cst.FunctionDef, cst.Lambda)) and child is owner.body:
-                return owner
-            child = owner
-        return None
-
-
-_SAME = "same"  # on all workers: as good as a mean
-
-
-def _is_left_alone(repair: Repair) -> bool:
-    """Whether all that is written down is calls of the runtime that do nothing where Keras evaluates."""
-    is_put_together = repair.form in ("whole", "call", "given back")
-    return is_put_together and all(operand.how in ("gather", "mean", "sum", "shard") for operand in repair.operands)
-
-
-def _kinds(data: Data) -> Iterable[object]:
-    for placement in options(data.placement):
-        if isinstance(placement, Partial):
-            yield placement.reduction
-        elif isinstance(placement, Sharded):
-            yield SUM  # a tape sums up what is no number
-        elif isinstance(placement, Replicated):
-            yield _SAME
-        elif isinstance(placement, Scaled):
-            yield Unknown("it is divided or multiplied by the size of the batch once too often")
-        elif isinstance(placement, Unknown):
-            yield placement
-        else:
-            yield Unknown("each worker has a value of its own")
+        return self._verdicts.obstacle(repair)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, NOT_RUN, SUM, Losses
+from migrator.analysis.losses import Losses
 from migrator.analysis.mapped import Mapped
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.values import Repair
+from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM
 from migrator.facts.data.batch_shapes import Made, Size
 from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.minibatches import MinibatchFinder

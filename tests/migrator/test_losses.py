@@ -95,6 +95,8 @@ def test_a_loss_adds_up(loss: str, reduction: str, operands: int) -> None:
         ("settings = {'axis': 1}\nif BATCH > SIZE:\n    del settings['axis']", True),
         ("settings = {'axis': 1}\nif BATCH > SIZE:\n    settings.clear()", True),
         ("settings = {}\nsettings.update({'axis': 1} if BATCH > SIZE else {})", True),
+        ("settings = {name: 1 for name in ['axis'] if BATCH > SIZE}", True),
+        ("settings = dict(zip(['axis'] if BATCH > SIZE else [], [1]))", True),
         ("some = {}\nif BATCH > SIZE:\n    some['axis'] = 1\nsettings = {**some}", True),
         (
             "def make(s):\n    if SIZE:\n        return s\n    s['axis'] = 1\n    return s\nsettings = make({})",

@@ -8,8 +8,18 @@ import libcst as cst
 import pytest
 from script_nodes import Script
 
-from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import Class, Element, External, Function, Literal, Object, Parameter, Unknown, Value
+from migrator.facts.objects.values import (
+    Class,
+    Element,
+    External,
+    Function,
+    Literal,
+    Object,
+    Parameter,
+    Unknown,
+    Value,
+    calls,
+)
 from migrator.facts.program import modules
 from migrator.facts.script import Facts
 from migrator.parsing import parse

@@ -37,8 +37,8 @@ from migrator.analysis.values import Data, Function, Made, Value
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
-_SUM = "builtins.sum"
-_ADDING = frozenset({"operator.add", "operator.iadd", "operator.concat", "operator.iconcat", _SUM})
+# What puts lists of Python's one behind the other, and adds and multiplies arrays.
+_OF_LISTS = frozenset(f"operator.{name}" for name in ("add", "iadd", "concat", "iconcat", "mul", "imul"))
 MEETS = "a worker's part of the batch meets what is made of all of it"
 UNLIKE = "a mean is taken over several batches at once, and they may be of different sizes"
 
@@ -71,8 +71,8 @@ class Placing:
             return Value(Data(poison.placement, nested=poison.nested, needs=op.needs))
         if any(isinstance(d.placement, Local) for d in op.leaves):
             return Value(Data(LOCAL, needs=op.needs))
-        if op.path in _ADDING and any(map(_is_list_of_rows, self._added(op))):
-            return Value(Data(Unknown("rows of several batches stand one behind the other"), needs=op.needs))
+        if op.path in _OF_LISTS and any(map(_is_list_of_rows, op.args.positional)):
+            return Value(Data(Unknown("lists of a batch's rows stand one behind the other"), needs=op.needs))
         apart = [d for d in op.leaves if not d.is_replicated]
         if not apart:
             self.run.note_plain(op.node)
@@ -96,14 +96,6 @@ class Placing:
                 return gathered(self.run, op, why, ordered=False)
         self.run.note_plain(op.node)
         return as_value(result, op.needs, op.symbolic, whole=op.whole)
-
-    def _added(self, op: Operation) -> Iterator[Data]:
-        """What is added up, be it numbers or lists of Python's."""
-        for value in op.args.positional[: 1 if op.path == _SUM else None]:
-            if op.path == _SUM:
-                yield from self.run.objects.leaves(Value(None, value.objects))
-            elif value.data is not None:
-                yield value.data
 
     def meet(self, args: Arguments, node: cst.CSTNode) -> None:
         """Notes where what is called keeps its arguments, of which some are made of all rows."""
@@ -157,8 +149,8 @@ class Placing:
         return Value(Data(LOCAL if isinstance(apart.placement, Local) else Unknown(why), needs=needs))
 
 
-def _is_list_of_rows(data: Data) -> bool:
-    return data.listed and isinstance(data.placement, Sharded)
+def _is_list_of_rows(value: Value) -> bool:
+    return value.data is not None and value.data.listed and isinstance(value.data.placement, Sharded)
 
 
 def _reduction(result: Arg, given: Sequence[Data]) -> str:

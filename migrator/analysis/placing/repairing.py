@@ -23,6 +23,8 @@ from migrator.records import replace
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
+# They make a list of an array.
+_LISTING = frozenset(v.External(path) for path in ("builtins.list", "builtins.tuple", "collections.deque"))
 ROUNDED = "it is a multiple of the number of rows that is rounded, and of each worker's otherwise"
 
 # How data are put together: what the `how` of their operand says; None for what stays as it is.
@@ -123,7 +125,7 @@ class Repairing:
             inner: cst.BaseExpression = node
             if isinstance(func, cst.Attribute) and func.attr.value == "tolist" and not node.args:
                 inner = func.value
-            elif isinstance(func, cst.Name) and func.value in ("list", "tuple") and len(node.args) == 1:
+            elif self.run.seen.get(func, v.NOTHING).only in _LISTING and len(node.args) == 1:
                 inner = node.args[0].value
             value = self.run.seen.get(inner)
             if inner is node or value is None or value.data is None or value.objects:

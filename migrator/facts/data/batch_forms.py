@@ -12,10 +12,10 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.data.rows import RowFinder
-from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Literal, Object, Result
+from migrator.facts.objects.values import Class, External, Literal, Object, Result, calls
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Binding, Tree
 

@@ -14,9 +14,8 @@ import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, Value
+from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, Value, calls
 from migrator.facts.program.tree import Binding, Tree
 from migrator.records import dataclass
 

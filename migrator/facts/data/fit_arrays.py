@@ -8,10 +8,10 @@ from migrator.edits import Refusal
 from migrator.facts.data.obstacles import Obstacles, built_in_size
 from migrator.facts.names import api
 from migrator.facts.objects.keywords import Keywords
-from migrator.facts.objects.kinds import Kinds, is_call_of
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.repeatable import Repeatable
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Element, External
+from migrator.facts.objects.values import Element, External, is_call_of
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree

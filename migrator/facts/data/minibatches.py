@@ -20,10 +20,10 @@ from migrator.facts.data.rows import RowFinder, Rows
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.contents import Contents
-from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value
+from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.tree import Tree, semantic_children
 from migrator.facts.training.sites import Fit, Training, Update

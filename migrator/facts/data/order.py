@@ -11,9 +11,8 @@ import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts.data.pipelines import Pipeline
-from migrator.facts.objects.kinds import is_call_of
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Member, Result
+from migrator.facts.objects.values import External, Member, Result, is_call_of
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Tree
 from migrator.records import dataclass

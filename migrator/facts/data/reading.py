@@ -9,9 +9,9 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.data.pipelines import Pipelines
-from migrator.facts.objects.kinds import Kinds, is_call_of
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Result
+from migrator.facts.objects.values import External, Result, is_call_of
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training, Update
 from migrator.records import dataclass

@@ -15,9 +15,9 @@ import libcst as cst
 
 from migrator.facts.data.pipelines import Step
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import is_call_of, origin
+from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result, Value
+from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result, Value, is_call_of
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.facts.randomness.draws import GENERATOR_MAKERS, draws

@@ -11,9 +11,9 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.objects.generators import Generators
-from migrator.facts.objects.kinds import calls, origin
+from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result
+from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result, calls
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, Tree
 from migrator.records import dataclass

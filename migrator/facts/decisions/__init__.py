@@ -14,8 +14,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, SUM, Losses
+from migrator.analysis.losses import Losses
 from migrator.analysis.values import Repair
+from migrator.analysis.verdicts import MEAN, SUM
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
 from migrator.facts.decisions.consequences import Consequences

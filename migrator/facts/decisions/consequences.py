@@ -11,7 +11,6 @@ from migrator.facts.data.sharding import Sharding
 from migrator.facts.dependence.regions import Region, Regions
 from migrator.facts.files.writes import Files
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
     Class,
@@ -24,6 +23,7 @@ from migrator.facts.objects.values import (
     Object,
     Result,
     Value,
+    calls,
 )
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training

@@ -10,9 +10,8 @@ import libcst as cst
 
 from migrator.facts.decisions.locality import Locality
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Object
+from migrator.facts.objects.values import External, Function, Object, calls
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 

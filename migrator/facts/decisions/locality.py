@@ -21,10 +21,10 @@ from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.keywords import Keywords
-from migrator.facts.objects.kinds import calls, origin
+from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.listed import listed_values
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value
+from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.facts.training.sites import Training, is_super
 

@@ -11,8 +11,9 @@ from enum import Enum
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, SUM, Losses
+from migrator.analysis.losses import Losses
 from migrator.analysis.values import Operand, Repair
+from migrator.analysis.verdicts import MEAN, SUM
 from migrator.facts.decisions.locality import Locality, Mark
 from migrator.facts.dependence.spreading import Marks
 from migrator.facts.objects.resolve import Resolver

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from migrator.analysis.losses import SUM, Losses
+from migrator.analysis.losses import Losses
+from migrator.analysis.verdicts import SUM
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.locality import Locality
 from migrator.facts.files.writes import Files
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
-from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Object, Result, Value
+from migrator.facts.objects.values import External, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training

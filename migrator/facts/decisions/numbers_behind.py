@@ -8,7 +8,7 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.analysis.losses import SUM
+from migrator.analysis.verdicts import SUM
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber, bound_nearby

@@ -12,9 +12,9 @@ from migrator.facts.dependence.functions import is_member_of_unknown
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.names import Names
 from migrator.facts.objects.indirect import Indirect
-from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, File, Function, Member, Result, Value
+from migrator.facts.objects.values import Class, External, File, Function, Member, Result, Value, calls
 from migrator.facts.randomness.draws import is_drawn_from_common
 
 _WRITING_INTO = ("out", "file", "output_stream")  # the keywords that name what is filled

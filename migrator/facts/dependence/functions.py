@@ -10,9 +10,8 @@ import libcst as cst
 
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.objects.indirect import Indirect
-from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Element, Function, Member, Object, Parameter, Result, Unknown, Value
+from migrator.facts.objects.values import Element, Function, Member, Object, Parameter, Result, Unknown, Value, calls
 from migrator.facts.program.tree import Tree
 
 

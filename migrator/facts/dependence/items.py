@@ -14,9 +14,8 @@ from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.item_paths import Path, constant_key, meeting, taken_out
 from migrator.facts.dependence.namespaces import Namespaces
 from migrator.facts.objects.indirect import Indirect
-from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Literal, Value
+from migrator.facts.objects.values import Literal, Value, calls
 from migrator.facts.program.tree import Tree
 
 

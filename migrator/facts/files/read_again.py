@@ -9,9 +9,8 @@ import libcst as cst
 from migrator.facts.files.paths import Paths, lies_in
 from migrator.facts.files.writes import Files
 from migrator.facts.names.api import LOAD_MODEL
-from migrator.facts.objects.kinds import is_call_of
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function
+from migrator.facts.objects.values import External, Function, is_call_of
 from migrator.facts.program.tree import Tree
 
 

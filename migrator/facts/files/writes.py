@@ -10,9 +10,9 @@ import libcst as cst
 
 from migrator.facts.files.paths import Paths
 from migrator.facts.files.written_rows import WrittenRows
-from migrator.facts.objects.kinds import Kinds, calls, is_call_of, origin
+from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Element, External, Function, Member, Object, Result, Value
+from migrator.facts.objects.values import Element, External, Function, Member, Object, Result, Value, calls, is_call_of
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Statement, Tree

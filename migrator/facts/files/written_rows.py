@@ -8,9 +8,9 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function
+from migrator.facts.objects.values import External, Function, calls
 from migrator.facts.program.tree import Statement, Tree, semantic_children
 
 # Functions, and methods of the values of Python, NumPy and Keras, that change nothing which the other workers have too.

@@ -8,9 +8,8 @@ from typing import Optional, Union, cast
 
 import libcst as cst
 
-from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Result
+from migrator.facts.objects.values import Class, External, Function, Result, calls
 from migrator.facts.program.syntax import declared_fields, is_none
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.records import dataclass

@@ -14,7 +14,7 @@ from typing import Union
 import libcst as cst
 
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import Kinds, calls, origin
+from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
     Class,
@@ -27,6 +27,7 @@ from migrator.facts.objects.values import (
     Result,
     Unknown,
     Value,
+    calls,
 )
 from migrator.facts.program.tree import FunctionLike, Tree
 

@@ -12,9 +12,18 @@ from migrator.facts.names import api, packages, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.datasets import is_dataset
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, Element, External, Literal, Member, Object, Result, Value
-from migrator.facts.objects.values import calls as calls
-from migrator.facts.objects.values import is_call_of as is_call_of
+from migrator.facts.objects.values import (
+    Class,
+    Element,
+    External,
+    Literal,
+    Member,
+    Object,
+    Result,
+    Value,
+    calls,
+    is_call_of,
+)
 from migrator.facts.program.syntax import method_called
 
 # Methods of a numbered dataset that leave the numbers in their order.

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.names.vocabulary import Role, has_role
-from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Literal, Result, Value
+from migrator.facts.objects.values import Literal, Result, Value, calls
 
 
 def listed(node: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -11,10 +11,10 @@ from migrator.facts.files.writes import Files
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder
-from migrator.facts.objects.kinds import Kinds, calls, origin
+from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Object
+from migrator.facts.objects.values import External, Object, calls
 from migrator.facts.ports.ported import PortCall, Ports
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument, has_unpacked_keywords

@@ -7,10 +7,10 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.names.vocabulary import Role
-from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Literal, Object
+from migrator.facts.objects.values import Literal, Object, calls
 from migrator.facts.ports.ported import PortCall, Ports
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree

@@ -11,9 +11,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Member, Result, Value
+from migrator.facts.objects.values import External, Member, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.chance import SHUFFLING_SOURCES, takes_random_state

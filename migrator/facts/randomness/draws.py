@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import External, Member, Value
+from migrator.facts.objects.values import External, Member, Value, calls
 
 GENERATOR_MAKERS = frozenset({
     *api.GENERATORS, *api.BIT_GENERATORS, "random.Random", "tensorflow.random.create_rng_state",

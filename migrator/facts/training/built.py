@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, Object, Result, Value
+from migrator.facts.objects.values import Class, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Statement, Tree
 from migrator.facts.training.sites import Training, is_super

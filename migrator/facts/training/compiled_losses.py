@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, NOT_RUN, Verdict, puts_together
+from migrator.analysis.verdicts import MEAN, NOT_RUN, Verdict, puts_together
 from migrator.edits import Refusal
 from migrator.facts.objects.values import Object
 from migrator.facts.script import Facts

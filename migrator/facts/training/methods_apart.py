@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import Kinds, calls, is_of_other_library, origin
+from migrator.facts.objects.kinds import Kinds, is_of_other_library, origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
     Class,
@@ -23,6 +23,7 @@ from migrator.facts.objects.values import (
     Result,
     Unknown,
     Value,
+    calls,
 )
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import is_super

@@ -6,8 +6,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.analysis.losses import MEAN, NOT_RUN, SUM, Losses, Verdict, puts_together
+from migrator.analysis.losses import Losses
 from migrator.analysis.values import Repair
+from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM, Verdict, puts_together
 from migrator.edits import Refusal
 from migrator.facts.data.batch_shapes import Size
 from migrator.facts.data.sharding import Sharding

@@ -12,9 +12,9 @@ import libcst as cst
 
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
-from migrator.facts.objects.kinds import Kinds, calls, origin
+from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Object, Result, Value
+from migrator.facts.objects.values import Class, External, Function, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree, semantic_children
 from migrator.facts.program.unnamed import Unnamed

@@ -8,9 +8,8 @@ import libcst as cst
 
 from migrator.facts.decisions.metrics import works_along_the_batch
 from migrator.facts.names import api
-from migrator.facts.objects.kinds import calls
 from migrator.facts.objects.listed import listed, listed_values
-from migrator.facts.objects.values import Function, Object, Result, Value
+from migrator.facts.objects.values import Function, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 from migrator.facts.training.sites import Fit

@@ -9,9 +9,9 @@ import libcst as cst
 
 from migrator.facts.names import api, vocabulary
 from migrator.facts.objects.holders import Holder
-from migrator.facts.objects.kinds import Kinds, calls
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, Value
+from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument, has_unpacked_keywords
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training

@@ -11,8 +11,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import AddArgument, Edit, Refusal, Wrap
-from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import Literal, Object, Result, Value
+from migrator.facts.objects.values import Literal, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.script import Facts
 from migrator.layout import LONGEST_LINE

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Edit, Refusal, Wrap
-from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import External, Literal, Member
+from migrator.facts.objects.values import External, Literal, Member, calls
 from migrator.facts.script import Facts
 from migrator.facts.training.gradients import sources_of
 from migrator.facts.training.trained import WEIGHT_LISTS

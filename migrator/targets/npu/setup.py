@@ -8,8 +8,7 @@ import libcst as cst
 
 from migrator.edits import Edit, InsertAfter
 from migrator.facts.names.vocabulary import Role
-from migrator.facts.objects.kinds import calls
-from migrator.facts.objects.values import External, Result
+from migrator.facts.objects.values import External, Result, calls
 from migrator.facts.program.tree import Binding, Statement
 from migrator.facts.script import Facts
 from migrator.targets.placing import on_import

@@ -93,6 +93,11 @@ def _fill(run: Run, owner: Value, added: Value, node: cst.CSTNode) -> None:
         pair = run.objects.elements(added, node, node)
         key, item = run.objects.unpacked(pair, 2, None) if pair is not NOTHING else (NUMBER, NOTHING)
         run.objects.store_item(owner, key, item, node)
+        name = key.constant
+        if isinstance(name, str) and run.objects.sequence_items(added) is None:  # there may be no pair
+            for atom in owner:
+                if isinstance(atom, Container):
+                    run.lacking.note(atom, name)
 
 
 def _record(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

@@ -45,6 +45,8 @@ def _sum(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         if element is NOTHING:
             return v.constant(0)
         data = element.data
+        if data is not None and data.listed:  # `sum(lists, [])`
+            return run.operator("operator.add", (element, element), (None, None), node)
         # As many terms as there are, each of one kind.
         return (
             Value(replace(data, constant=NOT_CONSTANT))

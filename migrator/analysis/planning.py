@@ -1,0 +1,182 @@
+"""Where to put together what losses and decisions need of all rows: planned by what one abstract run has found, for the
+next one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.placement import ROWS, Sharded
+from migrator.analysis.placing import MEETS
+from migrator.analysis.placing.repairing import ROUNDED
+from migrator.analysis.run import Plan, Run
+from migrator.analysis.values import NOTHING, Repair, Value
+from migrator.analysis.verdicts import NONE, SUM, Verdicts, drawn, puts_together
+from migrator.facts.program.syntax import part_at
+from migrator.facts.program.tree import Tree, semantic_children
+
+_DEEPEST_SOURCE = 12
+
+
+class Planner:
+    """`numbers`, `gathered`: see Losses."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        run: Run,
+        plan: Plan,
+        verdicts: Verdicts,
+        numbers: Collection[cst.CSTNode],
+        gathered: Collection[cst.CSTNode],
+    ) -> None:
+        self.tree = tree
+        self.verdicts = verdicts
+        self._run = run
+        self._plan = plan
+        self._numbers = numbers
+        self._gathered = gathered
+
+    def is_changed(self) -> bool:
+        """Whether the plan asks for more than the run has had, so that it is to run again."""
+        return self._improve() or self._mix()
+
+    def _improve(self) -> bool:
+        """Plans to put rows together further out: around the arguments of a function that gathers, where what stands
+        inside of it cannot be repaired, or only in several places; where the rows come from; and what Keras applies.
+        """
+        functions = set()
+        expressions = {node for r in self._run.changed.values() for node in self._sources(r)} - self._plan.expressions
+        for repair in self._needed():
+            obstacle = self.verdicts.obstacle(repair)
+            if (repair.node in self._gathered and not obstacle) or repair.form in ("drawn", "once"):
+                continue
+            if repair.blocked == ROUNDED:
+                expressions |= self._sources(repair)
+                continue
+            function = self._function_of(repair.node)
+            fixed = function is None or function in self._run.forward or function in self._run.hidden
+            if not fixed and function is not None and function not in self._plan.functions:
+                if obstacle or any(o.how == "gather" for o in repair.operands):
+                    functions.add(function)
+            elif obstacle:
+                expressions |= self._sources(repair)
+        losses = (self._run.wanting | self._of_uneven_batches()) - self._plan.losses
+        layers = self._whole_layers()
+        at_once = (layers & self._plan.layers) - self._plan.at_once
+        layers = layers - self._plan.layers
+        if not functions:
+            expressions -= self._plan.expressions
+            self._plan.expressions |= expressions
+        terms = self._run.to_sum - self._plan.summed
+        self._plan.summed |= terms
+        self._plan.functions |= functions
+        self._plan.losses |= losses
+        self._plan.layers |= layers
+        self._plan.at_once |= at_once
+        return bool(functions or expressions or losses or layers or at_once or terms) or self._cut_again()
+
+    def _cut_again(self) -> bool:
+        """Plans that a worker takes its own of what is made of all rows, where that meets a worker's part of them in
+        what also runs on such parts alone: rolled rows in a model, beside the others. True where that is new."""
+        met = [r for r in self._needed() if r.why == MEETS and self.verdicts.obstacle(r)]
+        made = {m.node for r in met for needs in self._run.meetings.get(r.node, ()) for m in needs if m.form == "whole"}
+        made -= {r.node for r in met} | self._plan.cut_again
+        self._plan.cut_again |= made
+        return bool(made)
+
+    def _of_uneven_batches(self) -> set[cst.CSTNode]:
+        """The calls of `compile` of which `train_on_batch` gets parts of a batch that may be unequal, for the sake of
+        what the model puts together: their mean is not that of the batch, and nothing weighs them as in `fit`."""
+        added = {r for value in self._run.added_losses.values() for r in self._repairs_of(value)}
+        found: set[cst.CSTNode] = set()
+        for call, compiles in self._run.trained_on_batches.items():
+            fits = self._run.fits.get(call, ())
+            repairs = {r for _, predicted, loss in fits for value in (predicted, loss) for r in self._repairs_of(value)}
+            if puts_together(repairs | added):
+                found |= compiles
+        return found
+
+    def _whole_layers(self) -> set[cst.CSTNode]:
+        """The functions of layers that give all rows of a batch to a model that Keras fits."""
+        fitted = [predicted for fits in self._run.fits.values() for _, predicted, _ in fits]
+        leaves = [d for predicted in fitted for d in self._run.objects.leaves(predicted)]
+        return self._run.whole_layers if any(d.whole or d.placement == v.PARTLY_WHOLE for d in leaves) else set()
+
+    def _mix(self) -> bool:
+        """Plans to take means over all rows where other losses, or other parts of the same, need those anyway: means of
+        unequal parts are not the mean of all. True where that is new."""
+        losses = self._run.losses.items()
+        # Of a loss of each row, tapes add the gradients up.
+        kinds = {self.verdicts.of(value, node).reduction for node, value in losses if not self._is_by_rows(node)}
+        repairs = [r for value in self._run.losses.values() for r in self._repairs_of(value)]
+        gathers = puts_together([*repairs, *drawn(self._run, self.verdicts)])
+        planned = self._plan.reductions
+        # Batches are then cut as for sums, into parts that may be unequal, or empty.
+        gathers |= SUM in kinds and any(o.how == "mean" for r in self._needed() for o in r.operands)
+        batches = self._run.trained_on_batches.values()
+        gathers |= bool(self._of_uneven_batches()) or any(compiles & self._plan.losses for compiles in batches)
+        if "mean" not in planned and (len(kinds - {NONE}) > 1 or (gathers and "mean" in self._run.reductions)):
+            planned.add("mean")
+            return True
+        # What no reduction of the gradients puts right: then nothing is left to reduce.
+        if NONE in kinds and not self._run.reductions <= planned:
+            planned |= self._run.reductions
+            return True
+        return False
+
+    def _is_by_rows(self, call: cst.CSTNode) -> bool:
+        """Whether the gradients that the call takes are those by rows, as of a penalty: however they are added up to
+        one number first, each row has its own."""
+        leaves = list(self._run.objects.leaves(self._run.seen.get(call, NOTHING)))
+        return bool(leaves) and all(isinstance(d.placement, Sharded) for d in leaves)
+
+    def _repairs_of(self, value: Value) -> Iterable[Repair]:
+        return (r for d in self._run.objects.leaves(value) for r in d.needs)
+
+    def _sources(self, repair: Repair) -> set[cst.CSTNode]:
+        """The expressions of which what the repair needs whole is made, where they are the rows of a batch as such, or
+        the number of them."""
+        found: set[cst.CSTNode] = set()
+        for node in self._run.lost_at.get(repair.node, ()):
+            found |= self._rows_behind(node, 0)
+        return found
+
+    def _rows_behind(self, node: cst.CSTNode, depth: int) -> set[cst.CSTNode]:
+        value = self._run.seen.get(node)
+        data = value.data if value is not None else None
+        if data is None or depth > _DEEPEST_SOURCE:
+            return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
+        if data.multiple_of:
+            return set(data.multiple_of)
+        if data.is_replicated or node in self._run.losses:  # gradients by rows, which stay what the tape has watched
+            return set()
+        if data.placement in (Sharded(0), ROWS) and not data.symbolic:
+            return {node}
+        if isinstance(node, cst.Name):
+            scope = self.tree.scope_of(node).lookup(node.value)
+            bindings = scope.bindings[node.value] if scope is not None else []
+            parts = [part_at(b.value, b.path) for b in bindings if b.kind == "assign" and b.value is not None]
+            values = [part for part in parts if part is not None]
+            if len(values) == len(bindings) == 1 and self.tree.function_of(values[0]) is self.tree.function_of(node):
+                return self._rows_behind(values[0], depth + 1)
+            return set()
+        return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
+
+    def _needed(self) -> set[Repair]:
+        values = [*self._run.losses.values(), *self._run.added_losses.values()]
+        values += [
+            value for fits in self._run.fits.values() for _, predicted, loss in fits for value in (predicted, loss)
+        ]
+        values += [self._run.seen[node] for node in self._numbers if node in self._run.seen]
+        return {r for value in values for d in self._run.objects.leaves(value) for r in d.needs}
+
+    def _function_of(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        child = node
+        for owner in self.tree.ancestors(node):
+            if isinstance(owner, (cst.FunctionDef, cst.Lambda)) and child is owner.body:
+                return owner
+            child = owner
+        return None
