@@ -87,7 +87,7 @@ def _after_building(facts: Facts, holders: list[Holder], restored: Sequence[Inse
         if late is not None and called is not None:
             yield InsertAfter(called, (_call(facts, [holder]),))
             continue
-        refusal = late or _added_late(facts, holder) or _trained_at_once(facts, holder)
+        refusal = late or _added_late(facts, holder) or _trained_at_once(facts, holder) or _taken_early(facts, holder)
         if refusal is not None:
             yield refusal
             continue
@@ -201,6 +201,19 @@ def _added_late(facts: Facts, holder: Holder) -> Refusal | None:
         holder.target,
         "variables are added to this while it is trained, so there is nothing to broadcast before",
         "make all variables before the first step, in a function of their own or by one call of the model",
+        breaks_training=True,
+    )
+
+
+def _taken_early(facts: Facts, holder: Holder) -> Refusal | None:
+    """A refusal for what keeps random weights while their model is made, of which a broadcast would come too late."""
+    call = facts.early_reads.of(holder)
+    if call is None:
+        return None
+    return Refusal(
+        call,
+        "this takes weights while their model is made, before the workers have the chief's",
+        "take them once the model is made and has its name, or call lockstep.broadcast by hand in front of this",
         breaks_training=True,
     )
 

@@ -51,6 +51,7 @@ from migrator.facts.startup.joining import Joining
 from migrator.facts.startup.standard_imports import StandardImports
 from migrator.facts.training.built import Built
 from migrator.facts.training.by_hand import ByHand
+from migrator.facts.training.early_reads import EarlyReads
 from migrator.facts.training.looked_at import LookedAt
 from migrator.facts.training.optimizers import Optimizers
 from migrator.facts.training.plain_tensors import PlainTensors
@@ -360,6 +361,10 @@ class Facts:
     @cached_property
     def unbuilt(self) -> Unbuilt:
         return Unbuilt(self.tree, self.resolver, self.kinds, self.training, self.trained)
+
+    @cached_property
+    def early_reads(self) -> EarlyReads:
+        return EarlyReads(self.tree, self.resolver, self.kinds, self.training, self.trained)
 
     @cached_property
     def shares(self) -> Shares:

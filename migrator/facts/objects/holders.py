@@ -26,7 +26,8 @@ class Holder:
     """A name or attribute with the statement that gives it its object, and the expression that makes the object.
 
     Where the name is that of a list, or dictionary, of tuples, `path` leads to the object in each of these. Where it is
-    that of a list of records, `field` is the attribute of each that holds the object.
+    that of a list of records, `field` is the attribute of each that holds the object. Where a call gives several
+    objects, `part` leads to this one.
     """
 
     target: cst.BaseExpression
@@ -34,6 +35,7 @@ class Holder:
     value: cst.CSTNode
     path: tuple[int, ...] = ()
     field: str = ""
+    part: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -241,7 +243,8 @@ class Holders:
         if whole is not None:  # `generator, discriminator = gan.layers`
             yield from self._trace(whole, seen)
             return
-        for index in binding.path:
+        part: tuple[int, ...] = ()
+        for i, index in enumerate(binding.path):
             if isinstance(value, (cst.Tuple, cst.List)) and -len(value.elements) <= index < len(value.elements):
                 value = value.elements[index].value
             elif isinstance(value, (cst.ListComp, cst.GeneratorExp)) and not isinstance(
@@ -249,6 +252,7 @@ class Holders:
             ):
                 value = value.elt
             elif isinstance(value, cst.Call):
+                part = tuple(binding.path[i:])
                 break
             else:
                 value = None
@@ -268,7 +272,7 @@ class Holders:
         elif known and not any(isinstance(origin, Unheld) for origin in known):
             yield from known
         elif isinstance(value, cst.CSTNode):
-            yield Holder(target, self.tree.statement_of(binding.node), value=value)
+            yield Holder(target, self.tree.statement_of(binding.node), value=value, part=part)
         else:
             yield Unheld(target, f"`{binding.name}` gets its value in a way that cannot be followed")
 

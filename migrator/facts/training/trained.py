@@ -15,12 +15,13 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Object, Result
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.first_names import FirstNames
 from migrator.facts.training.gradients import sources_of
 from migrator.facts.training.sites import Minimization, Training
 
 WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 # The weights of Keras's layers that have names of their own.
-_WEIGHTS = frozenset({"kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"})
+WEIGHTS = frozenset({"kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"})
 # Functions that give what is in their first argument, and those that put several together.
 _GIVING_FIRST = frozenset({
     "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.set", "builtins.sum",
@@ -40,6 +41,7 @@ class Trained:
         self.kinds = kinds
         self.training = training
         self._holders = Holders(tree, resolver, kinds)
+        self._first_names = FirstNames(tree, resolver, self._holders)
         self._contents = Contents(tree, resolver)
         self._iteration = Iteration(tree, resolver)
 
@@ -55,7 +57,7 @@ class Trained:
         for update in self.training.updates:
             for root in self._updated(update.call):
                 found.update((h, None) for h in self._holders.of(root) if not isinstance(h, Unheld))
-        return sorted(found, key=self._order)
+        return sorted(self._first_names.of(found), key=self._order)
 
     def of(self, expression: cst.BaseExpression) -> list[Origin]:
         """Where the object that the expression stands for gets its name."""
@@ -122,7 +124,7 @@ class Trained:
                 yield from self._behind(listed, seen)
             if not own:
                 yield self._whole(node.value)
-        elif isinstance(node, cst.Attribute) and node.attr.value in _WEIGHTS and self._is_layer(node.value):
+        elif isinstance(node, cst.Attribute) and node.attr.value in WEIGHTS and self._is_layer(node.value):
             yield self._whole(node.value)
         elif isinstance(node, (cst.List, cst.Tuple)):
             for element in node.elements:
