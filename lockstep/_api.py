@@ -99,11 +99,11 @@ def metric_result(metric: Any) -> Any:
     """The result of a Keras metric over what all workers have updated it with; the metric itself stays as it is.
 
     metric: a metric whose state is sums and counts, as that of all Keras metrics is. Returns what metric.result()
-    returns: most often a scalar tensor.
+    returns: most often a scalar tensor. In the steps of Keras's `evaluate`, every worker has counted all rows already.
 
     Raises TypeError for anything else; MismatchError when the workers' metrics have other states.
     """
-    if size() == 1:
+    if size() == 1 or _is_on_whole_data():
         return metric.result()
     from lockstep.training.metrics import metric_result as implementation
 

@@ -34,7 +34,8 @@ sum of the workers' parts: the rows are put together where they enter such code 
 loop over them), see gather-batch. Keras's own `train_step` takes rows in no order, so that it is refused there.
 
 What a `train_step` of the script's own returns as logs is put together where a callback or the history decides by it,
-with what it is made of (a ratio of sums, a function of a mean); so is what a `compute_metrics` returns, and what
+with what it is made of (a ratio of sums, a function of a mean); so is what a `compute_metrics` or a
+`get_metrics_result` of its own returns, and what
 metrics are given in any step of `fit`: in a `compute_loss`, in the `call` of a layer, by `add_metric`.
 
 A metric that `fit` tells and that is no mean over the samples (a function of the script's own, a metric class of its
@@ -75,7 +76,7 @@ from migrator.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
 
 # What gives the logs that `fit` tells.
-_TELLING = ("train_step", "compute_metrics")
+_TELLING = ("train_step", "compute_metrics", "get_metrics_result")
 
 
 @rule
@@ -89,6 +90,8 @@ def average_metrics(facts: Facts) -> Findings:
     for number in facts.decisions.local_numbers:
         if number.expression in put_together_already:
             continue  # gather-batch makes it what all workers have
+        if number.binding is None and number.expression in put:
+            continue  # as what logs are made of
         if _runs_on_the_chief(facts, number.expression):
             yield Refusal(
                 number.expression,

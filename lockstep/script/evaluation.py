@@ -12,12 +12,16 @@ from typing import Any
 from lockstep.script import which_keras
 
 _FUNCTIONS = ("test_function", "predict_function")  # a model's, with `make_…` for each
+# They ask the model's `get_metrics_result` once more behind the steps, in Keras 3 and in late Keras 2.
+_ASKING = ("_get_metrics_result_or_logs", "_validate_and_get_metrics_result")
 _is_running: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_is_evaluating", default=False)
+_is_evaluated: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_is_evaluated", default=False)
 _is_on_parts: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_evaluates_parts", default=False)
 
 
 def is_on_whole_data() -> bool:
-    """Whether a step of an evaluation or prediction runs, or is traced, on the same rows on all ranks."""
+    """Whether a step of an evaluation or prediction runs, or is traced, on the same rows on all ranks; or Keras asks
+    for the result of one."""
     return _is_running.get() and not _is_on_parts.get()
 
 
@@ -45,6 +49,10 @@ def watch() -> None:
 def _watch(model_class: Any) -> None:
     for name in _FUNCTIONS:
         setattr(model_class, f"make_{name}", _making(getattr(model_class, f"make_{name}"), name))
+    model_class.evaluate = _inside(_is_evaluated, model_class.evaluate)
+    for name in _ASKING:
+        if hasattr(model_class, name):
+            setattr(model_class, name, _asking(getattr(model_class, name)))
 
 
 def _making(make: Any, name: str) -> Any:
@@ -64,13 +72,31 @@ def _watched(function: Any) -> Any:
     if hasattr(function, "_lockstep_evaluates"):
         return function
 
+    evaluating = _inside(_is_running, function)
+    evaluating._lockstep_evaluates = True
+    return evaluating
+
+
+def _asking(ask: Any) -> Any:
+    """Keras asks the same behind the steps of a training, where callbacks may evaluate meanwhile, but not this."""
+    of_evaluation = _inside(_is_running, ask)
+
+    @functools.wraps(ask)
+    def asking(*args: Any, **kwargs: Any) -> Any:
+        return (of_evaluation if _is_evaluated.get() else ask)(*args, **kwargs)
+
+    return asking
+
+
+def _inside(variable: contextvars.ContextVar[bool], function: Any) -> Any:
+    """The function, inside of which the variable is true."""
+
     @functools.wraps(function)
-    def evaluating(*args: Any, **kwargs: Any) -> Any:
-        token = _is_running.set(True)
+    def inside(*args: Any, **kwargs: Any) -> Any:
+        token = variable.set(True)
         try:
             return function(*args, **kwargs)
         finally:
-            _is_running.reset(token)
+            variable.reset(token)
 
-    evaluating._lockstep_evaluates = True  # type: ignore[attr-defined]
-    return evaluating
+    return inside

@@ -62,6 +62,13 @@ def current() -> StepRows | None:
     return _current.get()
 
 
+def settle() -> None:
+    """Leaves in the metrics what counts of what they were told in the step so far, where it runs here."""
+    rows = current()
+    if rows is not None and rows.are_here:
+        rows.settle()
+
+
 @contextlib.contextmanager
 def step(rows: StepRows) -> Iterator[None]:
     token = _current.set(rows)

@@ -63,9 +63,7 @@ def _watch(metric: Any, *, is_mean: bool, is_of_output: bool) -> None:
 
     @wraps(result)
     def result_of_counting(*args: Any, **kwargs: Any) -> Any:
-        rows = step_rows.current()
-        if rows is not None and rows.are_here:
-            rows.settle()
+        step_rows.settle()
         return result(*args, **kwargs)
 
     setattr(told, _MARK, True)

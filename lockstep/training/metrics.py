@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from lockstep.collectives.reduction import all_reduce
 from lockstep.script.metrics import each, is_whole
+from lockstep.shards import step_rows
 
 _KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.")
 
@@ -25,6 +26,7 @@ def metric_result(metric: Any) -> Any:
         raise TypeError(f"lockstep.metric_result takes a Keras metric, not {type(metric).__name__}")
     if is_whole(metric):
         return metric.result()
+    step_rows.settle()
     with _summed(variables):
         return tf.nest.map_structure(tf.identity, metric.result())
 

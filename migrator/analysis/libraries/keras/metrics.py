@@ -170,8 +170,22 @@ def _counts_rows(
     return bool(fed) and all(isinstance(d.placement, Sharded) and not d.undone - given for d in fed)
 
 
+def tell(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """What the step of Keras's tells of the metrics, as the model's own methods may have it."""
+    own = run.objects.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
+    return run.calls.call(own, args, node, frame) if own is not None else _computed(run, atom, args, node, frame)
+
+
+def _computed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`super().compute_metrics(…)`, which asks the model's own `get_metrics_result`."""
+    own = run.objects.method(atom, "get_metrics_result") if isinstance(atom, Instance) else None
+    if own is not None:
+        return run.calls.call(own, Arguments([]), node, frame)
+    return _of_all(run, atom, args, node, frame)
+
+
 def _of_all(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`super().compute_metrics(…)`: what this worker has counted."""
+    """`super().get_metrics_result()`: what this worker has counted."""
     return Value(Data(LOCAL, nested=True))
 
 
@@ -179,6 +193,6 @@ METHODS: Methods = {
     "add_metric": _add_metric,
     "update_state": _update_state,
     "result": _result,
-    "compute_metrics": _of_all,
+    "compute_metrics": _computed,
     "get_metrics_result": _of_all,
 }

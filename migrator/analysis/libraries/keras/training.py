@@ -77,10 +77,7 @@ def _forward(
     predicted = run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
     run.note_forward()
     metrics.note_of_model(run, atom, Arguments([y, predicted]), node, frame)
-    told = run.objects.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
-    if told is not None:
-        given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights}
-        run.calls.call(told, Arguments([], given), node, frame)
+    metrics.tell(run, atom, Arguments([], {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights}), node, frame)
     loss = compiling.loss_of(run, atom)
     own = run.objects.method(atom, "compute_loss") if isinstance(atom, Instance) else None
     if own is not None:
@@ -103,6 +100,8 @@ def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
         keras = run.libraries.keras
         x, y, weights = _inputs(run, _taken(run, args.positional[0], args.nodes.get(0), frame))
         predicted = keras.call_instance(atom, Arguments([x], {"training": v.constant(True)}), node, frame)
+        args = Arguments([], {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights})
+        metrics.tell(run, atom, args, node, frame)
         loss = compiling.loss_of(run, atom)
         given = _told(y, predicted, weights)
         result = compiling.applied_loss(run, atom, loss, given, node, frame) if loss is not NOTHING else NUMBER
