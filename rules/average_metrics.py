@@ -63,14 +63,14 @@ from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM, Verdict, puts_togethe
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.names import api
-from migrator.facts.objects.listed import listed_values
 from migrator.facts.objects.values import Class, Literal, Object, Result
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
+from migrator.facts.training.asking import decides_by_training
 from migrator.facts.training.compiled_losses import cuts_for_fit
 from migrator.facts.training.reductions import cut_option
 from migrator.facts.training.sites import Fit
-from migrator.facts.training.told_metrics import CALLBACKS, monitored_by, told_metrics
+from migrator.facts.training.told_metrics import told_metrics
 from migrator.records import replace
 from migrator.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
@@ -205,7 +205,7 @@ def _decided_by(facts: Facts, put: set[cst.CSTNode]) -> Findings:
     one size: `fit` tells what the last step of an epoch gave, of each worker. What it is made of is put together first.
     """
     for fit in facts.training.fits:
-        if not _is_decided_by(facts, fit):
+        if not decides_by_training(facts, fit, any_log=True):
             continue
         objects = [value for value in fit.values if isinstance(value, Object)]
         methods = [facts.resolver.method(value.of, name) for value in objects for name in _TELLING]
@@ -297,14 +297,6 @@ def _put_together(facts: Facts, repairs: Collection[Repair], put: set[cst.CSTNod
             if operand.node not in put:
                 put.add(operand.node)
                 yield from put_together(facts, operand)
-
-
-def _is_decided_by(facts: Facts, fit: Fit) -> bool:
-    """Whether something may decide by the logs of the fit that are no validation's."""
-    asking = facts.keywords.given(fit.call, "callbacks", CALLBACKS)
-    given = listed_values(facts.resolver, asking) if asking is not None else []
-    read = [monitored for monitored in map(monitored_by, given) if monitored is not None]
-    return any(not name.startswith("val_") for name in read) or facts.decisions.first_steered_by(fit.call) is not None
 
 
 def _is_result(node: cst.BaseExpression) -> bool:

@@ -7,17 +7,14 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.decisions.metrics import works_along_the_batch
-from migrator.facts.names import api
-from migrator.facts.objects.listed import listed, listed_values
-from migrator.facts.objects.values import Function, Object, Result, Value, calls
-from migrator.facts.program.syntax import argument
+from migrator.facts.objects.listed import listed
+from migrator.facts.objects.values import Function, Object, Value
 from migrator.facts.script import Facts
+from migrator.facts.training.asking import decides_by_training, logs_asked_for
 from migrator.facts.training.sites import Fit
 from migrator.records import dataclass
 
-CALLBACKS, _METRICS = 5, 2  # positions in fit and compile
-_TOLD = ("on_epoch_end", "on_train_batch_end", "on_batch_end", "on_train_end")
-_MONITORING = frozenset({"EarlyStopping", "ReduceLROnPlateau", "ModelCheckpoint"})
+_METRICS = 2  # position in compile
 _OF_VALIDATION = ("test_step", "compute_loss")
 _STEPS = ("train_step", "test_step", "compute_metrics", "evaluate")
 
@@ -42,7 +39,7 @@ def told_metrics(facts: Facts) -> Iterator[ToldMetric]:
         for node, metric in _no_means(facts, fit):
             if node not in seen:
                 told.setdefault(node, metric)
-        if told and _decides_by_metrics(facts, fit):
+        if told and decides_by_training(facts, fit):
             seen |= told.keys()
             yield from told.values()
 
@@ -96,11 +93,9 @@ def validates_in_batches(facts: Facts, fit: Fit) -> bool:
 def _decides_by_validation(facts: Facts, fit: Fit, *, also_loss: bool = False) -> bool:
     """Whether a callback, or the script itself, may decide by a validation metric of the fit, `also_loss`: or by its
     loss."""
-    if _decides_by_metrics(facts, fit):
+    if decides_by_training(facts, fit):
         return True
-    asking = facts.keywords.given(fit.call, "callbacks", CALLBACKS)
-    names = map(monitored_by, listed_values(facts.resolver, asking) if asking is not None else [])
-    return any(name is not None and name.startswith("val_") and (also_loss or name != "val_loss") for name in names)
+    return any(log.startswith("val_") and (also_loss or log != "val_loss") for log in logs_asked_for(facts, fit))
 
 
 def _is_odd(facts: Facts, value: Value, odd: set[str]) -> bool:
@@ -122,47 +117,3 @@ def _obstacle(facts: Facts, compile_: Fit) -> str:
         if any(isinstance(v, Object) and any(facts.resolver.method(v.of, n) for n in _STEPS) for v in fit.values):
             return "; the model has steps of its own"
     return ""
-
-
-def _decides_by_metrics(facts: Facts, fit: Fit) -> bool:
-    """Whether a callback, or the script itself, may decide by the training metrics of the fit."""
-    if facts.decisions.first_steered_by(fit.call) is not None:
-        return True
-    asking = facts.keywords.given(fit.call, "callbacks", CALLBACKS)
-    given = listed_values(facts.resolver, asking) if asking is not None else []
-    return any(_may_ask(callback) and not _only_tells(facts, callback) for callback in given)
-
-
-def _only_tells(facts: Facts, callback: Value) -> bool:
-    """Whether nothing is steered by the logs that a callback of the script's own is given."""
-    if not isinstance(callback, Object):
-        return False
-    methods = [facts.resolver.method(callback.of, name) for name in _TOLD]
-    read = [name for m in methods if m for name in facts.tree.names_in(m.body) if _is_logs(facts, name)]
-    return all(facts.decisions.first_steered_by(name) is None for name in read)
-
-
-def _is_logs(facts: Facts, name: cst.Name) -> bool:
-    is_given = any(b.kind == "param" for b in facts.resolver.reaching(name))
-    return is_given and name.value not in ("self", "epoch", "batch")
-
-
-def _may_ask(callback: Value) -> bool:
-    """Whether the callback may read a training metric: one of the script's own, or one that monitors it."""
-    monitored = monitored_by(callback)
-    return monitored is not None and monitored != "loss" and not monitored.startswith("val_")
-
-
-def monitored_by(callback: Value) -> str | None:
-    """The log that the callback decides by; empty where that may be any, None where it decides by none."""
-    path = calls(callback)
-    if path == f"{api.RUNTIME}.callbacks" and isinstance(callback, Result) and not callback.call.args:
-        return None
-    if not path.startswith("keras.callbacks.") or path.endswith("LambdaCallback") or not isinstance(callback, Result):
-        return "" if isinstance(callback, (Object, Result)) else None
-    if path.rpartition(".")[2] not in _MONITORING:
-        return None
-    monitor = argument(callback.call, "monitor", 1 if path.endswith("ModelCheckpoint") else 0)
-    if monitor is None:
-        return "val_loss"
-    return str(monitor.value.evaluated_value) if isinstance(monitor.value, cst.SimpleString) else ""
