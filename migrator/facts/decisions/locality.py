@@ -14,15 +14,14 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.data.sharding import Sharding
+from migrator.facts.decisions.compiled_metrics import CompiledMetrics
 from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.dependence.spreading import Marks, Spread
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.iteration import Iteration
-from migrator.facts.objects.keywords import Keywords
 from migrator.facts.objects.kinds import origin
-from migrator.facts.objects.listed import listed_values
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
@@ -100,6 +99,7 @@ class Locality:
         self.consequences = consequences
         self.regions = consequences.regions
         self._iteration = Iteration(tree, resolver)
+        self._compiled_metrics = CompiledMetrics(tree, resolver, training)
         # Gradients are reduced before anything reads them.
         gradients = [g for update in training.updates for g in update.gradients]
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}
@@ -282,6 +282,7 @@ class Locality:
         found.update(dict.fromkeys(self._given_by_models(), Mark.VALUE))
         found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
         found.update(dict.fromkeys(self._metrics_of_models(), Mark.VALUE))
+        found.update(dict.fromkeys(self._compiled_metrics.read_otherwise(), Mark.VALUE))
         asked = (call for call in self._metric_results if self.is_fed_by_fit(cast(cst.Attribute, call.func).value))
         found.update(dict.fromkeys(asked, Mark.VALUE))
         found.update({call: Mark.VALUE for call, func in self.training.methods("train_step") if is_super(func.value)})
@@ -479,9 +480,7 @@ class Locality:
 
     def is_metric(self, value: Value) -> bool:
         """A metric of Keras's, or of a class of the script's that derives from one."""
-        if isinstance(value, Object):
-            return self.resolver.derives_from(value.of, lambda path: path.startswith("keras.metrics."))
-        return calls(value).startswith("keras.metrics.")
+        return self._compiled_metrics.is_metric(value)
 
     @cached_property
     def _metric_results(self) -> list[cst.Call]:
@@ -499,24 +498,7 @@ class Locality:
 
     def is_fed_by_fit(self, metric: cst.BaseExpression) -> bool:
         """Whether a model is compiled with it that Keras trains on this worker's rows."""
-        return not self._compiled_metrics.isdisjoint(self.resolver.values(metric))
-
-    @cached_property
-    def _compiled_metrics(self) -> frozenset[Value]:
-        """What models are compiled with that Keras trains on this worker's rows."""
-        given = Keywords(self.tree, self.resolver).given
-        compiles = [c for fit in self.training.fits for c in self.training.compiles_of(fit.values)]
-        nodes = [given(c.call, *of) for c in compiles for of in (("metrics", 2), ("weighted_metrics",))]
-        return frozenset(v for node in nodes if node is not None for v in self._metrics_in(node))
-
-    def _metrics_in(self, node: cst.BaseExpression) -> Iterator[Value]:
-        """Those in lists, and in dictionaries by outputs."""
-        for value in listed_values(self.resolver, node):
-            if isinstance(value, Literal) and isinstance(value.node, cst.Dict):
-                for element in value.node.elements:
-                    yield from self._metrics_in(element.value)
-            elif self.is_metric(value):
-                yield value
+        return self._compiled_metrics.holds(metric)
 
     def fed_to(self, metric: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a Keras metric is updated with."""

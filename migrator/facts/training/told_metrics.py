@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.decisions.metrics import works_along_the_batch
+from migrator.facts.names import api
+from migrator.facts.objects.contents import Part, Parts
 from migrator.facts.objects.listed import listed
-from migrator.facts.objects.values import Function, Object, Value
+from migrator.facts.objects.values import External, Function, Object, Result, Value, calls
 from migrator.facts.script import Facts
 from migrator.facts.training.asking import decides_by_training, logs_asked_for
 from migrator.facts.training.sites import Fit
@@ -56,7 +58,8 @@ def _no_means(facts: Facts, fit: Fit) -> Iterator[tuple[cst.CSTNode, ToldMetric]
         beside = list(_odd_in(facts, weighted, {"function"})) if weighted is not None else []
         for node in beside:
             yield node, ToldMetric(compile_, node, "; it is weighted")
-        if not found and not beside and odd & {"function", "own"}:
+        hidden = (node for node in (metrics, weighted) if node is not None)
+        if not found and not beside and (odd & {"function", "own"} or any(_hides_odd(facts, node) for node in hidden)):
             all_of_them = metrics or compile_.call
             yield compile_.call, ToldMetric(compile_, all_of_them, "; it is not given in the call by itself")
 
@@ -71,6 +74,15 @@ def _odd_in(facts: Facts, metrics: cst.BaseExpression, odd: set[str]) -> Iterato
             yield from _odd_in(facts, node, odd)
     elif any(_is_odd(facts, value, odd) for value in facts.resolver.values(metrics)):
         yield metrics
+
+
+def _hides_odd(facts: Facts, metrics: cst.BaseExpression) -> bool:
+    """Whether there may be a metric in a list that is not written out there which works along the batch."""
+    ends = facts.contents.ends(Parts([Part(metrics, (None,))]))
+    if ends is None:
+        return not facts.resolver.values(metrics)
+    inside = [value for end in ends for value in facts.resolver.values(end)]
+    return any(_is_unseen(value) or works_along_the_batch(value) for value in inside)
 
 
 def validates_in_batches(facts: Facts, fit: Fit) -> bool:
@@ -103,7 +115,13 @@ def _is_odd(facts: Facts, value: Value, odd: set[str]) -> bool:
         return "function" in odd
     if isinstance(value, Object):
         return "own" in odd and facts.resolver.derives_from(value.of, lambda p: p.startswith("keras.metrics."))
-    return works_along_the_batch(value)
+    return _is_unseen(value) or works_along_the_batch(value)
+
+
+def _is_unseen(value: Value) -> bool:
+    """Whether a library that nobody knows has made it, or is to call it."""
+    path = calls(value) if isinstance(value, Result) else value.path if isinstance(value, External) else ""
+    return bool(path) and not path.startswith(("keras.", "builtins.", f"{api.RUNTIME}."))
 
 
 def _obstacle(facts: Facts, compile_: Fit) -> str:
