@@ -55,7 +55,7 @@ class Dependence(Graph):
         handed_back = HandedBack(tree, resolver, indirect, functions)
         containers = Containers(self, tree, resolver, kinds, indirect, names, namespaces, handed_back)
         self._items = items = Items(self, tree, resolver, indirect, namespaces, containers)
-        self._reads = reads = Reads(self, tree, resolver, kinds, names, sizes, functions, items)
+        self._reads = reads = Reads(self, tree, resolver, kinds, names, sizes, functions, items, namespaces)
         self._changes = changes = Changes(self, resolver, kinds, indirect, names, containers)
         self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, changes)
         self._expressions = Expressions(self, tree, names, sizes)

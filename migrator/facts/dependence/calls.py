@@ -49,6 +49,7 @@ class Calls:
         self.functions.link_wrappers(call)
         self.reads.link_object(call)
         self.namespaces.link_call(call)
+        self.reads.link_reflection(call)
         if self.functions.indirect.is_overwritten(call):
             self.functions.link_handed(call)
         constructed = [v for v in values if isinstance(v, Class)]

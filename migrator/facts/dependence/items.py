@@ -87,7 +87,7 @@ class Items:
                 for part in target.slice:
                     self.graph.link(part, key, Way.CHOICE)
 
-    def link_read(self, node: cst.Name | cst.Attribute, holders: Iterable[Key]) -> None:
+    def link_read(self, node: cst.BaseExpression, holders: Iterable[Key]) -> None:
         """`state["train"]["loss"]` gets what was put there, into `state["train"]` and into `state`; a dictionary as a
         whole what was put anywhere in it. What was put in elsewhere comes to all reads, also where what the name was
         given first is settled: averaged gradients."""

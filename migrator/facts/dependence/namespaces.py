@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.item_paths import taken_out
 from migrator.facts.dependence.names import Names
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External
+from migrator.facts.objects.values import External, calls
 from migrator.facts.program.tree import Binding, Tree
 
 _NAMESPACES = tuple(External(f"builtins.{name}") for name in ("globals", "locals", "vars"))
 _GETATTR = (External("builtins.getattr"), External("builtins.object.__getattribute__"))
+# They give all attributes of what they are given first.
+_GIVING_ALL = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static", "copy.replace"})
+_ATTRGETTER = "operator.attrgetter"
 
 
 class Namespaces:
@@ -38,6 +43,23 @@ class Namespaces:
             return None
         functions = self.resolver.values(call.func)
         return _text(call.args[1].value) if any(function in functions for function in _GETATTR) else None
+
+    def reflected(self, call: cst.Call) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression | None]]:
+        """The objects whose attributes the call reads by names that are not written out, and the names; none where it
+        reads all."""
+        values = self.resolver.values(call.func)
+        given = [arg.value for arg in call.args]
+        if given and any(isinstance(v, External) and v.path in _GIVING_ALL for v in values):
+            yield given[0], None
+        elif given and any(calls(v) == _ATTRGETTER for v in values):
+            yield from ((node, None) for node in given)
+        elif len(given) > 1 and any(function in values for function in _GETATTR):
+            if self.attribute_asked_for(call) is None:
+                yield given[0], given[1]
+        elif given and any(function in self.resolver.values(given[0]) for function in _GETATTR):
+            yield from ((node, None) for node in given[1:])  # `partial(getattr, model)`
+        elif given and isinstance(call.func, cst.Attribute) and call.func.attr.value == "__getattribute__":
+            yield call.func.value, given[0]
 
     def link_call(self, call: cst.Call) -> None:
         """What the call reads or sets by text."""
@@ -95,6 +117,17 @@ class Namespaces:
 
 def _text(node: cst.BaseExpression) -> str | None:
     return str(node.evaluated_value) if isinstance(node, cst.SimpleString) else None
+
+
+def start_of_text(node: cst.BaseExpression | None) -> str:
+    """How all texts start that the expression may be: `f"block_{i}"`, `"block_" + name`, `"block_%d" % i`."""
+    if isinstance(node, cst.SimpleString):
+        return _text(node) or ""
+    if isinstance(node, cst.FormattedString) and node.parts and isinstance(node.parts[0], cst.FormattedStringText):
+        return node.parts[0].value.partition("\\")[0].partition("{{")[0]
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.Add, cst.Modulo)):
+        return start_of_text(node.left).partition("%")[0]
+    return ""
 
 
 def asked_of(namespace: cst.BaseExpression, tree: Tree) -> str | None:

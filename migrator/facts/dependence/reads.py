@@ -11,7 +11,7 @@ from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.items import Items
 from migrator.facts.dependence.libraries import is_of_keras
 from migrator.facts.dependence.names import Names
-from migrator.facts.dependence.namespaces import asked_of
+from migrator.facts.dependence.namespaces import Namespaces, asked_of, start_of_text
 from migrator.facts.dependence.sizes import RANKS, SIZES, Sizes, is_shape
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
@@ -38,6 +38,7 @@ class Reads:
         sizes: Sizes,
         functions: Functions,
         items: Items,
+        namespaces: Namespaces,
     ) -> None:
         self.graph = graph
         self.tree = tree
@@ -47,6 +48,7 @@ class Reads:
         self.sizes = sizes
         self.functions = functions
         self.items = items
+        self.namespaces = namespaces
 
     def link_name(self, node: cst.Name) -> None:
         if not self.tree.is_read(node) or isinstance(self.tree.parent.get(node), (cst.Global, cst.Nonlocal)):
@@ -85,6 +87,7 @@ class Reads:
         parent = self.tree.parent.get(node)
         if name == "__dict__":
             self._link_attributes_of(owners, node)
+            self._link_by_name(owners, node, asked_of(node, self.tree), "")
         if not (isinstance(parent, cst.Call) and parent.func is node):
             for owner in owners:
                 method = self.resolver.method(owner.of, name) if isinstance(owner, Object) else None
@@ -98,11 +101,7 @@ class Reads:
         if isinstance(parent, cst.Attribute) or (isinstance(parent, cst.Call) and parent.func is node):
             return
         for value in self.resolver.values(node):
-            if (
-                isinstance(value, Object)
-                and not self.kinds.has_weights(value)
-                and not is_of_keras(value, self.resolver)
-            ):
+            if isinstance(value, Object) and not self._is_no_whole(value):
                 self.graph.link(("object", value.of.node), node, Way.INTO)
                 self.graph.link(("changed", value.of.node), node, Way.INTO)
                 for name in _SPECIAL:
@@ -115,12 +114,26 @@ class Reads:
         for owner in owners:
             if isinstance(owner, Object) and not self.kinds.has_weights(owner):
                 self.graph.link(("object", owner.of.node), node, Way.INTO)
-        name = asked_of(node, self.tree)
-        if name is not None:
-            holders = [*self.tree.attributes.get(name, ()), ("attribute", name)]
+
+    def link_reflection(self, call: cst.Call) -> None:
+        """`vars(model)["losses"]`, `getattr(model, name)`: models and the like are not the whole of their attributes
+        anywhere else."""
+        for owner, names in self.namespaces.reflected(call):
+            asked = asked_of(call, self.tree) if names is None else None
+            self._link_by_name(self.resolver.values(owner), call, asked, start_of_text(names))
+
+    def _link_by_name(self, owners: Iterable[Value], node: cst.BaseExpression, name: str | None, start: str) -> None:
+        """The attribute that is asked for by its name, or, where that is not seen, all whose names start like this."""
+        if name is None and not any(isinstance(v, Object) and self._is_no_whole(v) for v in owners):
+            return
+        for each in [name] if name is not None else [n for n in self.tree.attributes if n.startswith(start)]:
+            holders = [*self.tree.attributes.get(each, ()), ("attribute", each)]
             for holder in holders:
                 self.graph.link(holder, node, Way.INTO)
             self.items.link_read(node, holders)
+
+    def _is_no_whole(self, value: Object) -> bool:
+        return self.kinds.has_weights(value) or is_of_keras(value, self.resolver)
 
     def are_seen(self, owners: Iterable[Value]) -> bool:
         """Whether the attributes of these objects come from assignments alone: no dataclass, no named tuple."""
