@@ -30,6 +30,8 @@ _TO_STREAMS = frozenset({"builtins.print", "contextlib.redirect_stdout", "contex
 _EXCEPTIONS = frozenset({"sys.exc_info", "sys.exception", "sys.last_value"})
 # They keep what the library is told, for the script to read.
 _KEEPING = frozenset({"warnings.catch_warnings", "logging.handlers.MemoryHandler", "logging.handlers.QueueHandler"})
+_METACLASSES = frozenset({"builtins.type", "abc.ABCMeta", "enum.EnumMeta", "enum.EnumType"})
+_OF_CLASSES = ("__setattr__", "__call__", "__getitem__")
 _GIVEN_EXCEPTIONS = frozenset({"sys", "threading"})
 
 
@@ -44,6 +46,8 @@ class OutOfSight:
     def link(self) -> None:
         self._link_told()
         self._link_special_methods()
+        self._link_formats()
+        self._link_metaclasses()
         self._link_fields()
         self._link_exceptions()
         self._link_streams()
@@ -69,6 +73,41 @@ class OutOfSight:
             for method in makers:
                 for arg in call.args if method is not None else ():
                     self.graph.link(arg, ("handed to", method))
+
+    def _link_formats(self) -> None:
+        """`f"{model:{rate}}"`, `format(model, rate)`: what says how something is formatted, to any `__format__`."""
+        methods = self._named("__format__")
+        specs: list[cst.CSTNode] = []
+        for node in self.tree.all_of(cst.FormattedStringExpression) if methods else ():
+            specs += node.format_spec or ()
+        for call in self.tree.calls if methods else ():
+            is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("format", "format_map")
+            if is_method or External("builtins.format") in self.resolver.values(call.func):
+                specs += [call.func, *call.args]
+        for method in methods:
+            for spec in specs:
+                self.graph.link(spec, ("handed to", method), Way.USED)
+
+    def _link_metaclasses(self) -> None:
+        """What is set, asked for or called of classes, to the methods of the script's metaclasses."""
+        metas = [c for c in self.tree.classes if self.resolver.derives_from(Class(c), _METACLASSES.__contains__)]
+        methods = {name: [m for c in metas if (m := self.resolver.method(Class(c), name))] for name in _OF_CLASSES}
+        given: dict[str, list[cst.CSTNode]] = {name: [] for name in _OF_CLASSES}
+        for bindings in self.tree.attributes.values() if methods["__setattr__"] else ():
+            given["__setattr__"] += [b.value for b in bindings if b.value is not None]
+        for call in self.tree.calls if methods["__call__"] else ():
+            if any(isinstance(v, Class) for v in self.resolver.values(call.func)):
+                given["__call__"] += call.args
+        for item in self.tree.all_of(cst.Subscript) if methods["__getitem__"] else ():
+            given["__getitem__"] += item.slice
+        for name, nodes in given.items():
+            for method in methods[name]:
+                for node in nodes:
+                    self.graph.link(node, ("handed to", method), Way.USED)
+
+    def _named(self, name: str) -> list[cst.FunctionDef]:
+        """The methods of that name."""
+        return [f for f in self.tree.functions if f.name.value == name and self.tree.class_of(f) is not None]
 
     def _link_fields(self) -> None:
         """What a dataclass is called with, to what its `__post_init__` reads of the object."""
