@@ -115,7 +115,10 @@ class Repairing:
         how_put = str(hows.pop())
         if how_put == "gather" and isinstance(node, cst.Name) and is_called(self.run, node):
             return "it is called as a function, and no rows of a batch"
-        found.add(Operand(self.unlisted(node) if how_put == "gather" else node, how_put))
+        array = self.unlisted(node) if how_put == "gather" else node
+        if how_put == "gather" and array is node and any(d.listed for d in leaves):
+            return "it is a list of Python's, which is gathered item by item"
+        found.add(Operand(array, how_put))
         return ""
 
     def unlisted(self, node: cst.BaseExpression) -> cst.BaseExpression:
