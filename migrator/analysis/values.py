@@ -111,7 +111,8 @@ class Data:
     `counted`: see `is_positive`. `several`: made of a number of rows, and perhaps another number; of all rows,
     perhaps more or fewer than these. `foreign`: an
     object of another package, perhaps a layer. `ragged`: its samples may have unequally many values.
-    `pairs`: has all rows along another axis than the first, too, or may have; `across`: and not along the first.
+    `pairs`: has all rows along another axis than the first, too, or may have; `across`: that axis, where it is known
+    and alone has them.
     `counts`: the batches of which it has the rows, or the number of rows, see row_counts.py. `shape`: its sizes, None
     for those that are not known; of no account unless it is as long as the rank. `multiple_of`: where the whole numbers
     stand of which it is a multiple that is rounded, as 0.7 * len(x) is. `sizeless`: a shape of which the graph is not
@@ -142,7 +143,7 @@ class Data:
     shape: tuple[int | None, ...] | None = None
     multiple_of: frozenset[cst.BaseExpression] = frozenset()
     sizeless: bool = False
-    across: bool = False
+    across: int = 0
     first: tuple[int, ...] | None = None
     listed: bool = False
 
@@ -416,7 +417,7 @@ def join_data(a: Data, b: Data) -> Data:
         shape=a.shape if a.shape == b.shape else None,
         multiple_of=a.multiple_of | b.multiple_of,
         sizeless=a.sizeless or b.sizeless,
-        across=a.across and b.across,
+        across=a.across if a.across == b.across else 0,
         listed=a.listed or b.listed,
     )
 

@@ -58,8 +58,8 @@ def _shard_like(run: Run, node: cst.BaseExpression, value: Value, like: str, lea
     if data is None or value.objects or not data.whole or data.several or not data.needs:
         run.plain_now.sources.add(node)
         return value
-    if not like:
-        return value
+    if not like or data.across:
+        return value  # none of it stands where a worker's rows do
     why = "the model gives all rows of a batch, where Keras takes those of a worker"
     repair = Repair(node, frozenset((Operand(node, "shard", like),)), why, run.placing.repairing.blocked, "given back")
     run.note_repair(repair)

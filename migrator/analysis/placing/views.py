@@ -20,7 +20,7 @@ def as_it_is(data: Data) -> Placement:
 def as_rows(data: Data) -> Placement:
     """All rows as a worker's part of them: what becomes of the one becomes of the other."""
     if data.whole:
-        return Sharded(0)
+        return Sharded(data.across)
     return REPLICATED if isinstance(data.placement, (Partial, Scaled, Shape)) else data.placement
 
 

@@ -45,9 +45,8 @@ def of_all_rows(op: Operation, result: Arg, needs: frozenset[Repair], why: str =
     # left where the first axis is summed over.
     pairs = why in PAIRING or any(d.pairs for d in op.leaves)
     pairs |= any(isinstance(p, Unknown) and p.why in PAIRING for p in placements)
-    is_moved = any(isinstance(p, Sharded) and p.axis != 0 for p in placements)
-    were_across = [d.across for d in op.leaves if d.whole]
-    pairs |= is_moved
+    axes = {p.axis for p in placements if isinstance(p, Sharded)} or {d.across for d in op.leaves if d.whole}
+    pairs |= any(axes)
     several = any(d.several for d in op.leaves if d.whole)
     several |= any(isinstance(p, Sharded) and (p.blocks > 1 or p.rows == "ragged") for p in placements)
     has_rows = (pairs and result.rank != 0) or any(isinstance(p, kept) for p in placements)
@@ -60,6 +59,6 @@ def of_all_rows(op: Operation, result: Arg, needs: frozenset[Repair], why: str =
             needs=needs,
             pairs=pairs and has_rows,
             several=several and has_rows,
-            across=has_rows and len(set(were_across)) < 2 and is_moved is not any(were_across),
+            across=axes.pop() if has_rows and len(axes) == 1 else 0,
         )
     )
