@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg
-from migrator.analysis.ops.making import Draws
+from migrator.analysis.ops.making import Draws, Makes
 from migrator.analysis.ops.moving import OF_UNSEEN_RANK
-from migrator.analysis.placement import ROWS, Partial, Replicated, Shape, Unknown, options
+from migrator.analysis.placement import ROWS, Partial, Replicated, Shape, Sharded, Unknown, options
 from migrator.analysis.placing import draws, whole
 from migrator.analysis.placing.inference import as_value, infer
 from migrator.analysis.placing.operation import Operation
@@ -40,10 +40,15 @@ _ROUNDING = frozenset({
     "tensorflow.math.floordiv", "keras.ops.cast", "keras.ops.floor", "keras.ops.ceil", "keras.ops.round",
 })  # fmt: skip
 
+_SIZE = "its size is made of what may be the rows of a batch, which are no number"
+
 
 def repaired(run: Run, op: Operation, lost: Arg) -> Value:
     """The result with the least that makes it known: `lost` is what it is without."""
     why = next((p.why for leaf in lost.leaves() for p in options(leaf.placement) if isinstance(p, Unknown)), "")
+    makes = op.row is not None and isinstance(op.row.kind, Makes)
+    if makes and any(isinstance(d.placement, Sharded) for d in op.leaves):
+        return Value(Data(Unknown(_SIZE), needs=op.needs))
     if op.row is not None and isinstance(op.row.kind, Draws):
         drawn = draws.drawn(run, op, op.row, why)
         if drawn is not None:
