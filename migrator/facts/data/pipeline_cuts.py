@@ -242,8 +242,8 @@ class PipelineCuts:
 
     def _follows(self, binding: Binding, statements: set[Statement], anchor: Step) -> bool:
         """Whether the binding holds the dataset after the cut."""
-        if binding.kind == "param":
-            return self.tree.function_of(anchor.call) is not self.tree.function_of(binding.node)
+        if isinstance(binding.node, cst.Param):
+            return self.tree.function_of(anchor.call) is not self.resolver.function_of_parameter(binding.node)
         statement = self.tree.statement_of(binding.node)
         return (
             statement in statements

@@ -23,6 +23,9 @@ from migrator.records import dataclass
 # What cuts a dataset where it goes by the rank.
 _CUTTING = frozenset({"shard", "map", "filter", "skip", "take"})
 _MANY_FORKS = 8
+_IN_A_LOOP = "it is built in a loop"
+_Entered = tuple[tuple[cst.Call, FunctionLike], ...]
+_Met = tuple[cst.CSTNode, _Entered]
 _MAKE_SAMPLES = frozenset({"map", "unbatch", "flat_map", "interleave"})
 # Their functions give datasets, whose elements they hand on: where the function stands among the arguments.
 _OF_DATASETS = {"flat_map": ("map_func", 0), "interleave": ("map_func", 0), "group_by_window": ("reduce_func", 1)}
@@ -75,8 +78,9 @@ class Pipeline:
     """A dataset as it is consumed, with its steps from the source on.
 
     `unseen` says why the history ends before a source; `uses` are the names that it passes through; `functions`
-    the functions whose result it is, or part of it, `calls` the calls of them on the way. `forks` are its histories
-    where it may be one of several datasets, or is put together of them: then `unseen`, too.
+    the functions whose result it is, or part of it, `calls` the calls of them on the way; `within` are those that the
+    history is inside of, outermost first. `forks` are its histories where it may be one of several datasets, or is put
+    together of them: then `unseen`, too.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -87,6 +91,7 @@ class Pipeline:
     bindings: list[Binding] = field(default_factory=list)
     functions: list[cst.FunctionDef] = field(default_factory=list)
     calls: list[cst.Call] = field(default_factory=list)
+    within: _Entered = ()
     is_sharded: bool = False
     is_zip_of_batches: bool = False
     hands_out_batches: bool = False
@@ -206,11 +211,11 @@ class Pipelines:
             way.steps.reverse()
         return pipeline
 
-    def _follow(self, node: cst.CSTNode, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]) -> None:
-        if node in seen:
-            pipeline.unseen = "it is built in a loop"
+    def _follow(self, node: cst.CSTNode, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]) -> None:
+        if (node, pipeline.within) in seen:
+            pipeline.unseen = _IN_A_LOOP
             return
-        seen.add(node)
+        seen.add((node, pipeline.within))
         if isinstance(node, cst.Call):
             self._follow_call(node, path, pipeline, seen)
         elif isinstance(node, cst.IfExp):
@@ -233,7 +238,7 @@ class Pipelines:
         options: Sequence[tuple[cst.CSTNode, tuple[int, ...]]],
         unseen: str,
         pipeline: Pipeline,
-        seen: set[cst.CSTNode],
+        seen: set[_Met],
     ) -> None:
         """The dataset may be each of these: all must bear what is done to it."""
         pipeline.unseen = unseen
@@ -271,7 +276,7 @@ class Pipelines:
                 return pair.value
         return None
 
-    def _follow_call(self, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]) -> None:
+    def _follow_call(self, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]) -> None:
         callees = self.resolver.values(call.func)
         for callee in callees:
             if isinstance(callee, External):
@@ -285,21 +290,18 @@ class Pipelines:
                     pipeline.hands_out_batches |= callee.path.endswith(".from_generator") and self._yields_batches(call)
                     return
             if isinstance(callee, Function):
-                pipeline.calls.append(call)
-                self._follow_returned(callee.node, path, pipeline, seen)
+                self._follow_into(call, callee.node, path, pipeline, seen)
                 return
             method = self.resolver.method(callee.of, "__call__") if isinstance(callee, Object) else None
             if method is not None:
-                pipeline.calls.append(call)
-                self._follow_returned(method, path, pipeline, seen)
+                self._follow_into(call, method, path, pipeline, seen)
                 return
             if isinstance(callee, Member) and call.args and is_strategy(callee.owner):
                 self._follow_distributed(callee.name, call, path, pipeline, seen)
                 return
         applied = self._applied(call)
         if applied is not None:
-            pipeline.calls.append(call)
-            self._follow_returned(applied, path, pipeline, seen)
+            self._follow_into(call, applied, path, pipeline, seen)
             return
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.DATASET_METHODS:
             step = Step(self._method(call.func.attr.value, call), call)
@@ -338,7 +340,7 @@ class Pipelines:
         return ways[0].batch_steps[0] if ways else None
 
     def _follow_distributed(
-        self, method: str, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+        self, method: str, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
     ) -> None:
         """On one device a strategy gives out the dataset as it is."""
         given = call.args[0].value
@@ -346,8 +348,7 @@ class Pipelines:
         if method in api.DISTRIBUTES_DATASET:
             self._follow(given, path, pipeline, seen)
         elif method in api.DISTRIBUTES_FROM_FUNCTION and len(functions) == 1:
-            pipeline.calls.append(call)
-            self._follow_returned(functions[0], path, pipeline, seen)
+            self._follow_into(call, functions[0], path, pipeline, seen)
         else:
             pipeline.unseen = "its source cannot be seen"
 
@@ -403,16 +404,27 @@ class Pipelines:
             isinstance(v, External) and vocabulary.has_role(v.path, Role.SHARD) for v in self.resolver.values(function)
         )
 
-    def _follow_returned(
-        self, function: FunctionLike, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+    def _follow_into(
+        self,
+        call: cst.Call,
+        function: FunctionLike,
+        path: tuple[int, ...],
+        pipeline: Pipeline,
+        seen: set[_Met],
     ) -> None:
+        """What the function gives back where it is called here: its parameters are what this call gives them."""
+        pipeline.calls.append(call)
+        if any(function is entered for _, entered in pipeline.within):
+            pipeline.unseen = _IN_A_LOOP
+            return
+        pipeline.within = (*pipeline.within, (call, function))
         if isinstance(function, cst.Lambda):
             self._follow(function.body, path, pipeline, seen)
         else:
             self._follow_function(function, path, pipeline, seen)
 
     def _follow_function(
-        self, function: cst.FunctionDef, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+        self, function: cst.FunctionDef, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
     ) -> None:
         returned = self.resolver.returned(function)
         pipeline.functions.append(function)
@@ -423,7 +435,7 @@ class Pipelines:
             self._fork([(node, path) for node in returned], unseen, pipeline, seen)
 
     def _follow_attribute(
-        self, node: cst.Attribute, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+        self, node: cst.Attribute, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
     ) -> None:
         bindings = [b for b in self.resolver.bindings_of(node) if not self._is_none(b)]
         bindings.sort(key=lambda b: self.tree.order[b.node], reverse=True)
@@ -454,16 +466,31 @@ class Pipelines:
         name: str,
         path: tuple[int, ...],
         pipeline: Pipeline,
-        seen: set[cst.CSTNode],
+        seen: set[_Met],
     ) -> None:
         if not bindings:
             pipeline.unseen = f"`{name}` is not defined in this file"
             return
         bindings = [b for b in bindings if b.path or not self._is_none(b)] or bindings
+        pipeline.within = self._within_home(bindings[0], pipeline)
         if len(bindings) > 1 and not self._continues(bindings[0]):
             self._follow_each(bindings, name, path, pipeline, seen)
         else:
             self._follow_binding(bindings[0], name, path, pipeline, seen)
+
+    def _within_home(self, binding: Binding, pipeline: Pipeline) -> _Entered:
+        """The calls that the history is inside of where the binding gives its value: out of what is called since. Of an
+        attribute, which any call may have set, none."""
+        if isinstance(binding.target, cst.Attribute):
+            return ()
+        home = self._home(binding)
+        entered = [function for _, function in pipeline.within]
+        return pipeline.within[: entered.index(home) + 1] if home in entered else ()
+
+    def _home(self, binding: Binding) -> FunctionLike | None:
+        if isinstance(binding.node, cst.Param):
+            return self.resolver.function_of_parameter(binding.node)
+        return self.tree.callable_of(binding.node)
 
     def _follow_each(
         self,
@@ -471,7 +498,7 @@ class Pipelines:
         name: str,
         path: tuple[int, ...],
         pipeline: Pipeline,
-        seen: set[cst.CSTNode],
+        seen: set[_Met],
     ) -> None:
         """A name that one branch binds in this way, and another in that."""
         pipeline.bindings += bindings
@@ -483,7 +510,7 @@ class Pipelines:
             self._fork(options, unseen, pipeline, seen)
 
     def _follow_binding(
-        self, binding: Binding, name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+        self, binding: Binding, name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
     ) -> None:
         pipeline.bindings.append(binding)
         if binding.kind == "param":
@@ -509,9 +536,9 @@ class Pipelines:
         return isinstance(node, cst.Name) and node.value == binding.name
 
     def _follow_parameter(
-        self, param: cst.Param, name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[cst.CSTNode]
+        self, param: cst.Param, name: str, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
     ) -> None:
-        arguments = self.resolver.given(param)
+        arguments = self._given(param, pipeline)
         if len(arguments) == 1:
             self._follow(arguments[0], path, pipeline, seen)
         elif arguments:
@@ -519,6 +546,14 @@ class Pipelines:
             self._fork([(node, path) for node in arguments], unseen, pipeline, seen)
         else:
             pipeline.unseen = f"no call in this file shows what the parameter `{name}` is"
+
+    def _given(self, param: cst.Param, pipeline: Pipeline) -> list[cst.BaseExpression]:
+        """What the parameter is given by the call that the history came through, which it leaves; else by all calls."""
+        way, function = pipeline.within, self.resolver.function_of_parameter(param)
+        pipeline.within = way[:-1]
+        if not way or way[-1][1] is not function:
+            return self.resolver.given(param)
+        return self.resolver.arguments(param, function, [call for call, _ in way]) or self.resolver.given(param)
 
     # -- what reads a dataset ------------------------------------------------------------------------------------
 
