@@ -474,7 +474,9 @@ class Objects:
                 self.run.heap.store(atom, None, Value(added.data))
 
     def unpacked(self, value: Value, count: int, starred: int | None) -> list[Value]:
-        """What the targets of an unpacking get."""
+        """What the targets of an unpacking get. Of None, which a function without a return gives, they get nothing."""
+        if value.data is not None and value.data.constant is None and value.objects:
+            value = value.without_data()
         items = self.sequence_items(value)
         if items is not None and starred is None and len(items) == count:
             return items
