@@ -220,6 +220,15 @@ class Losses:
         lengths = {len(items) if items is not None else None for items in several}
         return lengths.pop() if len(lengths) == 1 else None
 
+    def gives_several(self, node: cst.CSTNode) -> bool:
+        """Whether an operation gives a list of tensors there, or one that has the samples along another axis than the
+        first: a loop goes through as many on all workers, whatever they hold."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        if value is None or value.data is None:
+            return value is not None and node in self._run.lists
+        cut = value.data.placement
+        return isinstance(cut, Sharded) and cut.axis > 0 and not value.data.nested and not value.objects
+
     def is_rows(self, node: cst.CSTNode) -> bool:
         """Whether the value is rows that can be gathered, a worker's part of a batch whenever the node runs."""
         value = self._run.seen.get(node) if not self.too_much else None

@@ -173,6 +173,7 @@ class Run:
         # Calls of one of several functions, of which only some need their arguments put together.
         self.torn: set[cst.CSTNode] = set()
         self.reductions: set[str] = set()  # the kinds that are taken over rows
+        self.lists: set[cst.CSTNode] = set()  # the operations that give lists of tensors
         self.hidden: set[cst.CSTNode] = set()
         self.traced: set[cst.CSTNode] = set()  # functions of which a graph is made
         self.whole_layers: set[cst.CSTNode] = set()  # functions that Keras calls and that give all rows of a batch

@@ -13,7 +13,7 @@ from migrator.analysis import namespaces, ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries import datasets, generators, keras, python, runtime, stores, tensorflow
+from migrator.analysis.libraries import datasets, generators, keras, python, runtime, stores, tensor_loops, tensorflow
 from migrator.analysis.libraries.python import containers
 from migrator.analysis.libraries.python.iterating import lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
@@ -43,6 +43,7 @@ _FUNCTIONS = {
     "os.getenv": runtime.environment,
     **python.FUNCTIONS,
     **tensorflow.FUNCTIONS,
+    **tensor_loops.FUNCTIONS,
     **keras.FUNCTIONS,
     **datasets.FUNCTIONS,
 }
@@ -168,6 +169,8 @@ class Libraries:
             return drawn if drawn is not None else self._data_method(Data(foreign=True), name, args, node, frame)
         if isinstance(atom, Made) and atom.path.startswith(stores.PREFIXES):
             return stores.method(self.run, atom, name, args, node)
+        if isinstance(atom, Made) and atom.path == tensor_loops.ARRAY:
+            return tensor_loops.array_method(self.run, atom, name, args, node)
         if isinstance(atom, (Made, Instance)):
             return self.keras.method(atom, name, args, node, frame)
         if isinstance(atom, Class):

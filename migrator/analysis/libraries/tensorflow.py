@@ -113,27 +113,6 @@ def _switch(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     return run.chosen(v.join_all(run.calls.call(f, Arguments(), node, frame) for f in functions), [agreed])
 
 
-def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    condition, body, state = args.get("cond", 0), args.get("body", 1), args.get("loop_vars", 2)
-    if condition is None or body is None or state is None:
-        return v.unseen("what this loop does is not seen")
-    state = _as_tuple(run, state)
-    with run.placing.repairing.ruled_out("it stands in a tf.while_loop"):
-        for _ in range(4):
-            items = run.objects.sequence_items(state) or [state]
-            run.decide(node, run.calls.call(condition, Arguments(items), node, frame))
-            joined = v.join(state, _as_tuple(run, run.calls.call(body, Arguments(items), node, frame)))
-            if joined == state:
-                break
-            state = joined
-    return state
-
-
-def _as_tuple(run: Run, value: Value) -> Value:
-    items = run.objects.sequence_items(value)
-    return v.of(Tuple(tuple(items))) if items is not None else value
-
-
 def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`tf.map_fn(f, x)`: f of each row, if f makes nothing else of it."""
     function, elements = args.get("fn", 0), args.get("elems", 1)
@@ -266,7 +245,6 @@ FUNCTIONS: dict[str, Handler] = {
     "tensorflow.cond": _cond,
     "tensorflow.case": _case,
     "tensorflow.switch_case": _switch,
-    "tensorflow.while_loop": _while,
     "tensorflow.map_fn": _mapped,
     "tensorflow.vectorized_map": _mapped,
     "tensorflow.py_function": _runs,

@@ -287,6 +287,8 @@ class Splits:
         value = whole(bound.data())
         number = bound.get(bound.parameters[1])
         axis = bound.constant("axis", default=0)
+        if number is not None and any(leaf.placement != REPLICATED for leaf in number.leaves()):
+            raise NeedsWhole("into how many parts it is split differs from worker to worker")
         count = None if number is None or (self.unstack and number.constant is None) else literal(number)
         length = len(count) + self.positions if isinstance(count, (list, tuple)) else count
 

@@ -95,7 +95,7 @@ class Placing:
                 why = f"a {reduction} over the rows of a worker meets what is made of all rows"
                 return gathered(self.run, op, why, ordered=False)
         self.run.note_plain(op.node)
-        return as_value(result, op.needs, op.symbolic, whole=op.whole)
+        return as_value(self.run, op, result, op.needs, whole=op.whole)
 
     def meet(self, args: Arguments, node: cst.CSTNode) -> None:
         """Notes where what is called keeps its arguments, of which some are made of all rows."""

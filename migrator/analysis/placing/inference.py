@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import libcst as cst
+
 from migrator.analysis import shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
@@ -13,9 +15,11 @@ from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
 from migrator.analysis.placement import Placement, Replicated, Unknown
 from migrator.analysis.placing import ragged, ranks, shapes
+from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.results import RESULTS
 from migrator.analysis.placing.views import View, as_it_is
-from migrator.analysis.values import Container, Data, External, Made, Repair, Tuple, Value
+from migrator.analysis.values import Container, Data, External, Made, Repair, Site, Tuple, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -34,10 +38,13 @@ def infer(run: Run, row: Op | None, args: Arguments, made: Arguments | None, vie
     return RESULTS.of(row, call)
 
 
-def as_value(arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool = False) -> Value:
-    """The result as a value, which holds only once the `needs` are met."""
+def as_value(run: Run, op: Operation, arg: Arg, needs: frozenset[Repair], *, whole: bool = False) -> Value:
+    """The result of the operation as a value, which holds only once the `needs` are met."""
     if arg.items is not None:
-        return v.of(Tuple(tuple(as_value(item, needs, symbolic, whole=whole) for item in arg.items)))
+        run.lists.add(op.node)
+        return v.of(Tuple(tuple(as_value(run, op, item, needs, whole=whole) for item in arg.items)))
+    if arg.many and not op.symbolic:
+        return list_of(run, op.node, as_value(run, op, replace(arg, many=False), needs, whole=whole))
     is_whole = whole and isinstance(arg.placement, Replicated)
     constant = arg.constant if isinstance(arg.constant, (int, float, str)) else NOT_CONSTANT
     return Value(
@@ -47,7 +54,7 @@ def as_value(arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool 
             arg.rank,
             is_whole,
             arg.many,
-            symbolic,
+            op.symbolic,
             arg.least,
             arg.width,
             arg.masked,
@@ -59,6 +66,14 @@ def as_value(arg: Arg, needs: frozenset[Repair], symbolic: bool, *, whole: bool 
             first=arg.first,
         )
     )
+
+
+def list_of(run: Run, node: cst.CSTNode, item: Value) -> Value:
+    """A list of so many of these as nobody has counted, which is another one of a worker's rows than of all."""
+    made = Container("list", Site(node, (hash(item.data),)))
+    run.heap.store(made, None, item)
+    run.lists.add(node)
+    return v.of(made)
 
 
 def _call(run: Run, args: Arguments, view: View) -> OpCall:

@@ -149,6 +149,8 @@ class Parts:
             return self.run.shares.batch()
         if data.is_replicated:
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
+        if isinstance(data.placement, Sharded) and data.placement.axis > 0 and not data.nested:
+            return self.run.placing.op("operator.getitem", Arguments([Value(data), v.constant(0)]), reader)
         return self.part(data)
 
 

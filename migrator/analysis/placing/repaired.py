@@ -70,8 +70,8 @@ def repaired(run: Run, op: Operation, lost: Arg) -> Value:
     exact = op.path in _ROUNDING or all(d.placement == ROWS or d.is_replicated for d in op.leaves)
     needs = op.needs | {run.placing.repairing.make(op.args, op.node, by_reducing, why, exact=exact)}
     if op.whole:
-        return whole.of_all_rows(op, infer(run, op.row, op.args, op.made, as_rows), needs)
-    return as_value(reduced, needs, op.symbolic)
+        return whole.of_all_rows(run, op, infer(run, op.row, op.args, op.made, as_rows), needs)
+    return as_value(run, op, reduced, needs)
 
 
 def gathered(run: Run, op: Operation, why: str, *, ordered: bool = True) -> Value:
@@ -83,7 +83,7 @@ def gathered(run: Run, op: Operation, why: str, *, ordered: bool = True) -> Valu
         return Value(Data(Unknown("it makes something of the shape of the rows that a worker has"), needs=op.needs))
     repair = run.placing.repairing.make(op.args, op.node, by_gathering, why, ordered=ordered)
     result = infer(run, op.row, op.args, op.made, once_gathered)
-    return whole.of_all_rows(op, result, op.needs | {repair}, why)
+    return whole.of_all_rows(run, op, result, op.needs | {repair}, why)
 
 
 def _divided(run: Run, op: Operation, why: str) -> Value | None:
@@ -96,7 +96,7 @@ def _divided(run: Run, op: Operation, why: str) -> Value | None:
     under = Arguments([below], nodes={0: op.args.nodes[1]} if 1 in op.args.nodes else {})
     repair = run.placing.repairing.make(under, op.node, by_reducing, why, "divisor")
     is_whole = any(d.whole for d in run.objects.leaves(above))
-    return None if repair.blocked else as_value(result, op.needs | {repair}, op.symbolic, whole=is_whole)
+    return None if repair.blocked else as_value(run, op, result, op.needs | {repair}, whole=is_whole)
 
 
 def _shared(run: Run, op: Operation, why: str) -> Value | None:
@@ -110,7 +110,7 @@ def _shared(run: Run, op: Operation, why: str) -> Value | None:
         if result.is_lost:
             return None
         repair = run.placing.repairing.make(op.args, op.node, _by_summing, why, "term")
-        return as_value(result, op.needs | {repair}, op.symbolic, whole=op.whole)
+        return as_value(run, op, result, op.needs | {repair}, whole=op.whole)
     if any(d.is_replicated and d.constant is not NOT_CONSTANT for d in op.leaves):
         return None
     repair = run.placing.repairing.make(op.args, op.node, _by_sharing, why, "term")

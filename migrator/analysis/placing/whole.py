@@ -9,10 +9,11 @@ from migrator.analysis.ops.call import Arg
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.terms import PAIRING
 from migrator.analysis.placement import REPLICATED, Sharded, Unknown, options
-from migrator.analysis.placing.inference import as_value, infer
+from migrator.analysis.placing.inference import as_value, infer, list_of
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.views import as_it_is, as_rows
 from migrator.analysis.values import Data, Repair, Tuple, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -26,14 +27,16 @@ def replicated(run: Run, op: Operation) -> Value:
     if op.row is None or (isinstance(result.placement, Unknown) and not op.whole):
         nested = op.row is None
         return Value(Data(REPLICATED, whole=op.whole, nested=nested, symbolic=op.symbolic, needs=op.needs))
-    return of_all_rows(op, result, op.needs) if op.whole else as_value(result, op.needs, op.symbolic)
+    return of_all_rows(run, op, result, op.needs) if op.whole else as_value(run, op, result, op.needs)
 
 
-def of_all_rows(op: Operation, result: Arg, needs: frozenset[Repair], why: str = "") -> Value:
+def of_all_rows(run: Run, op: Operation, result: Arg, needs: frozenset[Repair], why: str = "") -> Value:
     """The result of an operation on all rows, from what the same would be on a worker's part of them; `why` it cannot
     be done on that."""
     if result.items is not None:
-        return v.of(Tuple(tuple(of_all_rows(op, item, needs, why) for item in result.items)))
+        return v.of(Tuple(tuple(of_all_rows(run, op, item, needs, why) for item in result.items)))
+    if result.many and not op.symbolic:
+        return list_of(run, op.node, of_all_rows(run, op, replace(result, many=False), needs, why))
     placements = options(result.placement)
     # What an op that reduces cannot do by parts reduces the rows.
     kept: tuple[type, ...] = (Sharded, Unknown)

@@ -135,6 +135,12 @@ class Locality:
         self.origins[origin] = marks
         self._spread = None
 
+    def hold(self, call: cst.Call) -> None:
+        """From here on, the call gives as many values on all workers, which hold what it is given."""
+        if self.of(call) & Mark.VALUE:
+            self.dependence.put_into(call.args, call)
+            self._take_back([call])
+
     def forget(self, *keys: Key) -> None:
         """From here on, the values are each worker's own only where they are made of such ones."""
         for key in keys:

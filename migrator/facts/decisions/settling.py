@@ -40,11 +40,14 @@ def settle_symbols(locality: Locality, losses: Losses) -> None:
 
 
 def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
-    """How many tensors a list or tuple holds that is written out is the same on all workers, whatever these are."""
+    """How many tensors a list or tuple holds that is written out, or made along another axis than that of the samples,
+    is the same on all workers, whatever these are."""
     for call in tree.calls:
         counts = len(call.args) == 1 and External("builtins.len") in resolver.values(call.func)
         if counts and losses.number_of_items(call.args[0].value) is not None:
             locality.settle(call)
+        elif losses.gives_several(call):
+            locality.hold(call)
 
 
 def settle_draws(repaired: Iterable[Repair], tree: Tree, resolver: Resolver, locality: Locality) -> None:
@@ -83,7 +86,7 @@ def settle_by_repair(
         allowed = Mark.VALUE | Mark.COUNT if node in asked_for else Mark.VALUE
         if node in rows_here and all(operand.how == "gather" for r in repairs for operand in r.operands):
             allowed |= Mark.COUNT  # there are as many rows as the batch has, and no ratio enters them
-        if losses.is_array(node):  # into which values are put in place
+        if losses.is_array(node) or losses.gives_several(node):  # into which values are put in place
             allowed |= Mark.INSIDE
         if (can_be or not missing) and not locality.of(node) & ~allowed:
             found[missing].append(node)

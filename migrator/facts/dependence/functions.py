@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.dependence.graph import Graph, Key, Way
+from migrator.facts.dependence.loops import Loops
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Element, Function, Member, Object, Parameter, Result, Unknown, Value, calls
@@ -21,6 +22,7 @@ class Functions:
         self.tree = tree
         self.resolver = resolver
         self.indirect = indirect
+        self.loops = Loops(graph, tree, resolver)
 
     def run_by(self, call: cst.Call) -> list[cst.CSTNode]:
         """The functions of the script that the call runs for what they return."""
@@ -128,9 +130,10 @@ class Functions:
         """Functions that are handed to a call run with what else it is given; so does any that the script has stored or
         handed on where it is not seen what is called."""
         functions, given = self.indirect.handed(call)
+        is_loop = self.loops.link(call)
         for function in functions:
             self.link_returned(function, call)
-            for node in given:
+            for node in () if is_loop else given:
                 self.graph.link(node, ("handed to", function), Way.USED)
 
     def link_wrappers(self, call: cst.Call) -> None:

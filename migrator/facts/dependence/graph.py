@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Union
 
@@ -24,6 +25,9 @@ class Way(IntEnum):
 
 # Expressions, bindings, and by a tuple what has no place of its own in the text: ("attribute", "loss").
 Key = Union[cst.CSTNode, Binding, tuple[object, ...]]
+
+
+_MAKING = frozenset({Way.WHOLE, Way.USED})
 
 
 class Graph:
@@ -62,3 +66,10 @@ class Graph:
             end = self.number(target)
         self.edges[start].append((end, way))
         self.sources[end].append((start, way))
+
+    def put_into(self, sources: Iterable[Key], target: Key) -> None:
+        """From here on, the target contains these, of which it was said to be computed."""
+        end = self.number(target)
+        for start in map(self.number, sources):
+            for edges, other in ((self.edges[start], end), (self.sources[end], start)):
+                edges[:] = [(n, Way.INTO if n == other and way in _MAKING else way) for n, way in edges]
