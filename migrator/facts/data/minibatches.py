@@ -25,7 +25,7 @@ from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.ports.ranks import Ranks
-from migrator.facts.program.tree import Tree, semantic_children
+from migrator.facts.program.tree import FunctionLike, Statement, Tree, semantic_children
 from migrator.facts.training.sites import Fit, Training, Update
 from migrator.facts.training.trained import Trained
 
@@ -76,9 +76,11 @@ class MinibatchFinder:
             if cuts is not None:
                 found[update] = [_shared(cut, at) for cut in cuts]
         for update, block in updates:
-            cuts = self._in_callers_of(block, update) if update not in found else None
-            if cuts is not None:
-                found[update] = [_shared(cut, at) for cut in cuts]
+            if update not in found:
+                cuts = self._in_callers_of(block, update)
+                cuts = self._in_closures(block, update) if cuts is None else cuts
+                if cuts is not None:
+                    found[update] = [_shared(cut, at) for cut in cuts]
         for fit in self.training.batch_fits:
             self._cut_before_fit(fit)
         return found
@@ -118,7 +120,7 @@ class MinibatchFinder:
 
     def _in_callers_of(self, block: cst.With, update: Update) -> list[Cut] | None:
         function = self.tree.function_of(block)
-        if function is None or not all(self._is_of(function, node) for node in self._data_read(block)):
+        if function is None or not all(self._is_of(function, node) for node in self._data_read(block.body, block)):
             return None
         return self._in_callers(function, update)
 
@@ -143,12 +145,16 @@ class MinibatchFinder:
     # -- in the loop itself --------------------------------------------------------------------------------------
 
     def _under_tape(self, block: cst.With, update: Update) -> list[Cut] | None:
+        return self._read_by(block.body, block, update)
+
+    def _read_by(self, body: cst.CSTNode, block: Statement, update: Update) -> list[Cut] | None:
+        """Where to cut what the code reads that runs under the tape, in front of the statement that it stands in."""
         names: dict[str, cst.Name] = {}
         reads: list[cst.BaseExpression] = []
         direct: list[cst.BaseExpression] = []
         cut_before: dict[cst.BaseExpression, CutNames] = {}
         is_cut = False
-        for node in self._data_read(block):
+        for node in self._data_read(body, block):
             if self.is_share_at(node, block):
                 is_cut = True
             elif (cut := self.earlier.behind(node, block)) is not None:
@@ -172,7 +178,7 @@ class MinibatchFinder:
             return [*shared] or None
         together = [*found, *cut_before]
         are_rows = all(map(self._rows, together)) and self._are_samples(together, block)
-        if not are_rows and not self.forms.are_batches(together, self.training.reached_from(block.body)):
+        if not are_rows and not self.forms.are_batches(together, self.training.reached_from(body)):
             return None
         if names and not shared and self._asks_for_sizes_behind(names.values(), block):
             return [CutExpressions((*reads, *direct), [update])]
@@ -222,7 +228,7 @@ class MinibatchFinder:
             cut.names = sorted([*cut.names, name], key=self._bound_at)
         return True
 
-    def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: cst.With) -> bool:
+    def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: Statement) -> bool:
         """Whether what follows, but for other steps, reads of the batches how many rows the whole ones have, and
         nothing else."""
         last = self.tree.last_order_in(block)
@@ -257,12 +263,12 @@ class MinibatchFinder:
             (self.tree.order[b.target] for b in self.resolver.reaching(name) if b.target in self.tree.order), default=0
         )
 
-    def _data_read(self, block: cst.With) -> Iterator[cst.BaseExpression]:
+    def _data_read(self, body: cst.CSTNode, block: Statement) -> Iterator[cst.BaseExpression]:
         """What the code under the tape reads of data: names and items that are no weights, numbers or functions.
 
         Parameters are left to the callers, unless nothing else is read.
         """
-        queue: list[cst.CSTNode] = [block.body]
+        queue: list[cst.CSTNode] = [body]
         while queue:
             node = queue.pop()
             is_whole = self._is_item(node, block) or (not isinstance(node, cst.Name) and self._is_share(node))
@@ -271,12 +277,12 @@ class MinibatchFinder:
             if not is_whole:
                 queue.extend(reversed(semantic_children(node)))
 
-    def _is_read(self, node: cst.CSTNode, block: cst.With) -> bool:
+    def _is_read(self, node: cst.CSTNode, block: Statement) -> bool:
         if isinstance(node, cst.Name):
             return self._is_load(node) and self._is_data(node, block)
         return isinstance(node, cst.Attribute) and any(map(self.kinds.is_array, self.resolver.values(node)))
 
-    def _is_item(self, node: cst.CSTNode, block: cst.With) -> bool:
+    def _is_item(self, node: cst.CSTNode, block: Statement) -> bool:
         """Whether the node takes rows of an array that comes from outside of the tape."""
         if not isinstance(node, cst.Subscript) or self._is_made_inside(node, block):
             return False
@@ -285,7 +291,7 @@ class MinibatchFinder:
             return False  # `weights[0]`
         return self.rows.of(node) is not None
 
-    def _is_made_inside(self, node: cst.Subscript, block: cst.With) -> bool:
+    def _is_made_inside(self, node: cst.Subscript, block: Statement) -> bool:
         """Whether what is indexed comes from code under the tape (`logits[:, 0]`)."""
         base: cst.BaseExpression = node
         while isinstance(base, (cst.Subscript, cst.Attribute)):
@@ -302,7 +308,7 @@ class MinibatchFinder:
             return parent.func is not name
         return not (isinstance(parent, (cst.AssignTarget, cst.NamedExpr)) or getattr(parent, "keyword", None) is name)
 
-    def _is_data(self, name: cst.Name, block: cst.With) -> bool:
+    def _is_data(self, name: cst.Name, block: Statement) -> bool:
         bindings = self.resolver.reaching(name)
         if not bindings or any(self.tree.contains(block, b.node) for b in bindings):
             return False
@@ -345,6 +351,38 @@ class MinibatchFinder:
             (b.kind in ("assign", "augmented") and self.tree.contains(turn, b.node))
             or (b.kind == "for" and bool(around) and b.node is around[0])
             for b in self.resolver.reaching(name)
+        )
+
+    # -- in what the step is given to call -----------------------------------------------------------------------
+
+    def _in_closures(self, block: cst.With, update: Update) -> list[Cut] | None:
+        """Of a tape in a helper that calls what it is given, `minimize(lambda: loss(model(x), y), variables)`: where
+        the functions that are called read the batches of the loop that they are made in."""
+        calls = [call for call in self.tree.calls if self.tree.contains(block.body, call)]
+        called = [v for call in calls for v in self.resolver.values(call.func)]
+        closures = [v.node for v in called if isinstance(v, Function) and not _takes_arguments(v.node)]
+        if any(True for _ in self._data_read(block.body, block)):
+            return None
+        cuts: list[Cut] = []
+        for closure in dict.fromkeys(closures):
+            place = closure if isinstance(closure, cst.FunctionDef) else self.tree.statement_of(closure)
+            if self._hides_batches(closure, place):
+                return None
+            if any(True for _ in self._data_read(closure.body, place)):
+                found = self._read_by(closure.body, place, update)
+                if found is None:
+                    return None
+                cuts += found
+        return cuts or None
+
+    def _hides_batches(self, closure: FunctionLike, place: Statement) -> bool:
+        """Whether functions that the closure calls read what the turn of the loop has made, too."""
+        bodies = self.training.reached_from(closure.body)[1:]
+        names = [name for body in bodies if body is not closure for name in self.tree.names_in(body)]
+        return any(
+            self.tree.is_read(name) and self._is_bound_beside(name, place) and not self._is_number_or_constant(name)
+            for name in names
+            if self.resolver.reaching(name)
         )
 
     # -- in the callers of the step ------------------------------------------------------------------------------
@@ -424,7 +462,7 @@ class MinibatchFinder:
         if isinstance(cut, CutArguments):
             return self.training.reached_from(cut.call)[1:]
         blocks = [block for update in cut.updates if (block := self._tape_block(update)) is not None]
-        return list(dict.fromkeys(code for block in blocks for code in self.training.reached_from(block.body)))
+        return list(dict.fromkeys(code for block in blocks for code in self.training.run_by(block.body)))
 
     # -- certainty -----------------------------------------------------------------------------------------------
 
@@ -474,6 +512,13 @@ class MinibatchFinder:
                 for v in self.resolver.values(node.func)
             )
         )
+
+
+def _takes_arguments(function: FunctionLike) -> bool:
+    params = function.params
+    return bool(params.posonly_params or params.params or params.kwonly_params or params.star_kwarg) or isinstance(
+        params.star_arg, cst.Param
+    )
 
 
 def _part(value: cst.CSTNode, path: tuple[int, ...]) -> cst.CSTNode:

@@ -304,7 +304,7 @@ class Sharding:
         tapes = [self._tape_of(call) for g in update.gradients for call in g.tape_calls]
         if not tapes or None in tapes:
             return False
-        bodies = [body for tape in tapes if tape is not None for body in self.training.reached_from(tape)]
+        bodies = [body for tape in tapes if tape is not None for body in self.training.run_by(tape)]
         names = [n for body in bodies for n in self.tree.names_in(body) if not self._is_label(n)]
         return bool(names) and all(self._is_no_data(name, bodies) for name in names)
 

@@ -283,6 +283,16 @@ class Training:
                     queue.append(node)
         return list(bodies)
 
+    def run_by(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """The same, with the lambdas that are called there by a name."""
+        bodies = dict.fromkeys(self.reached_from(node))
+        for body in list(bodies):
+            calls = [call for call in self.tree.calls if self.tree.contains(body, call)]
+            called = [v.node for call in calls for v in self.resolver.values(call.func) if isinstance(v, Function)]
+            lambdas = [node for node in called if isinstance(node, cst.Lambda)]
+            bodies.update(dict.fromkeys(each for node in lambdas for each in self.reached_from(node.body)))
+        return list(bodies)
+
     @cached_property
     def _calls_run(self) -> list[tuple[int, int]]:
         """Calls, by their order, with the number of the function that they run."""
