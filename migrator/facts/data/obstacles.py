@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import cast
@@ -36,6 +37,9 @@ _REPORTING = (
 _COUNTING = frozenset({"builtins.range", "builtins.min", "builtins.max"})
 # They make a number of a number, as `//` does.
 _ARITHMETIC = frozenset({"numpy.sqrt", "numpy.ceil", "numpy.floor", "numpy.log2", "builtins.int", "builtins.round"})
+_COMPARING = re.compile(
+    r"^(?:tensorflow|numpy|keras\.ops|operator)\.(?:math\.)?(?:equal|not_equal|less|less_equal|greater|greater_equal|eq|ne|lt|le|gt|ge)$"
+)
 _SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
 
 
@@ -409,12 +413,18 @@ class Obstacles:
                 other = owner.left if owner.right is child else owner.right
                 if isinstance(other, (cst.List, cst.Tuple)):
                     return True
+            if isinstance(owner, cst.Comparison) or (isinstance(owner, cst.Call) and self._compares(owner)):
+                return False  # whether a batch is a full one
             if isinstance(owner, cst.Call) and not self._is_arithmetic(owner):
                 return child is not owner.func and not self._only_reports(owner, counting)
             if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
                 return False
             child = owner
         return False
+
+    def _compares(self, call: cst.Call) -> bool:
+        paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(call.func)]
+        return bool(paths) and all(_COMPARING.match(path) for path in paths)
 
     def _is_arithmetic(self, call: cst.Call) -> bool:
         paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(call.func)]
