@@ -22,6 +22,9 @@ lockstep.is_chief() else os.devnull, "w")`.
 A file that a dataset is cached in (`dataset.cache("cache/train")`) is written while the dataset is read: each worker
 has one of its own, named by its rank and their number, with all elements in it, so that it serves any batch size.
 
+Where the time is in the name of a folder that the chief writes into and all read from, all take the chief's:
+`lockstep.broadcast(datetime.now().strftime("%Y%m%d-%H%M%S"))`.
+
 Leaves alone: files that are only read; what is guarded by the rank already; output to the terminal; the files of
 `fit`'s callbacks (see synchronise-callbacks); what each worker writes into a temporary folder of its own and reads
 again there.
@@ -42,7 +45,7 @@ from migrator.rule import Findings, rule
 from .extents import is_asked_first, is_read_later, is_waited_for, joined, lies_within, widened
 from .folders import folders
 from .guards import guarded, guarded_fetch
-from .own_files import cache_files, cached_downloads, summary_writers
+from .own_files import cache_files, cached_downloads, chiefs_names, summary_writers
 from .sinks import Sink, as_sink, sink_of, until_closed, written_elsewhere
 
 
@@ -64,13 +67,7 @@ def write_once(facts: Facts) -> Findings:
                     "open it on the chief alone, by hand",
                     breaks_training=any(facts.read_again.reads(call, call, [call])),
                 )
-    for read in facts.worker_paths.lost_reads():
-        yield Refusal(
-            read,
-            "this path is another one on each worker, and the chief alone writes there",
-            "give it a fixed name",
-            breaks_training=True,
-        )
+    yield from chiefs_names(facts)
     guards: list[Guard] = []
     for folder in folders(facts):
         if isinstance(folder, Guard):

@@ -23,6 +23,20 @@ def cache_files(facts: Facts) -> Iterator[Replace | Wrap]:
             yield Wrap(name, "", f' + f"{mark}"')
 
 
+def chiefs_names(facts: Facts) -> Iterator[Wrap | Refusal]:
+    """What the chief has in the names of files that it writes and all read, where each worker has something of its own
+    there."""
+    for text in facts.worker_paths.chiefs:
+        yield Wrap(text, f"{facts.runtime}.broadcast(", ")")
+    for read in facts.worker_paths.lost_reads:
+        yield Refusal(
+            read,
+            "this path is another one on each worker, and the chief alone writes there",
+            "give it a fixed name",
+            breaks_training=True,
+        )
+
+
 def summary_writers(facts: Facts) -> Iterator[Wrap | Refusal]:
     for call in facts.files.summary_writers:
         if facts.files.is_chief_only(call):

@@ -1,10 +1,12 @@
 """Paths that differ from worker to worker: temporary folders, names with the time in them.
 
-What the chief writes under such a path, no other worker finds under its own.
+What the chief writes under such a path, no other worker finds under its own, unless all take the chief's: that is done
+with the time that is put into a name, as text or as a number.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -12,16 +14,25 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.files.writes import Files
+from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Value
-from migrator.facts.program.tree import Tree, semantic_children
+from migrator.facts.objects.values import External, Function, Value
+from migrator.facts.program.tree import FunctionLike, Tree, semantic_children
 
 _OWN = re.compile(
     r"^(?:tempfile\.(?:mkdtemp|mkstemp|mktemp|TemporaryDirectory|NamedTemporaryFile)|uuid\.uuid\d|os\.getpid"
     r"|time\.(?:time|time_ns|strftime|ctime|asctime|localtime|gmtime)|datetime\.(?:datetime|date)\.(?:now|utcnow|today))$"
 )
 _UNIQUE = re.compile(r"^(?:tempfile\.\w+|uuid\.uuid[14])$")
+_TEXTS = re.compile(r"^time\.(?:time|time_ns|strftime|ctime|asctime)$")
+_TELLING = frozenset({"strftime", "isoformat", "ctime", "timestamp"})  # methods of dates that give a text or a number
+_TURNING = frozenset({"builtins.str", "builtins.int", "builtins.float", "builtins.round"})
+# What stands in them may not run, or run again, or later.
+_UNCERTAIN = (
+    cst.If, cst.IfExp, cst.For, cst.While, cst.Try, cst.ExceptHandler, cst.Match, cst.BooleanOperation, cst.Lambda,
+    cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp,
+)  # fmt: skip
 _NO_READERS = ("builtins.", "logging.", "os.", "tempfile.", "pathlib.", "shutil.")
 _WRITING_CALLBACKS = frozenset({"keras.callbacks.ModelCheckpoint"})
 
@@ -32,12 +43,68 @@ class WorkerPaths:
         self.resolver = resolver
         self.files = files
 
-    def lost_reads(self) -> Iterator[cst.Call]:
-        """Calls that read what the chief alone has written, under a path that is this worker's own."""
+    def _run_by(self, call: cst.Call) -> list[FunctionLike]:
+        return [value.node for value in self.resolver.values(call.func) if isinstance(value, Function)]
+
+    @cached_property
+    def lost_reads(self) -> list[cst.Call]:
+        """Calls that read what the chief alone has written, under a path that is this worker's own; not where all take
+        what the chief has in its own."""
+        return [read for read, texts in self._reads.items() if texts is None]
+
+    @cached_property
+    def chiefs(self) -> list[cst.BaseExpression]:
+        """The texts and numbers of each worker's own in such paths, that all take from the chief."""
+        return list(dict.fromkeys(text for texts in self._reads.values() for text in texts or ()))
+
+    @cached_property
+    def _reads(self) -> dict[cst.Call, list[cst.BaseExpression] | None]:
+        """The calls that read under a path of this worker's own what the chief writes, with what is its own there; None
+        where not all of that can be told."""
         written = {origin for write in self._written() for origin in self._origins(write, set())}
+        found: dict[cst.Call, list[cst.BaseExpression] | None] = {}
         for read in self.files.reads if written else ():
-            if not self.files.is_chief_only(read) and written & set(self._origins(read, set())):
-                yield read
+            origins = set(self._origins(read, set()))
+            if written & origins and not self.files.is_chief_only(read):
+                texts = [self._text_of(origin) for origin in origins]
+                told = [text for text in texts if text is not None and self._runs_once(text)]
+                found[read] = sorted(told, key=self.tree.order.__getitem__) if len(told) == len(texts) else None
+        return found
+
+    def _text_of(self, origin: cst.Call) -> cst.BaseExpression | None:
+        """What is made of a time where it stands: `datetime.now().strftime("%H")`, `str(datetime.now())`."""
+        if any(isinstance(v, External) and _TEXTS.match(v.path) for v in self.resolver.values(origin.func)):
+            return origin
+        parent = self.tree.parent[origin]
+        if isinstance(parent, cst.FormattedStringExpression):
+            return cst.ensure_type(self.tree.parent[parent], cst.FormattedString)
+        call = self.tree.parent[parent]
+        if not isinstance(call, cst.Call):
+            return None
+        if isinstance(parent, cst.Attribute):
+            return call if parent is call.func and parent.attr.value in _TELLING else None
+        values = self.resolver.values(call.func)
+        turns = bool(values) and all(isinstance(v, External) and v.path in _TURNING for v in values)
+        return call if turns and len(call.args) == 1 else None
+
+    def _runs_once(self, node: cst.CSTNode) -> bool:
+        """Whether all workers come there once: under no condition but whether the file is run, and in no loop."""
+        passed: set[cst.CSTNode] = set()
+        place: cst.CSTNode | None = node
+        while place is not None and place not in passed and not self.files.is_chief_only(place):
+            passed.add(place)
+            if any(isinstance(owner, _UNCERTAIN) and not _is_main(owner) for owner in self._around(place)):
+                return False
+            function = self.tree.function_of(place)
+            if function is None:
+                return True
+            callers = self.resolver.callers(function)
+            place = callers[0] if len(callers) == 1 else None
+        return False
+
+    def _around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """What the node stands in, within its function."""
+        return itertools.takewhile(lambda owner: not isinstance(owner, cst.FunctionDef), self.tree.ancestors(node))
 
     def is_read_by_itself(self, write: cst.CSTNode) -> bool:
         """Whether each worker writes into a folder that is surely its own, and reads it again there."""
@@ -77,10 +144,18 @@ class WorkerPaths:
             return
         seen.add(node)
         if isinstance(node, cst.Call) and any(
+            isinstance(v, External) and has_role(v.path, Role.BROADCAST) for v in self.resolver.values(node.func)
+        ):
+            return  # the chief's
+        if isinstance(node, cst.Call) and any(
             isinstance(v, External) and _OWN.match(v.path) for v in self.resolver.values(node.func)
         ):
             yield node
             return
+        for function in self._run_by(node) if isinstance(node, cst.Call) else ():
+            returned = [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
+            for each in returned:
+                yield from self._origins(each, seen)
         if isinstance(node, (cst.Name, cst.Attribute)):
             bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
             for binding in bindings:
@@ -94,3 +169,9 @@ class WorkerPaths:
 
 def _reads_nothing(value: Value) -> bool:
     return origin(value).startswith(_NO_READERS)
+
+
+def _is_main(node: cst.CSTNode) -> bool:
+    """`if __name__ == "__main__":`"""
+    test = node.test if isinstance(node, cst.If) else None
+    return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"

@@ -272,7 +272,13 @@ class Files:
         return [cst.ensure_type(owner, cst.Call).args[0].value] if made else [owner]
 
     def _calls_of(self, write: Write) -> Iterator[cst.Call]:
-        return (c for c in self.tree.calls if self.tree.contains(write.node, c) and (c is write.node or write.is_with))
+        """The calls of the statement that may write, but not those that only put a path together."""
+        calls = (c for c in self.tree.calls if self.tree.contains(write.node, c) and (c is write.node or write.is_with))
+        return (c for c in calls if c is write.node or not self._makes_path(c))
+
+    def _makes_path(self, call: cst.Call) -> bool:
+        values = self.resolver.values(call.func)
+        return bool(values) and all(isinstance(v, External) and v.path.startswith("os.path.") for v in values)
 
     @cached_property
     def looks(self) -> list[cst.Call]:

@@ -41,7 +41,7 @@ class Weights:
 
         It stands where the model has its variables: that may be further down than where it is made.
         """
-        if any(
+        if site.node in self._facts.worker_paths.chiefs or any(
             n.reduction == "chief" and site.node in (n.expression, n.place) for n in self._facts.decisions.local_numbers
         ):
             reason = "each worker has its own value of this, and npu.distribute.broadcast sends variables only"
