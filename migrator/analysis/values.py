@@ -117,7 +117,8 @@ class Data:
     for those that are not known; of no account unless it is as long as the rank. `multiple_of`: where the whole numbers
     stand of which it is a multiple that is rounded, as 0.7 * len(x) is. `sizeless`: a shape of which the graph is not
     told the first size. `first`: the whole numbers that the first row of a tensor is written as. `listed`: a list or
-    tuple of Python's, of which `+` puts several one behind the other.
+    tuple of Python's, of which `+` puts several one behind the other. `mixed`: on one way rows of a worker, on another
+    what all workers have, which a sum over the workers counts several times.
     """
 
     placement: Placement = REPLICATED
@@ -146,6 +147,7 @@ class Data:
     across: int = 0
     first: tuple[int, ...] | None = None
     listed: bool = False
+    mixed: bool = False
 
     @property
     def sizes(self) -> tuple[int | None, ...] | None:
@@ -419,7 +421,12 @@ def join_data(a: Data, b: Data) -> Data:
         sizeless=a.sizeless or b.sizeless,
         across=a.across if a.across == b.across else 0,
         listed=a.listed or b.listed,
+        mixed=a.mixed or b.mixed or _are_mixed(a, b) or _are_mixed(b, a),
     )
+
+
+def _are_mixed(a: Data, b: Data) -> bool:
+    return a.is_replicated and not a.is_zero and isinstance(b.placement, (Sharded, Scaled))
 
 
 def _join_constants(a: Any, b: Any) -> Any:

@@ -120,6 +120,8 @@ def _is_left_alone(repair: Repair) -> bool:
 
 
 def kinds_of(data: Data) -> Iterable[object]:
+    if data.mixed:
+        yield _SAME
     for placement in options(data.placement):
         if isinstance(placement, Partial):
             yield placement.reduction
