@@ -435,7 +435,8 @@ class Resolver:
         for expression in self.arguments(param, function):
             found.extend(self.values(expression))
         found.extend(self._decorated.registered_by(param, function))
-        return _unique(param, found) or (Parameter(param),)
+        itself = Parameter(param)  # `total = add(total, x)`, of a function that gives it back: what else it is given
+        return _unique(param, [value for value in found if value != itself]) or (itself,)
 
     def _super_member(self, base: Result, name: str) -> Iterable[Value]:
         """What `super().name` is."""
