@@ -211,9 +211,11 @@ class Calls:
 
     def call(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """What the call gives, whichever of the functions it calls."""
+        if node in self.run.plan.calls:
+            args = self.run.placing.gathering.arguments(args, node)
         results = [self._call(atom, args, node, frame) for atom in function]
         if len(results) > 1:
-            self._note_torn(results, node)
+            self._note_torn(results, node, function)
         found = v.join_all(results)
         if function.data is not None and function.data.constant is not None:
             found = v.join(found, self.run.unknown_call(function, args, node))
@@ -236,7 +238,7 @@ class Calls:
             first, *ways = ({**dict(atom.keywords), **given} for given in (args.keywords, *args.ways))
             joined = Arguments([*atom.args, *args.positional], first, args.rest, nodes, ways=ways)
             return self.call(atom.function, joined, node, frame)
-        return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node)
+        return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node, atom)
 
     def _call_library(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         if isinstance(atom, External):
@@ -249,18 +251,23 @@ class Calls:
             return self.run.libraries.call_instance(atom, args, node, frame)
         return self.run.unknown_call(v.of(atom), args, node)
 
-    def _each_way(self, call: Callable[[Arguments], Value], args: Arguments, node: cst.CSTNode) -> Value:
+    def _each_way(
+        self, call: Callable[[Arguments], Value], args: Arguments, node: cst.CSTNode, function: v.Atom
+    ) -> Value:
         """What the call gives, whichever of several dictionaries has the keywords."""
         if not args.ways:
             return call(args)
         results = [call(given) for given in args.each_way()]
-        self._note_torn(results, node)
+        self._note_torn(results, node, v.of(function))
         return v.join_all(results)
 
-    def _note_torn(self, results: Sequence[Value], node: cst.CSTNode) -> None:
-        """Notes a call that is repaired on some ways: what is given on one would be given on the others, too."""
+    def _note_torn(self, results: Sequence[Value], node: cst.CSTNode, called: Value) -> None:
+        """Notes a call that is repaired on some ways: what is given on one would be given on the others, too. Functions
+        can be given all rows on each of them; a layer, which Keras may call, is not."""
         if len({any(r.node is node for d in self.run.objects.leaves(x) for r in d.needs) for x in results}) > 1:
             self.run.torn.add(node)
+            if all(isinstance(atom, (External, Function)) for atom in called):
+                self.run.torn_functions.add(node)
 
     def instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`obj(…)`: its `__call__`, or that which a base class of Keras's makes of its `call`."""
@@ -268,7 +275,7 @@ class Calls:
         if own is not None:
             self.run.note_applied(atom, args)
             return self.call(own, args, node, frame)
-        return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node)
+        return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node, atom)
 
     def construct(self, cls: Class, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`Class(…)`: what its `__new__` gives, a new object where the program has none."""

@@ -45,7 +45,8 @@ class Planner:
 
     def _improve(self) -> bool:
         """Plans to put rows together further out: around the arguments of a function that gathers, where what stands
-        inside of it cannot be repaired, or only in several places; where the rows come from; and what Keras applies.
+        inside of it cannot be repaired, or only in several places; where the rows come from; what Keras applies; and
+        around those of a call of which one of several functions, or dictionaries of keywords, asks for it.
         """
         functions = set()
         expressions = {node for r in self._run.changed.values() for node in self._sources(r)} - self._plan.expressions
@@ -70,13 +71,16 @@ class Planner:
         if not functions:
             expressions -= self._plan.expressions
             self._plan.expressions |= expressions
+        calls = self._run.torn_functions - self._plan.calls
+        self._plan.calls |= calls
         terms = self._run.to_sum - self._plan.summed
         self._plan.summed |= terms
         self._plan.functions |= functions
         self._plan.losses |= losses
         self._plan.layers |= layers
         self._plan.at_once |= at_once
-        return bool(functions or expressions or losses or layers or at_once or terms) or self._cut_again()
+        is_new = functions or expressions or losses or layers or at_once or terms or calls
+        return bool(is_new) or self._cut_again()
 
     def _cut_again(self) -> bool:
         """Plans that a worker takes its own of what is made of all rows, where that meets a worker's part of them in

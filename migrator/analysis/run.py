@@ -52,7 +52,8 @@ class Plan:
     which the loss is given the whole batch; `reductions`: whatever a "mean" or a "sum" is taken of; `layers`: functions
     that work on all rows of a batch, of which they give back a worker's, or go on with those `at_once`; `summed`: terms
     among which are sums over a worker's part, beside what is made of all rows; `cut_again`: calls that make such of all
-    rows as meets a worker's part of them, and of which a worker takes its own."""
+    rows as meets a worker's part of them, and of which a worker takes its own; `calls`: those of several functions that
+    are given all rows."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
     layers: set[cst.CSTNode] = field(default_factory=set)
@@ -62,6 +63,7 @@ class Plan:
     losses: set[cst.CSTNode] = field(default_factory=set)
     reductions: set[str] = field(default_factory=set)
     summed: set[cst.CSTNode] = field(default_factory=set)
+    calls: set[cst.CSTNode] = field(default_factory=set)
 
 
 class Plain(NamedTuple):
@@ -172,6 +174,7 @@ class Run:
         self.forward: set[cst.CSTNode] = set()
         # Calls of one of several functions, of which only some need their arguments put together.
         self.torn: set[cst.CSTNode] = set()
+        self.torn_functions: set[cst.CSTNode] = set()
         self.reductions: set[str] = set()  # the kinds that are taken over rows
         self.lists: set[cst.CSTNode] = set()  # the operations that give lists of tensors
         self.hidden: set[cst.CSTNode] = set()
@@ -424,7 +427,7 @@ class Run:
 
     def lifted(self, function: Function, args: Arguments, node: cst.CSTNode) -> Arguments:
         self.called.add(function.node)
-        if function.node in self.plan.functions:
+        if function.node in self.plan.functions and node not in self.plan.calls:
             return self.placing.gathering.arguments(args, node)
         return args
 
