@@ -384,6 +384,16 @@ class Run:
         """Those that have decided that the code which runs now does, in whichever function."""
         return [condition for frame in self.running for condition in frame.conditions]
 
+    @contextmanager
+    def decided_by(self, conditions: Iterable[Value], frame: Frame) -> Iterator[None]:
+        """While code runs of which these have decided that it does, by a call in this frame."""
+        before = list(frame.conditions)
+        frame.conditions += filter(self.may_differ, conditions)
+        try:
+            yield
+        finally:
+            frame.conditions[:] = before
+
     def _chosen_now(self, value: Value) -> Value:
         conditions = self.conditions
         return self.chosen(value, conditions) if conditions else value

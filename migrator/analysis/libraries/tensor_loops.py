@@ -30,8 +30,9 @@ def _while(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
 
     def turn(state: Value) -> Value:
         given = Arguments(run.objects.sequence_items(state) or [state])
-        agreed[:] = [run.decide(node, run.calls.call(condition, given, node, frame))]
-        return run.calls.call(body, given, node, frame)
+        agreed.append(run.decide(node, run.calls.call(condition, given, node, frame)))
+        with run.decided_by(agreed, frame):
+            return run.calls.call(body, given, node, frame)
 
     with run.placing.repairing.ruled_out("it stands in a tf.while_loop"):
         return run.chosen(_until_it_stays(run, turn, state), agreed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -77,8 +78,14 @@ def _checkpoint(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> V
 def _cond(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     condition, yes, no = args.get("pred", 0), args.get("true_fn", 1), args.get("false_fn", 2)
     agreed = run.decide(args.node("pred", 0) or node, condition) if condition is not None else NUMBER
-    results = [run.calls.call(f, Arguments(), node, frame) for f in (yes, no) if f is not None]
-    return run.chosen(v.join_all(results), [agreed])
+    return _one_of(run, [f for f in (yes, no) if f is not None], [agreed], node, frame)
+
+
+def _one_of(run: Run, functions: Sequence[Value], agreed: Sequence[Value], node: cst.CSTNode, frame: Frame) -> Value:
+    """What one of the functions gives, and does, which these have chosen."""
+    with run.decided_by(agreed, frame):
+        results = [run.calls.call(f, Arguments(), node, frame) for f in functions]
+    return run.chosen(v.join_all(results), agreed)
 
 
 def _case(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -90,7 +97,7 @@ def _case(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         return v.unseen("what this chooses from is not seen")
     agreed = [run.decide(at, condition) for at, (condition, _) in zip(nodes, pairs)]
     functions = [function for _, function in pairs] + ([] if default is None else [default])
-    return run.chosen(v.join_all(run.calls.call(f, Arguments(), node, frame) for f in functions), agreed)
+    return _one_of(run, functions, agreed, node, frame)
 
 
 def _conditions(pairs: cst.BaseExpression | None) -> list[cst.BaseExpression]:
@@ -110,7 +117,7 @@ def _switch(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     for item in run.objects.sequence_items(given) or [run.objects.parts(given)]:
         pair = run.objects.sequence_items(item)
         functions.append(pair[-1] if pair else item)
-    return run.chosen(v.join_all(run.calls.call(f, Arguments(), node, frame) for f in functions), [agreed])
+    return _one_of(run, functions, [agreed], node, frame)
 
 
 def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

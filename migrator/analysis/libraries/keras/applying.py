@@ -34,7 +34,8 @@ def _traced(run: Run, args: Arguments, function: Callable[[Arguments], Value]) -
         return function(args)
     plain = [_standing(run, x, symbolic=False) for x in args.positional]
     keywords = {k: _standing(run, x, symbolic=False) for k, x in args.keywords.items()}
-    result = function(Arguments(plain, keywords, args.rest, args.nodes))
+    with run.making_loss():  # of which the model that is built is a part, as soon as it is trained
+        result = function(Arguments(plain, keywords, args.rest, args.nodes))
     return _standing(run, result, symbolic=True)
 
 
