@@ -99,6 +99,7 @@ class Consequences:
     @cached_property
     def _sites(self) -> list[cst.CSTNode]:
         found: list[cst.CSTNode] = [*self.training.sites, *self.training.handed_to_keras, *self._exchanges]
+        found += self.training.keras_steps
         found += [c.reader for c in self.sharding.consumptions]
         found += [write.node for write in self.files.writes]
         found += [*self.files.restores, *self.files.copies]

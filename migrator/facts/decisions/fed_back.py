@@ -41,7 +41,8 @@ class FedBack:
     def places(self) -> Iterator[cst.BaseExpression]:
         """What enters the losses that are differentiated otherwise than as samples: numbers of batches before, and what
         such a number has picked."""
-        for key in sorted(self.taped.behind | self.taped.sizing, key=partial(order_of, self.tree)):
+        entering = self.taped.behind | self.taped.sizing | self.taped.handed_on
+        for key in sorted(entering, key=partial(order_of, self.tree)):
             if self.locality.of(key) & Mark.CHOSEN:
                 for chooser in list(self._choosers(key)):
                     if self.locality.of(chooser):

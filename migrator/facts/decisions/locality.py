@@ -25,7 +25,7 @@ from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
-from migrator.facts.training.sites import Training, is_super
+from migrator.facts.training.sites import Training
 
 _METRIC_STATES = frozenset({
     "total", "count", "variables", "weights", "true_positives", "true_negatives", "false_positives", "false_negatives",
@@ -291,7 +291,7 @@ class Locality:
         found.update(dict.fromkeys(self._compiled_metrics.read_otherwise(), Mark.VALUE))
         asked = (call for call in self._metric_results if self.is_fed_by_fit(cast(cst.Attribute, call.func).value))
         found.update(dict.fromkeys(asked, Mark.VALUE))
-        found.update({call: Mark.VALUE for call, func in self.training.methods("train_step") if is_super(func.value)})
+        found.update(dict.fromkeys(self.training.keras_steps, Mark.VALUE))
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
             if paths & _OWN or self._sees_others(call, paths):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -34,9 +34,17 @@ class TapedLosses:
     @cached_property
     def behind(self) -> set[Key]:
         """All that the losses which are differentiated are computed from."""
-        queue: list[Key] = [
+        return self._made_of(
             arg.value for call in self.tree.calls if self.training.flow.is_tape_call(call) for arg in call.args[:1]
-        ]
+        )
+
+    @cached_property
+    def handed_on(self) -> set[Key]:
+        """All that is computed of what a step of the script's own hands on to Keras's, which makes the loss of it."""
+        return self._made_of(arg.value for call in self.training.keras_steps for arg in call.args)
+
+    def _made_of(self, nodes: Iterable[Key]) -> set[Key]:
+        queue = list(nodes)
         found: set[Key] = set()
         while queue:
             key = queue.pop()

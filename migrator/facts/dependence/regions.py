@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import Union, cast
 
@@ -101,22 +101,28 @@ class Regions:
             return self._bodies(call)  # the shortest one ends the loop
         if arg is not call.args[0]:
             return None
-        if not any(isinstance(v, External) and v.path in _CHOOSING for v in self.resolver.values(call.func)):
+        if not self._calls(call, _CHOOSING):
             return None
         return self._functions_in(call.args)
 
     def _chosen_in(self, element: cst.Element) -> tuple[cst.CSTNode, ...] | None:
         """What `tf.case([(condition, f), …])` runs by the choice of one of its pairs, also if the list has a name."""
+        for call in self._cases_of(element):
+            pairs = self.tree.parent[self.tree.parent[self.tree.parent[element]]]
+            return self._functions_in([*call.args, cst.Arg(cast(cst.List, pairs))])
+        return None
+
+    def _cases_of(self, element: cst.Element) -> Iterator[cst.Call]:
+        """The calls of `tf.case` that choose by the element of a pair."""
         pair = self.tree.parent[element]
         item = self.tree.parent.get(pair)
         pairs = self.tree.parent.get(item) if isinstance(item, cst.Element) else None
         if not isinstance(pair, (cst.Tuple, cst.List)) or not isinstance(pairs, (cst.Tuple, cst.List)):
-            return None
+            return
         for call in self._cases if element is pair.elements[0] else ():
             given = _given(call, "pred_fn_pairs", 0)
             if any(arg.value is pairs or Literal(pairs) in self.resolver.values(arg.value) for arg in given):
-                return self._functions_in([*call.args, cst.Arg(pairs)])
-        return None
+                yield call
 
     @cached_property
     def _cases(self) -> list[cst.Call]:
@@ -128,14 +134,30 @@ class Regions:
 
     def _loops_of(self, condition: cst.CSTNode | None) -> tuple[cst.CSTNode, ...] | None:
         """The turns of the `tf.while_loop` that asks this function."""
-        loops = [
-            call
-            for call in self.tree.calls
-            if any(isinstance(v, External) and v.path in _LOOPING for v in self.resolver.values(call.func))
-            and condition in self._functions_in(_given(call, "cond", 0))
-        ]
+        loops = list(self._loops_asking(condition))
         bodies = [arg for loop in loops for arg in _given(loop, "body", 1)]
         return self._functions_in(bodies) if loops else None
+
+    def _loops_asking(self, condition: cst.CSTNode | None) -> Iterator[cst.Call]:
+        for call in self.tree.calls:
+            if self._calls(call, _LOOPING) and condition in self._functions_in(_given(call, "cond", 0)):
+                yield call
+
+    def _choosing_calls(self, condition: cst.CSTNode) -> Iterator[cst.Call]:
+        """The calls that give what the condition has chosen, or what the turns of a loop make that it ends."""
+        parent = self.tree.parent.get(condition)
+        if isinstance(parent, cst.Arg) and isinstance(call := self.tree.parent[parent], cst.Call):
+            if self._branches(parent) is not None and self._calls(call, _CHOOSING):
+                yield call
+        elif isinstance(parent, cst.Element):
+            yield from self._cases_of(parent)
+        elif isinstance(parent, cst.Return):
+            yield from self._loops_asking(self.tree.function_of(parent))
+        elif isinstance(parent, cst.Lambda):
+            yield from self._loops_asking(parent)
+
+    def _calls(self, call: cst.Call, paths: Collection[str]) -> bool:
+        return any(isinstance(v, External) and v.path in paths for v in self.resolver.values(call.func))
 
     def _jumps(self, node: cst.CSTNode, in_loop: bool) -> Iterator[Jump]:
         for child in semantic_children(node):
@@ -177,6 +199,7 @@ class Regions:
         region = self.of(condition)
         if region is None:
             return
+        yield from self._choosing_calls(condition)
         direct = [*region.bodies, *region.rest]
         for body in direct:
             yield from self._bound_in(body)

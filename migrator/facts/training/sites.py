@@ -166,6 +166,11 @@ class Training:
         return [body for method in run for body in self.reached_from(method)]
 
     @cached_property
+    def keras_steps(self) -> list[cst.Call]:
+        """`super().train_step(…)`, which hands a batch on to the step of a class before, of Keras's at the end."""
+        return [call for call, func in self.methods("train_step") if is_super(func.value)]
+
+    @cached_property
     def handed_to_keras(self) -> list[cst.Call]:
         """`super().apply_gradients(…)` in an optimizer of the script's own, which is given those of all workers."""
         return [
