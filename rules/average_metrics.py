@@ -63,13 +63,14 @@ from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM, Verdict, puts_togethe
 from migrator.edits import InsertAfter, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.names import api
-from migrator.facts.objects.values import Class, Literal, Object, Result
+from migrator.facts.objects.values import Class, Literal, Object
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 from migrator.facts.training.asking import decides_by_training
 from migrator.facts.training.compiled_losses import cuts_for_fit
 from migrator.facts.training.reductions import cut_option
 from migrator.facts.training.sites import Fit
+from migrator.facts.training.told_logs import told_logs
 from migrator.facts.training.told_metrics import told_metrics
 from migrator.records import replace
 from migrator.repairs import put_together, waits_alone
@@ -186,10 +187,12 @@ def _told_by_steps(facts: Facts, put: set[cst.CSTNode]) -> Findings:
     classes = {facts.training.step_class(update) for update in facts.training.updates} - {None}
     steps = {facts.resolver.method(cls, "train_step"): None for cls in classes if cls is not None}
     fitted = [value for fit in facts.training.fits for value in fit.values if isinstance(value, Object)]
-    steps.update((facts.resolver.method(value.of, "compute_metrics"), None) for value in fitted)
+    steps.update((facts.resolver.method(value.of, name), None) for value in fitted for name in _TELLING)
     for step in steps:
         told = (
-            [value for returned in facts.resolver.returned(step) for value in _values(facts, returned)] if step else []
+            [value for returned in facts.resolver.returned(step) for value in told_logs(facts, returned)]
+            if step
+            else []
         )
         told += _fed_in(facts, step) if step and step.name.value == "train_step" else []
         for node in told:
@@ -210,7 +213,7 @@ def _decided_by(facts: Facts, put: set[cst.CSTNode]) -> Findings:
         objects = [value for value in fit.values if isinstance(value, Object)]
         methods = [facts.resolver.method(value.of, name) for value in objects for name in _TELLING]
         yield from _fed_to_told(facts, fit, [m for m in methods if m and _is_all_seen(facts, m)], put)
-        for node in [n for m in methods if m for r in facts.resolver.returned(m) for n in _values(facts, r)]:
+        for node in [n for m in methods if m for r in facts.resolver.returned(m) for n in told_logs(facts, r)]:
             verdict = facts.losses.of_number(node)
             if verdict == NOT_RUN:
                 continue
@@ -318,15 +321,6 @@ def _told_to_callbacks(facts: Facts) -> Findings:
                 "let it be steered by the loss, or by a metric of Keras's",
                 breaks_training=True,
             )
-
-
-def _values(facts: Facts, returned: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """What the dictionary holds that a function returns, also where it is filled step by step."""
-    made = {returned: None}
-    for value in facts.resolver.values(returned):
-        made[value.node if isinstance(value, Literal) else value.call if isinstance(value, Result) else returned] = None
-    held = [part.node for node in made for part in facts.contents.held(node)]
-    return [node for node in dict.fromkeys(held) if isinstance(node, cst.BaseExpression)]
 
 
 def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:

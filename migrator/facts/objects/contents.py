@@ -22,7 +22,7 @@ _SAME = frozenset({"builtins.list", "builtins.tuple", "builtins.dict", "collecti
 _REORDERING = frozenset({"builtins.sorted", "builtins.reversed", "builtins.set", "builtins.iter"})
 _CHOOSING = frozenset({"builtins.min", "builtins.max", "random.choice"})
 _LOOK_UPS = frozenset({"get", "pop", "setdefault"})
-_PUT_IN = {"append": 0, "appendleft": 0, "add": 0, "insert": 1}
+_PUT_IN = {"append": 0, "appendleft": 0, "add": 0, "insert": 1, "setdefault": 1}
 _MOST_PARTS = 200
 _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
 _EVALUATED = (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.BaseSlice, cst.SubscriptElement)
@@ -320,9 +320,9 @@ class Contents:
                 if position is not None and position < len(call.args):
                     container, steps = _container_of(func.value)
                     inside: Path = () if position < 0 else (None,)
-                    found.setdefault(self._container(container), []).append(
-                        ((*steps, *inside), call.args[max(position, 0)].value)
-                    )
+                    put_in = found.setdefault(self._container(container), [])
+                    put_in.append(((*steps, *inside), call.args[max(position, 0)].value))
+                    put_in += [((*steps, arg.keyword.value), arg.value) for arg in call.args[1:] if arg.keyword]
         for target, value in self.tree.item_assignments:
             container, steps = _container_of(target)
             found.setdefault(self._container(container), []).append((steps, value))
@@ -330,10 +330,10 @@ class Contents:
 
     @cached_property
     def _extended(self) -> dict[object, list[cst.BaseExpression]]:
-        """`found += xs`, by what the list is called."""
+        """`found += xs`, `found |= more`, by what the list or dictionary is called."""
         found: dict[object, list[cst.BaseExpression]] = {}
         for node in self.tree.augmented:
-            if isinstance(node.operator, cst.AddAssign):
+            if isinstance(node.operator, (cst.AddAssign, cst.BitOrAssign)):
                 found.setdefault(self._container(node.target), []).append(node.value)
         return found
 
