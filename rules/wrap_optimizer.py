@@ -49,6 +49,13 @@ def wrap_optimizer(facts: Facts) -> Findings:
                     compiled.update((c.call, c) for c in origin.calls)
     for compile_ in compiled.values():
         yield from _wrap_compiled(facts, compile_)
+    for call in facts.training.unseen_compiles if compiled else ():
+        yield Refusal(
+            call,
+            "which model a callback compiles here cannot be seen, and with it what its optimizer trains",
+            "compile `self.model` there, or wrap the optimizer by hand with lockstep.distributed_optimizer",
+            True,
+        )
     yield from _wrap_minimising(facts)
 
 

@@ -382,25 +382,16 @@ class Locality:
         for node in self.tree.all_of(cst.Attribute):
             if node.attr.value not in _METRICS_OF_MODELS:
                 continue
-            if any(map(self.training.kinds.is_model, self.resolver.values(node.value))) or self._is_model_of_callback(
-                node.value
-            ):
+            if any(
+                map(self.training.kinds.is_model, self.resolver.values(node.value))
+            ) or self.training.is_model_of_callback(node.value):
                 yield node
         for call, func in self.training.methods("result"):  # `self.model.tracker.result()`
             owner = func.value
-            while isinstance(owner, (cst.Attribute, cst.Subscript)) and not self._is_model_of_callback(owner):
+            while isinstance(owner, (cst.Attribute, cst.Subscript)) and not self.training.is_model_of_callback(owner):
                 owner = owner.value
-            if self._is_model_of_callback(owner):
+            if self.training.is_model_of_callback(owner):
                 yield call
-
-    def _is_model_of_callback(self, node: cst.BaseExpression) -> bool:
-        """`self.model` in a class of callbacks"""
-        if not isinstance(node, cst.Attribute) or node.attr.value != "model":
-            return False
-        return any(
-            isinstance(v, Object) and self.resolver.derives_from(v.of, lambda path: path.startswith("keras.callbacks."))
-            for v in self.resolver.values(node.value)
-        )
 
     def _given_by_fit(self) -> Iterator[Binding]:
         """What `fit` gives a `train_step` of the script's own."""

@@ -96,12 +96,71 @@ class Training:
         call of Keras's that stands in it."""
         found: dict[cst.Call, Fit] = {}
         for call, func in self.methods("compile"):
-            values = self.resolver.values(func.value)
+            values = self._models_at(func.value)
             if any(self.kinds.is_model(v) for v in values):
                 inner = self._compile_of_keras(call)
                 known = found.get(inner)
                 found[inner] = Fit(inner, func.value, tuple(dict.fromkeys((*(known.values if known else ()), *values))))
         return list(found.values())
+
+    @property
+    def unseen_compiles(self) -> Iterator[cst.Call]:
+        """The calls of `compile` in callbacks of which the model is not seen, with an optimizer that is not the
+        runtime's."""
+        seen = {compile_.call for compile_ in self.compiles}
+        for cls in self.tree.all_of(cst.ClassDef):
+            if not self.resolver.derives_from(Class(cls), _is_callback):
+                continue
+            for body in self.reached_from(cls.body):
+                for call, func in self.methods("compile"):
+                    if call not in seen and self.tree.contains(body, call) and self._takes_optimizer(call, func):
+                        seen.add(call)
+                        yield call
+
+    def _takes_optimizer(self, call: cst.Call, func: cst.Attribute) -> bool:
+        """Whether it is given an optimizer, or the name of one, which is not the runtime's."""
+        given = argument(call, "optimizer", 0)
+        if given is None or is_super(func.value):
+            return False
+        if isinstance(given.value, cst.BaseString):
+            is_of_library = any(isinstance(v, External) for v in self.resolver.values(func))  # `re.compile`
+            return not is_of_library and argument(call, "loss", 1) is not None
+        values = self.resolver.values(given.value)
+        return any(self.kinds.is_optimizer(v) and not self.kinds.is_distributed_optimizer(v) for v in values)
+
+    def _models_at(self, node: cst.BaseExpression) -> tuple[Value, ...]:
+        """What the expression may be; of the `self.model` of a callback, and of a name that gets it, all models that
+        Keras trains."""
+        values = self.resolver.values(node)
+        if any(map(self.kinds.is_model, values)):
+            return values
+        queue, seen = [node], {node}
+        while queue:
+            here = queue.pop()
+            if self.is_model_of_callback(here):
+                trained = (value for fit in (*self.fits, *self.batch_fits) for value in fit.values)
+                return tuple(dict.fromkeys(trained))
+            given = self._given_to(here) if isinstance(here, cst.Name) else []
+            queue += [other for other in given if other not in seen]
+            seen.update(given)
+        return ()
+
+    def _given_to(self, name: cst.Name) -> list[cst.BaseExpression]:
+        """What the name is another name of: of a parameter, what the function is called with."""
+        found: list[cst.BaseExpression] = []
+        for binding in self.resolver.reaching(name):
+            if binding.kind == "param":
+                found += self.resolver.given(cast(cst.Param, binding.node))
+            elif binding.kind == "assign" and not binding.path and isinstance(binding.value, cst.BaseExpression):
+                found.append(binding.value)
+        return found
+
+    def is_model_of_callback(self, node: cst.CSTNode) -> bool:
+        """`self.model` in a class of callbacks"""
+        if not isinstance(node, cst.Attribute) or node.attr.value != "model":
+            return False
+        owners = self.resolver.values(node.value)
+        return any(isinstance(v, Object) and self.resolver.derives_from(v.of, _is_callback) for v in owners)
 
     def _compile_of_keras(self, call: cst.Call) -> cst.Call:
         """The one `super().compile(…)` of the method that is called; the call itself where there is no such one."""
@@ -313,6 +372,10 @@ class Training:
 
 def _identity(value: Value) -> object:
     return value.of if isinstance(value, Object) else value
+
+
+def _is_callback(path: str) -> bool:
+    return path.startswith("keras.callbacks.")
 
 
 def is_super(node: cst.CSTNode) -> bool:
