@@ -6,6 +6,7 @@ import libcst as cst
 
 from migrator.facts.dependence import libraries
 from migrator.facts.dependence.changes import Changes
+from migrator.facts.dependence.choosing import arguments_beside, choosing
 from migrator.facts.dependence.functions import Functions
 from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.namespaces import Namespaces
@@ -65,8 +66,12 @@ class Calls:
         way = Way.INTO if constructed else Way.USED
         if paths & libraries.SEQUENCES:
             way = Way.WHOLE
-        for arg in call.args:
-            self.graph.link(arg, call, self.sizes.by_size(arg.value) if paths & libraries.SIZE_CALLS else way)
+        chosen_by = choosing(call, paths)
+        for node in chosen_by:
+            self.graph.link(node, call, Way.CHOICE)
+        for arg in arguments_beside(call, chosen_by):
+            counts = isinstance(arg, cst.Arg) and bool(paths & libraries.SIZE_CALLS)
+            self.graph.link(arg, call, self.sizes.by_size(cst.ensure_type(arg, cst.Arg).value) if counts else way)
         self.graph.link(call.func, call, way)
         if isinstance(call.func, cst.Attribute):
             self.graph.link(call.func.value, call.func, Way.USED)

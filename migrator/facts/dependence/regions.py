@@ -10,6 +10,7 @@ from typing import Union, cast
 import libcst as cst
 
 from migrator.facts.dependence import Dependence, Key
+from migrator.facts.dependence.choosing import CHOOSING
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal
 from migrator.facts.program.syntax import argument
@@ -18,10 +19,6 @@ from migrator.facts.training.sites import Training
 from migrator.records import dataclass
 
 Jump = Union[cst.Break, cst.Continue, cst.Return, cst.Raise, cst.Assert]
-_CHOOSING = frozenset({
-    "tensorflow.cond", "tensorflow.case", "tensorflow.switch_case", "keras.ops.cond", "keras.ops.switch",
-    "keras.backend.switch",
-})  # fmt: skip
 _DECIDED = frozenset({
     cst.While, cst.If, cst.For, cst.IfExp, cst.BooleanOperation, cst.CompIf, cst.Call, cst.Arg, cst.Return, cst.Match,
     cst.MatchCase, cst.Assert, cst.Lambda, cst.Element,
@@ -101,7 +98,7 @@ class Regions:
             return self._bodies(call)  # the shortest one ends the loop
         if arg is not call.args[0]:
             return None
-        if not self._calls(call, _CHOOSING):
+        if not self._calls(call, CHOOSING):
             return None
         return self._functions_in(call.args)
 
@@ -144,12 +141,10 @@ class Regions:
                 yield call
 
     def _choosing_calls(self, condition: cst.CSTNode) -> Iterator[cst.Call]:
-        """The calls that give what the condition has chosen, or what the turns of a loop make that it ends."""
+        """The calls that give what the condition has chosen in a list of pairs, or what the turns of a loop make that
+        it ends."""
         parent = self.tree.parent.get(condition)
-        if isinstance(parent, cst.Arg) and isinstance(call := self.tree.parent[parent], cst.Call):
-            if self._branches(parent) is not None and self._calls(call, _CHOOSING):
-                yield call
-        elif isinstance(parent, cst.Element):
+        if isinstance(parent, cst.Element):
             yield from self._cases_of(parent)
         elif isinstance(parent, cst.Return):
             yield from self._loops_asking(self.tree.function_of(parent))
