@@ -335,22 +335,27 @@ class Expressions:
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, receiver=frame.receiver, owner=frame.owner)
         kind = "dict" if isinstance(node, cst.DictComp) else "set" if isinstance(node, cst.SetComp) else "list"
         made = Container(kind, Site(node, frame.context))
-        if self._clauses(node.for_in, inner):
+        agreed: list[Value] = []
+        if self._clauses(node.for_in, inner, agreed):
             if isinstance(node, cst.DictComp):
-                self.run.objects.store_item(v.of(made), self.eval(node.key, inner), self.eval(node.value, inner), node)
+                value = self.run.chosen(self.eval(node.value, inner), agreed)
+                self.run.objects.store_item(v.of(made), self.eval(node.key, inner), value, node)
             else:
-                self.run.heap.store(made, None, self.eval(node.elt, inner))
+                self.run.heap.store(made, None, self.run.chosen(self.eval(node.elt, inner), agreed))
         return v.of(made)
 
-    def _clauses(self, clause: cst.CompFor, frame: Frame) -> bool:
+    def _clauses(self, clause: cst.CompFor, frame: Frame, agreed: list[Value]) -> bool:
+        """Goes through the clauses; false where there is nothing to go through. `agreed` gets what decides which items
+        are taken."""
         iterated = self.eval(clause.iter, frame)
+        agreed += self.run.settling_turns(iterated)
         element = self.run.objects.elements(iterated, clause, clause.iter)
         if element is NOTHING:
             return False
         self.run.statements.bind(clause.target, element, frame)
         for condition in clause.ifs:
-            self.run.decide(condition.test, self.eval(condition.test, frame))
-        return clause.inner_for_in is None or self._clauses(clause.inner_for_in, frame)
+            agreed.append(self.run.decide(condition.test, self.eval(condition.test, frame)))
+        return clause.inner_for_in is None or self._clauses(clause.inner_for_in, frame, agreed)
 
     # -- functions -----------------------------------------------------------------------------------------------
 

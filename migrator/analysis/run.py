@@ -130,6 +130,7 @@ class Run:
         self.frames: dict[cst.Module, Frame] = {}
         self.generators: set[cst.CSTNode | None] = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
         self.steps_left = _MOST_STEPS
+        self.tried: list[list[Value]] = []  # what decides that exceptions come which the program catches
         self.in_loss = False  # whether code runs that a loss is made by
         self.packages = Packages(self, sources or Sources((), tree))
         before = set(vars(self))
@@ -154,6 +155,7 @@ class Run:
         self.not_rows: set[cst.CSTNode] = set()  # what stands, some time, otherwise than as rows of a worker
         self.not_symbolic: set[cst.CSTNode] = set()  # what is, some time, no tensor of a model that is built
         self.decisions: dict[cst.CSTNode, Value] = {}
+        self.turns: dict[v.Atom, list[Value]] = {}  # what settles how many numbers a `range` gives
         self.losses: dict[cst.CSTNode, Value] = {}
         self.added_losses: dict[cst.CSTNode, Value] = {}
         self.kept_by_layers: set[v.Repair] = set()
@@ -374,6 +376,21 @@ class Run:
         """What a loss is decided by, as all workers have it once it is put together."""
         return self.placing.repairing.agreed(node, value) if self.in_loss else value
 
+    def settling_turns(self, iterated: Value) -> list[Value]:
+        """What decides how often a loop over it turns, where workers may differ in that: but for rows, of which each
+        has its own."""
+        found = [given for atom in iterated for given in self._settling(atom)]
+        if iterated.data is not None and (isinstance(iterated.data.placement, Unknown) or iterated.data.needs):
+            found.append(Value(iterated.data))
+        return list(filter(self.may_differ, found))
+
+    def _settling(self, atom: v.Atom) -> Iterator[Value]:
+        yield from self.turns.get(atom, ())
+        if isinstance(atom, v.Made) and atom.path.startswith("python."):  # `zip`, `reversed`
+            for place in self.heap.fields(atom):
+                for inner in self.heap.load(atom, place):
+                    yield from self._settling(inner)
+
     @staticmethod
     def may_differ(condition: Value) -> bool:
         """Whether workers may decide otherwise by it, or would if nothing was put together."""
@@ -393,6 +410,24 @@ class Run:
             yield
         finally:
             frame.conditions[:] = before
+
+    @contextmanager
+    def trying(self) -> Iterator[list[Value]]:
+        """While code runs of which exceptions are caught; gives what decides that they come."""
+        self.tried.append([])
+        try:
+            yield self.tried[-1]
+        finally:
+            self.tried.pop()
+
+    def may_raise(self, conditions: Iterable[Value]) -> None:
+        """Notes that these decide whether an exception comes here."""
+        if self.tried and self.in_loss:
+            self.tried[-1] += conditions
+
+    def asserted(self, args: Arguments, node: cst.CSTNode) -> None:
+        """Notes that a library's function raises an exception by what it is given."""
+        self.may_raise([self.agreed(given or node, value) for given, value in args.all()])
 
     def _chosen_now(self, value: Value) -> Value:
         conditions = self.conditions

@@ -83,10 +83,11 @@ class Statements:
     def _raise(self, node: cst.Raise, frame: Frame) -> None:
         if node.exc is not None:
             self.run.heap.store(_RAISED, None, self.eval(node.exc, frame))
+        self.run.may_raise(frame.conditions)
         frame.names = None
 
     def _assert(self, node: cst.Assert, frame: Frame) -> None:
-        self.run.decide(node.test, self.eval(node.test, frame))
+        self.run.may_raise([self.run.decide(node.test, self.eval(node.test, frame))])
 
     def _delete(self, node: cst.Del, frame: Frame) -> None:
         targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
@@ -188,12 +189,17 @@ class Statements:
     def _for(self, node: cst.For, frame: Frame) -> None:
         iterated = self.eval(node.iter, frame)
         element = self.run.objects.elements(iterated, node, node.iter)
+        agreed = self.run.settling_turns(iterated)
+        before = frame.names
 
         def enter() -> bool:
             self.bind(node.target, element, frame)
             return element is not NOTHING
 
-        self._loop(node, enter, frame)
+        with self.run.decided_by(agreed, frame):
+            self._loop(node, enter, frame)
+        if agreed:
+            frame.names = self._chosen_names([frame.names], before, agreed)
 
     def _loop(
         self, node: cst.For | cst.While, enter: Callable[[], bool], frame: Frame, *, endless: bool = False
@@ -235,9 +241,13 @@ class Statements:
 
     def _try(self, node: cst.Try | cst.TryStar, frame: Frame) -> None:
         before = dict(frame.names or {})
-        self.body(node.body, frame)
+        with self.run.trying() as raising:
+            self.body(node.body, frame)
         # An exception may come from anywhere in the body.
         interrupted = join_names([before, frame.names, *([frame.names] if frame.names else [])])
+        agreed = list(filter(self.run.may_differ, raising)) if node.handlers else []
+        first = len(frame.conditions)
+        frame.conditions += agreed
         if frame.names is not None and node.orelse is not None:
             self.body(node.orelse.body, frame)
         ends = [frame.names]
@@ -247,7 +257,9 @@ class Statements:
                 self.bind(handler.name.name, v.join(v.NUMBER, self.run.heap.load(_RAISED, None)), frame)
             self.body(handler.body, frame)
             ends.append(frame.names)
-        frame.names = join_names(ends)
+        if None not in ends:
+            del frame.conditions[first : first + len(agreed)]
+        frame.names = self._chosen_names(ends, before, agreed) if agreed else join_names(ends)
         if node.finalbody is not None:
             is_left = frame.names is None
             if is_left:

@@ -61,6 +61,10 @@ def _is_fixed_draw(path: str, args: Arguments) -> bool:
     return path.startswith("keras.random.") and seed is not None and isinstance(seed.constant, int)
 
 
+# They raise an exception by what they are given.
+_ASSERTING = ("tensorflow.debugging.assert", "tensorflow.debugging.check", "tensorflow.Assert", "numpy.testing.")
+
+
 class Libraries:
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -75,6 +79,8 @@ class Libraries:
     def call(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of another library's function or class."""
         self.called[path, node] = None
+        if self.run.tried and path.startswith(_ASSERTING):
+            self.run.asserted(args, node)
         handler = _FUNCTIONS.get(path)
         if handler is not None:
             return handler(self.run, args, node, frame)

@@ -101,8 +101,10 @@ def _range(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     apart = next((d for x in args.positional for d in v.contents(x) if not d.is_replicated), None)
     if apart is not None and isinstance(node, cst.Call):
         run.decide(node, Value(apart))
+    given = [run.agreed(args.nodes.get(i) or node, x) for i, x in enumerate(args.positional)]
     made = Container("iterator", Site(node, frame.context))
-    needs = frozenset(r for x in args.positional for d in v.contents(x) for r in d.needs)
+    run.turns[made] = given
+    needs = frozenset(r for x in given for d in v.contents(x) for r in d.needs)
     number = Data(rank=0, needs=needs)
     start, stop, step = _bounds(args)
     # Above zero, but for the first one where it begins there.

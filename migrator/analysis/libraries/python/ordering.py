@@ -33,8 +33,9 @@ def picked(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame
     """The one of several objects that `min` or `max` picks; None for numbers and all other functions."""
     if path not in ("builtins.min", "builtins.max") or len(args.positional) != 1 or args.rest is not NOTHING:
         return None
+    key = args.keywords.get("key")
     items = run.objects.elements(args.positional[0], node, node) if args.positional[0].objects else NOTHING
-    return ordered(run, items, args.keywords.get("key"), node, frame) if items.objects else None
+    return ordered(run, items, key, node, frame) if items.objects or (key is not None and key.objects) else None
 
 
 def _sorted(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
