@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.libraries.keras.applying import is_of_tensors
+from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
@@ -24,6 +25,7 @@ from migrator.facts.program.tree import Tree
 
 # Functions whose arguments are put together, from the inside outwards: so many rounds at most.
 _MOST_ROUNDS = 5
+_DEEPEST_STRUCTURE = 4
 _DEEPEST = 6_000  # Python's own calls, of which each call of the program takes some dozen
 
 
@@ -210,6 +212,34 @@ class Losses:
         """Whether the value is numbers, and no object that holds some."""
         value = self._run.seen.get(node) if not self.too_much else None
         return value is not None and value.data is not None and not value.objects
+
+    def can_be_sent(self, node: cst.CSTNode) -> bool:
+        """Whether workers may send each other the value: numbers, text, arrays, tensors, variables and lists of these,
+        and no iterator, dataset, function or other object."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        return value is None or self._can_be_sent(value)
+
+    def _can_be_sent(self, value: Value, depth: int = 0) -> bool:
+        for atom in value if depth < _DEEPEST_STRUCTURE else ():
+            if isinstance(atom, v.Tuple):
+                parts = list(atom.items)
+            elif isinstance(atom, v.Container) and atom.kind in ("list", "dict"):
+                heap = self._run.heap
+                parts = [heap.load(atom, key) for key in (None, *heap.fields(atom))]
+            elif (isinstance(atom, v.Made) and atom.path == VARIABLE) or isinstance(atom, (v.External, v.Method)):
+                continue  # a constant, an attribute
+            else:
+                return False
+            if not all(self._can_be_sent(part, depth + 1) for part in parts):
+                return False
+        return True
+
+    def is_number(self, node: cst.CSTNode, *, whole: bool = True) -> bool:
+        """Whether the value is surely a single number or text; not a `whole` one."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        if value is None or value.data is None or value.objects:
+            return False
+        return value.data.rank == 0 and (whole or not value.data.integral)
 
     def number_of_items(self, node: cst.CSTNode) -> int | None:
         """How many items the tuple or list has on every way there; None where that is not seen."""

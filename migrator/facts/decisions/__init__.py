@@ -89,7 +89,7 @@ class Decisions:
             self.metrics,
             Means(resolver, self.locality, losses, repaired, rows, combined),
             taped,
-            ChiefsNumbers(tree, resolver, self.locality, self._places, taped),
+            ChiefsNumbers(tree, resolver, self.locality, losses, self._places, taped),
             self.gathering if gathered is not None else None,
             divisors,
         )
@@ -128,7 +128,8 @@ class Decisions:
     def steering(self) -> dict[cst.BaseExpression, list[LocalNumber]]:
         """The places where local numbers steer training, with these numbers."""
         found: dict[cst.BaseExpression, list[LocalNumber]] = {}
-        if self.locality.origins:
+        origins = set(self.locality.origins)
+        if origins:
             for place in self._places.in_order:
                 if self._places.is_steered_locally(place):
                     found[place] = self._numbers.agree_on(place)
@@ -136,7 +137,15 @@ class Decisions:
                 found.setdefault(place, self._numbers.agree_on(place))
         for place in self._taken:
             found.setdefault(place, self._numbers.agree_on(place))
-        return found
+        return {
+            place: [n for n in numbers if n.expression in origins or not self._is_combined_before(n)]
+            for place, numbers in found.items()
+        }
+
+    def _is_combined_before(self, number: LocalNumber) -> bool:
+        """Whether the number is made of what the workers were found to agree on after it."""
+        is_combined = bool(number.reduction) and number.metric is None
+        return is_combined and not self.locality.due(number.binding or number.expression)
 
     def place_of(self, number: LocalNumber) -> cst.BaseExpression:
         """The first place that is steered by the number."""

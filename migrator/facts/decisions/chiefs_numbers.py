@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from migrator.analysis.losses import Losses
 from migrator.facts.decisions.local_number import LocalNumber, bound_nearby
 from migrator.facts.decisions.locality import Locality, Mark
 from migrator.facts.decisions.steering import SteeringPlaces
@@ -19,11 +20,18 @@ _TOLD_BY_THREADS = frozenset({"threading.Event", "multiprocessing.Event"})
 
 class ChiefsNumbers:
     def __init__(
-        self, tree: Tree, resolver: Resolver, locality: Locality, places: SteeringPlaces, taped: TapedLosses
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        locality: Locality,
+        losses: Losses,
+        places: SteeringPlaces,
+        taped: TapedLosses,
     ) -> None:
         self.tree = tree
         self.resolver = resolver
         self.locality = locality
+        self.losses = losses
         self.places = places
         self.taped = taped
 
@@ -47,6 +55,11 @@ class ChiefsNumbers:
             )
             return LocalNumber(node, None, "chief") if outside or not isinstance(node, cst.Call) else None
         return None
+
+    def is_small(self, number: LocalNumber) -> bool:
+        """Whether it is one number or truth, for which it does not matter how often it is sent."""
+        node = number.expression
+        return isinstance(node, cst.Comparison) or self.losses.is_number(node) or self._is_truth(node)
 
     def _is_asked(self, node: cst.BaseExpression) -> bool:
         """Whether all that is asked of the value there is whether it is true."""

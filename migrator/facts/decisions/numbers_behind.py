@@ -58,6 +58,7 @@ class NumbersBehind:
         self.chiefs = chiefs
         self.gathering = gathering
         self.divisors = divisors
+        self._combined_before: dict[cst.BaseExpression, bool] = {}
 
     def agree_on(self, place: cst.BaseExpression) -> list[LocalNumber]:
         """The numbers to combine so that the place is the same on all workers; where that cannot be, the place."""
@@ -104,11 +105,13 @@ class NumbersBehind:
             near = node
             if count is None and self._counts(node, marks):
                 count = node
-            number = self._number(node, marks, rounded=rounded)
-            if number is not None:
+            number = self._number(node, marks, rounded=rounded) if self._can_be_sent(node) else None
+            if number is not None and not self._is_better_combined_before(number, marks):
                 self.locality.settle(number.binding or number.expression)
                 if number.reduction:
                     self.locality.settle(number.expression)
+                if number.reduction == "chief" or _is_predicted(number, marks):
+                    self.locality.forget(number.expression)
                 yield number
                 return
             leaf = gathering.leaf(node) if gathering is not None else None
@@ -127,6 +130,29 @@ class NumbersBehind:
             self.locality.expect(chooser)
         for key in sorted(inputs, key=partial(order_of, self.tree)):
             yield from self._numbers(key, seen, gathering, near, count, rounded=rounded, choices=choices)
+
+    def _can_be_sent(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a value of its own, and not the function that a call runs, an iterator or a dataset."""
+        parent = self.tree.parent.get(node)
+        is_called = isinstance(parent, cst.Call) and parent.func is node
+        return not is_called and self.means.losses.can_be_sent(node)
+
+    def _is_better_combined_before(self, number: LocalNumber, marks: Marks) -> bool:
+        """Whether it is made of what can be combined itself: the names of files, and not what is read of these; what a
+        model predicts, and not what is picked by that."""
+        node = number.expression
+        is_predicted = _is_predicted(number, marks)
+        if not is_predicted and number.reduction != "chief":
+            return False
+        is_small = self.means.losses.is_number(node, whole=False) if is_predicted else self.chiefs.is_small(number)
+        if is_small or node in self.locality.origins:
+            return False
+        if node not in self._combined_before:
+            self._combined_before[node] = False  # while it is asked
+            with self.locality.trying():
+                behind = [n for key in self.locality.inputs(node) for n in self._numbers(key, {node}, None)]
+            self._combined_before[node] = bool(behind) and all(n.reduction for n in behind)
+        return self._combined_before[node]
 
     def _counts(self, node: cst.BaseExpression, marks: Marks) -> bool:
         only = bool(marks & Mark.COUNT) and not marks & (Mark.VALUE | Mark.INSIDE)
@@ -210,6 +236,11 @@ class NumbersBehind:
     def _is_list(self, node: cst.BaseExpression) -> bool:
         """Whether the expression is a container of numbers and no number."""
         return bool(self.locality.of(node) & Mark.INSIDE)
+
+
+def _is_predicted(number: LocalNumber, marks: Marks) -> bool:
+    """Whether it is local for nothing but what a model gives whose BatchNormalization has seen other samples."""
+    return marks & ~Mark.CHOSEN == Mark.STATISTIC and number.metric is None and bool(number.reduction)
 
 
 def order_of(tree: Tree, key: Key) -> int:
