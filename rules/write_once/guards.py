@@ -109,7 +109,8 @@ def _is_only_told(facts: Facts, name: cst.Name) -> bool:
     """Whether the name is read in a line that only prints, and asked nothing there."""
     parent = facts.tree.parent.get(name)
     asked = isinstance(parent, (cst.Attribute, cst.Subscript, cst.BinaryOperation)) and not is_format(parent)
-    return not asked and only_prints(facts, facts.tree.statement_of(name))
+    statement = facts.tree.statement_of(name)
+    return not asked and not isinstance(statement, cst.If) and only_prints(facts, statement)
 
 
 def _small_statement(facts: Facts, node: cst.CSTNode) -> cst.CSTNode | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import libcst as cst
 
 from migrator.facts.objects.kinds import origin
@@ -56,6 +58,12 @@ def names_read_after(facts: Facts, *statements: Statement) -> str:
 
 
 def only_prints(facts: Facts, statement: Statement) -> bool:
+    """Whether it prints, or asks a name whether to: `if path: print(path)`."""
+    if isinstance(statement, cst.If):
+        asked = statement.test.expression if isinstance(statement.test, cst.UnaryOperation) else statement.test
+        block = statement.body.body if isinstance(statement.body, cst.IndentedBlock) else ()
+        is_plain = isinstance(asked, cst.Name) and statement.orelse is None
+        return is_plain and bool(block) and all(only_prints(facts, cast(Statement, part)) for part in block)
     if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
         return False
     small = statement.body[0]
