@@ -15,7 +15,7 @@ import libcst as cst
 from migrator.edits import Refusal
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, Value, calls
+from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
 from migrator.facts.program.tree import Binding, Tree
 from migrator.records import dataclass
 
@@ -28,6 +28,7 @@ _MAKERS = re.compile(
 _MAKERS_BY_SIZES = frozenset({"numpy.random.randn", "numpy.random.rand"})
 _RESHAPES = frozenset({"tensorflow.reshape", "numpy.reshape", "keras.ops.reshape", "keras.backend.reshape"})
 _FRAMEWORK = re.compile(r"^(?:tensorflow|keras\.ops)\.(?:math\.|nn\.)?[a-z]\w*$")
+_SHOWING = frozenset({"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "builtins.len"})
 _SHAPE_KEYWORDS = frozenset({"shape", "size", "dims"})
 
 
@@ -55,6 +56,10 @@ class Shown:
 @dataclass(frozen=True)
 class DoubtfulSize(Refusal):
     """The global batch size in a training step, where it does not only shape tensors."""
+
+
+def _is_text(value: Value) -> bool:
+    return isinstance(value, Literal) and isinstance(value.node, (cst.BaseString, cst.FormattedString))
 
 
 def _path(value: Value) -> str:
@@ -269,11 +274,12 @@ class BatchShapes:
         )
 
     def _keeps_nothing(self, call: cst.Call) -> bool:
-        """Whether it runs a model, or a function of the framework."""
+        """Whether it runs a model, or a function of the framework, or makes a text, or prints one."""
         values = self.resolver.values(call.func)
         return bool(values) and all(
             isinstance(v, (Object, Result))
-            or (isinstance(v, External) and (v.path == "builtins.print" or _FRAMEWORK.match(v.path)))
+            or (isinstance(v, External) and (v.path in _SHOWING or _FRAMEWORK.match(v.path)))
+            or (isinstance(v, Member) and v.name == "format" and _is_text(v.owner))
             for v in values
         )
 
