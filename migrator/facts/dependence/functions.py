@@ -12,8 +12,21 @@ from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.loops import Loops
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Element, Function, Member, Object, Parameter, Result, Unknown, Value, calls
+from migrator.facts.objects.values import (
+    Element,
+    External,
+    Function,
+    Member,
+    Object,
+    Parameter,
+    Result,
+    Unknown,
+    Value,
+    calls,
+)
 from migrator.facts.program.tree import Tree
+
+_DESCRIBING = frozenset({"compute_output_shape", "get_config", "count_params"})
 
 
 class Functions:
@@ -131,10 +144,29 @@ class Functions:
         handed on where it is not seen what is called."""
         functions, given = self.indirect.handed(call)
         is_loop = self.loops.link(call)
+        is_described = self._is_described(call)
         for function in functions:
+            if is_described and isinstance(function, cst.Lambda):
+                for name in self._closed_over(function):
+                    self.graph.link(name, call, Way.USED)
+                continue
             self.link_returned(function, call)
             for node in () if is_loop else given:
                 self.graph.link(node, ("handed to", function), Way.USED)
+
+    def _is_described(self, call: cst.Call) -> bool:
+        """Whether a layer of Keras's tells what it will give, and runs on no samples for that."""
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _DESCRIBING:
+            return False
+        owners = [v for v in self.resolver.values(call.func.value) if v != External("builtins.None")]
+        return bool(owners) and all(calls(owner).startswith("keras.layers.") for owner in owners)
+
+    def _closed_over(self, function: cst.Lambda) -> Iterator[cst.Name]:
+        """What the function reads besides what it is called with."""
+        for name in self.tree.names_in(function.body):
+            reaching = self.resolver.reaching(name)
+            if not any(b.kind == "param" and self.tree.contains(function, b.node) for b in reaching):
+                yield name
 
     def link_wrappers(self, call: cst.Call) -> None:
         """The functions that decorators have put in the place of the one that is called get what it is given."""
