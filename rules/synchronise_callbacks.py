@@ -41,7 +41,8 @@ def _synchronise(facts: Facts, call: cst.Call) -> Findings:
     given = [*(arg.value for arg in call.args), *([callbacks] if callbacks is not None else [])]
     if any(_is_synchronised(facts, value) for value in given):
         return
-    if callbacks is None and has_unpacked_keywords(call) and facts.keywords.hides_arguments(call):
+    hides = has_unpacked_keywords(call) and facts.keywords.hides_arguments(call, facts.keywords.pair(call))
+    if callbacks is None and hides:
         yield Refusal(
             call,
             "callbacks may be among the unpacked arguments, where they cannot be seen",

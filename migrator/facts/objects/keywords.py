@@ -4,6 +4,7 @@ the `**kwargs` that it hands on."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import libcst as cst
 
@@ -62,10 +63,26 @@ class Keywords:
         return self._items(mapping) is None and not self._handed_on.is_little(call, mapping)
 
     def _items(self, mapping: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
-        """The items of a dictionary that is written out once and read nowhere else; None of any other."""
+        """The items of a dictionary that is written out once and read nowhere else, or of several, merged in the call;
+        None of any other."""
+        if isinstance(mapping, cst.BinaryOperation) and isinstance(mapping.operator, cst.BitOr):
+            return self._merged([mapping.left, mapping.right])
+        if isinstance(mapping, cst.Dict) and any(isinstance(e, cst.StarredDictElement) for e in mapping.elements):
+            elements = [e if isinstance(e, cst.DictElement) else e.value for e in mapping.elements]
+            return self._merged(elements)
         values = self.resolver.values(mapping)
         items = _written_out(values[0]) if len(values) == 1 else None
         return items if items is not None and self._is_for_call_alone(mapping, values[0]) else None
+
+    def _merged(self, parts: Iterable[cst.DictElement | cst.BaseExpression]) -> dict[str, cst.BaseExpression] | None:
+        """What dictionaries, and single items, make one behind the other."""
+        merged: dict[str, cst.BaseExpression] = {}
+        for part in parts:
+            items = _item(part) if isinstance(part, cst.DictElement) else self._items(part)
+            if items is None:
+                return None
+            merged.update(items)
+        return merged
 
     def _is_for_call_alone(self, mapping: cst.BaseExpression, value: Value) -> bool:
         """Whether nothing but `f(**mapping)` reads the dictionary, by whatever name: its items mean that call."""
@@ -106,17 +123,36 @@ class Keywords:
             return True
         if isinstance(parent, cst.Arg) and parent.keyword is node:
             return True
+        is_merged = _merges(parent)
+        while parent is not None and _merges(parent):
+            parent = self.tree.parent.get(parent)
         is_unpacked = isinstance(parent, cst.Arg) and parent.star == "**"
+        if is_merged:
+            return is_unpacked
         return is_unpacked or isinstance(parent, (cst.AssignTarget, cst.AnnAssign, cst.Param))
+
+
+def _merges(node: cst.CSTNode | None) -> bool:
+    """Whether it makes one dictionary of several: `a | b`, `{**a, **b}`."""
+    if isinstance(node, cst.BinaryOperation):
+        return isinstance(node.operator, cst.BitOr)
+    return isinstance(node, (cst.StarredDictElement, cst.Dict))
+
+
+def _item(pair: cst.BaseDictElement) -> dict[str, cst.BaseExpression] | None:
+    if not (isinstance(pair, cst.DictElement) and isinstance(pair.key, cst.SimpleString)):
+        return None
+    return {str(pair.key.evaluated_value): pair.value}
 
 
 def _written_out(value: Value) -> dict[str, cst.BaseExpression] | None:
     if isinstance(value, Literal) and isinstance(value.node, cst.Dict):
         items = {}
         for pair in value.node.elements:
-            if not (isinstance(pair, cst.DictElement) and isinstance(pair.key, cst.SimpleString)):
+            item = _item(pair)
+            if item is None:
                 return None
-            items[str(pair.key.evaluated_value)] = pair.value
+            items.update(item)
         return items
     if isinstance(value, Result) and value.function == External("builtins.dict"):
         if any(arg.keyword is None for arg in value.call.args):
