@@ -9,12 +9,14 @@ from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.values import Element, External, Member, Result, Value, calls, is_call_of
 from migrator.facts.program.syntax import argument
 
+# They give several datasets at once.
+_SEVERAL = ("tensorflow_datasets.load", "keras.utils.split_dataset")
 _SHARDED_DATASETS = ("shard_batches", "shard_and_rebatch_dataset")
 
 
 def is_dataset(value: Value) -> bool:
     if isinstance(value, Element):
-        return _shards(value.of) or is_call_of(value.of, "tensorflow_datasets.load") or _is_one_of_two(value)
+        return _shards(value.of) or is_call_of(value.of, *_SEVERAL) or _is_one_of_two(value)
     if not isinstance(value, Result):
         return False
     if isinstance(value.function, External):
