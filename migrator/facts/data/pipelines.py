@@ -68,6 +68,10 @@ class Step:
         return self.inner is not None or self.method in api.BATCHING
 
 
+def _is_none(node: object) -> bool:
+    return isinstance(node, cst.Name) and node.value == "None"
+
+
 def batch_argument(step: Step) -> cst.Arg | None:
     """The argument of a batching step that holds the batch size."""
     return batch_argument(step.inner) if step.inner is not None else argument(step.call, "batch_size", 0)
@@ -219,7 +223,11 @@ class Pipelines:
         if isinstance(node, cst.Call):
             self._follow_call(node, path, pipeline, seen)
         elif isinstance(node, cst.IfExp):
-            self._fork([(node.body, path), (node.orelse, path)], "it is one of two", pipeline, seen)
+            parts = [part for part in (node.body, node.orelse) if path or not _is_none(part)]
+            if len(parts) == 1:
+                self._follow(parts[0], path, pipeline, seen)
+            else:
+                self._fork([(node.body, path), (node.orelse, path)], "it is one of two", pipeline, seen)
         elif isinstance(node, cst.Name):
             pipeline.uses.append(node)
             self._follow_bindings(self.resolver.reaching(node), node.value, path, pipeline, seen)
@@ -437,7 +445,7 @@ class Pipelines:
     def _follow_attribute(
         self, node: cst.Attribute, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]
     ) -> None:
-        bindings = [b for b in self.resolver.bindings_of(node) if not self._is_none(b)]
+        bindings = [b for b in self.resolver.bindings_of(node) if not _is_none(b.value)]
         bindings.sort(key=lambda b: self.tree.order[b.node], reverse=True)
         earlier = [b for b in bindings if not self.tree.contains(b.node, node)]
         if len({self.tree.function_of(b.node) for b in earlier}) > 1:
@@ -456,10 +464,6 @@ class Pipelines:
                 return bindings[: i + 1]
         return bindings
 
-    @staticmethod
-    def _is_none(binding: Binding) -> bool:
-        return isinstance(binding.value, cst.Name) and binding.value.value == "None"
-
     def _follow_bindings(
         self,
         bindings: list[Binding],
@@ -471,7 +475,7 @@ class Pipelines:
         if not bindings:
             pipeline.unseen = f"`{name}` is not defined in this file"
             return
-        bindings = [b for b in bindings if b.path or not self._is_none(b)] or bindings
+        bindings = [b for b in bindings if b.path or not _is_none(b.value)] or bindings
         pipeline.within = self._within_home(bindings[0], pipeline)
         if len(bindings) > 1 and not self._continues(bindings[0]):
             self._follow_each(bindings, name, path, pipeline, seen)
