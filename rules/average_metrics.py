@@ -135,6 +135,8 @@ def average_metrics(facts: Facts) -> Findings:
                 "set a flag there, and ask for it in the loop or in a callback",
                 breaks_training=True,
             )
+        elif facts.decisions.is_truth_of_files(number):  # how many these are differs, and no list is sent that is empty
+            yield Wrap(number.expression, f"{facts.runtime}.broadcast(bool(", "))")
         elif number.reduction == "chief":
             yield _combined(facts, number, "broadcast")
         else:

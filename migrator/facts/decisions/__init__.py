@@ -69,6 +69,7 @@ class Decisions:
         self.tree = tree
         self.training = training
         self.losses = losses
+        self._files = files
         consequences = Consequences(
             tree, resolver, training, sharding, files, Regions(tree, resolver, training), gathered or ()
         )
@@ -174,6 +175,12 @@ class Decisions:
     def is_the_chiefs(self, place: cst.CSTNode) -> bool:
         """Whether the workers take there what the chief has, such as whether a file is there."""
         return any(number.place is place and number.reduction == "chief" for number in self.local_numbers)
+
+    def is_truth_of_files(self, number: LocalNumber) -> bool:
+        """Whether nothing is asked of the names of files but whether there is any."""
+        node = number.expression
+        is_list = number.binding is None and isinstance(node, cst.Call) and self._files.lists(node)
+        return is_list and self._numbers.chiefs.is_asked(node)
 
     def first_steered_by(self, number: cst.BaseExpression) -> cst.BaseExpression | None:
         """The first place that steers training by the number, such as what a call returned."""

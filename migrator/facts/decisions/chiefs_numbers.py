@@ -47,7 +47,7 @@ class ChiefsNumbers:
             binding = bound_nearby(node, self.tree, self.locality, self.taped) if truth else None
             if binding is not None:
                 return LocalNumber(node, binding, "chief")
-        if isinstance(node, cst.Comparison) or (self._is_asked(node) and self._is_truth(node)):
+        if isinstance(node, cst.Comparison) or (self.is_asked(node) and self._is_truth(node)):
             return LocalNumber(node, None, "chief")
         if self.tree.parent.get(node) is not None and (node in self.places.inputs or _is_number_or_truth(node)):
             outside = isinstance(node, cst.Call) and any(
@@ -61,13 +61,13 @@ class ChiefsNumbers:
         node = number.expression
         return isinstance(node, cst.Comparison) or self.losses.is_number(node) or self._is_truth(node)
 
-    def _is_asked(self, node: cst.BaseExpression) -> bool:
+    def is_asked(self, node: cst.BaseExpression) -> bool:
         """Whether all that is asked of the value there is whether it is true."""
         parent = self.tree.parent.get(node)
         if isinstance(parent, cst.BooleanOperation) or (
             isinstance(parent, cst.UnaryOperation) and isinstance(parent.operator, cst.Not)
         ):
-            return self._is_asked(parent)
+            return self.is_asked(parent)
         return isinstance(parent, (cst.If, cst.While, cst.IfExp)) and node is parent.test
 
     def _is_truth(self, node: cst.BaseExpression) -> bool:
