@@ -256,3 +256,5 @@ class Libraries:
     def prepare(self, instance: Instance, args: Arguments) -> None:
         """Notes what an object of a class of the program is made with."""
         keras.store_arguments(self.run, instance, args)
+        if self.run.objects.method(instance, "__init__") is None:
+            keras.store_parts(self.run, instance, args)

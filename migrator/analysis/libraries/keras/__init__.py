@@ -39,6 +39,7 @@ from migrator.analysis.libraries.keras.objects import (
     is_of,
     make,
     store_arguments,
+    store_parts,
     unknown_method,
 )
 from migrator.analysis.libraries.python.containers import make_record
@@ -57,6 +58,7 @@ __all__ = [
     "is_made",
     "make",
     "store_arguments",
+    "store_parts",
     "trusted",
     "unseen_layer",
 ]

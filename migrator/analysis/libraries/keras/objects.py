@@ -51,6 +51,15 @@ def _store_ends(run: Run, atom: v.Atom, args: Arguments) -> None:
             run.heap.store(atom, ("end", name), tensors)
 
 
+def store_parts(run: Run, atom: v.Atom, args: Arguments) -> None:
+    """What Keras's own `__init__` makes a model of: the ends of a functional one, or layers."""
+    if is_of(run, atom, lambda p: p in api.MODEL_CLASSES):
+        _store_ends(run, atom, args)
+    layers = args.get("layers", 0)
+    if layers is not None and is_of(run, atom, lambda p: p in api.SEQUENTIAL):
+        _add_layers(run, atom, layers)
+
+
 def store_arguments(run: Run, atom: v.Atom, args: Arguments) -> None:
     for i, value in enumerate(args.positional):
         run.heap.store(atom, ("argument", i), value)
@@ -117,11 +126,7 @@ def _init(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, f
     if reduction is not None:
         run.heap.store(atom, ("argument", "super reduction"), reduction)
     note_told(run, atom, args)
-    if is_of(run, atom, lambda p: p in api.MODEL_CLASSES):
-        _store_ends(run, atom, args)
-    layers = args.get("layers", 0)
-    if layers is not None and is_of(run, atom, lambda p: p in api.SEQUENTIAL):
-        _add_layers(run, atom, layers)
+    store_parts(run, atom, args)
     return NONE
 
 
