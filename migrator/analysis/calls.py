@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -313,7 +314,7 @@ class Calls:
             self._met.add(key)
             return self._running[key]
         known = self._summaries.get(key)
-        if known is not None and known.version == self.run.heap.version and self._still_reads(known):
+        if known is not None and known.version == self.run.heap.version and self.still_reads(known.reads):
             self._note_reads(known.reads)
             return known.result
         if len(self.stack) >= _DEEPEST_CALLS:
@@ -344,11 +345,24 @@ class Calls:
     def _context(node: cst.CSTNode, frame: Frame) -> tuple[int, ...]:
         return (*frame.context[1 - _CALL_STRING :], id(node))
 
-    def _still_reads(self, summary: _Summary) -> bool:
+    @staticmethod
+    def still_reads(reads: Mapping[tuple[Frame, str], Value | None]) -> bool:
+        """Whether these names hold what they have held."""
         return all(
             (owner.names or {}).get(name) == value if value is not None else name not in (owner.names or {})
-            for (owner, name), value in summary.reads.items()
+            for (owner, name), value in reads.items()
         )
+
+    @contextmanager
+    def reading(self) -> Iterator[Mapping[tuple[Frame, str], Value | None]]:
+        """Gives the names that are read meanwhile from outside of the calls that run."""
+        reads: dict[tuple[Frame, str], Value | None] = {}
+        self._reads.append(reads)
+        try:
+            yield reads
+        finally:
+            self._reads.pop()
+            self._note_reads(reads)
 
     def note_read(self, owner: Frame, name: str, value: Value | None) -> None:
         """Tells the calls that run of a name that they read from outside."""

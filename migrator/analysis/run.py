@@ -25,6 +25,7 @@ from migrator.analysis.frames import Frame, Heap
 from migrator.analysis.imports import Imports
 from migrator.analysis.libraries import Libraries
 from migrator.analysis.libraries.keras import unseen_layer
+from migrator.analysis.libraries.keras.applying import BuiltCall
 from migrator.analysis.objects import Objects
 from migrator.analysis.packages import Packages
 from migrator.analysis.packages.sources import Sources
@@ -191,6 +192,7 @@ class Run:
         self.told: dict[cst.CSTNode, dict[cst.CSTNode, Value]] = defaultdict(dict)
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()
+        self.built_calls: list[BuiltCall] = []
         self.known_weights: set[v.Atom] = set()
         self.wanting: set[cst.CSTNode] = set()
         # The calls of `train_on_batch`, with those that compile their models.

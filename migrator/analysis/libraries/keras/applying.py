@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
@@ -10,21 +11,60 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import masks
-from migrator.analysis.values import NOTHING, NUMBER, Bound, Container, Site, Tuple, Value
-from migrator.records import replace
+from migrator.analysis.placement import REPLICATED, Unknown
+from migrator.analysis.values import NOTHING, NUMBER, Bound, Container, Data, Made, Site, Tuple, Value
+from migrator.records import dataclass, replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _OF_TENSORS, _OF_KERAS = -1, -2  # contexts of their own
+_LATER = "what a part of a model gives in later steps"
+
+
+@dataclass(frozen=True)
+class BuiltCall:
+    """A call of the program's own code by which a model is built; `reads`: the names that it reads from outside."""
+
+    function: Value
+    args: Arguments
+    node: cst.CSTNode
+    frame: Frame
+    reads: Mapping[tuple[Frame, str], Value | None]
 
 
 def applied(run: Run, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """What a function gives that Keras calls on rows, as that of a layer."""
     run.note_hidden(function)
-    result = _traced(run, args, lambda given: run.calls.call(function, given, node, frame))
+    with run.calls.reading() as reads:
+        result = _traced(run, args, lambda given: run.calls.call(function, given, node, frame))
+    if run.is_symbolic(args):
+        run.built_calls.append(BuiltCall(function, args, node, frame, dict(reads)))
+        result = _as_later(run, result, Site(node, frame.context))
     if any((d.whole and d.needs) or d.placement == v.PARTLY_WHOLE for d in run.objects.leaves(result)):
         run.note_whole_layer(function)
+    return result
+
+
+def run_again(run: Run) -> None:
+    """What the parts of models that are built give in a next step, as far as that has other names to read by then."""
+    for call in list(run.built_calls):
+        if not run.calls.still_reads(call.reads):
+            again = _traced(run, call.args, lambda given, c=call: run.calls.call(c.function, given, c.node, c.frame))  # type: ignore[misc]
+            leaves = list(run.objects.leaves(again))
+            lost = next((d.placement for d in leaves if isinstance(d.placement, Unknown)), REPLICATED)
+            later = Value(Data(lost, needs=frozenset(r for d in leaves for r in d.needs)))
+            run.heap.store(Made(_LATER, Site(call.node, call.frame.context)), None, later)
+
+
+def _as_later(run: Run, result: Value, site: Site) -> Value:
+    """The result, which needs what that of later steps needs."""
+    for data in run.objects.leaves(run.heap.load(Made(_LATER, site), None)):
+        lost = data.placement if isinstance(data.placement, Unknown) else None
+        needs = data.needs
+        result = v.mapped(
+            result, lambda d, lost=lost, needs=needs: replace(d, placement=lost or d.placement, needs=d.needs | needs)
+        )
     return result
 
 

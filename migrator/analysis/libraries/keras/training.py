@@ -10,7 +10,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries.keras import callbacks, compiling, metrics, penalties
+from migrator.analysis.libraries.keras import applying, callbacks, compiling, metrics, penalties
 from migrator.analysis.libraries.keras.objects import Methods
 from migrator.analysis.placement import REPLICATED, Partial, Unknown
 from migrator.analysis.placing import giving_back
@@ -58,6 +58,13 @@ def _train_on_batch(run: Run, atom: Made | Instance, args: Arguments, node: cst.
 
 
 def _train(run: Run, atom: Made | Instance, batch: Value, node: cst.CSTNode, frame: Frame) -> None:
+    """Steps of Keras's: a second one finds in names what the first has left there."""
+    for _ in range(2):
+        _train_once(run, atom, batch, node, frame)
+        applying.run_again(run)
+
+
+def _train_once(run: Run, atom: Made | Instance, batch: Value, node: cst.CSTNode, frame: Frame) -> None:
     step = run.objects.method(atom, "train_step") if isinstance(atom, Instance) else None
     if step is not None:
         fitting = run.libraries.keras.fitting
@@ -77,21 +84,27 @@ def _forward(
     predicted = run.calls.call(v.of(atom), Arguments([x], {"training": v.constant(True)}), node, frame)
     run.note_forward()
     metrics.note_of_model(run, atom, Arguments([y, predicted]), node, frame)
-    metrics.tell(run, atom, Arguments([], {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights}), node, frame)
+    given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights}
+    metrics.tell(run, atom, Arguments([], given), node, frame)
+    result = _loss(run, atom, given, node, frame)
+    if result is not NOTHING:
+        run.fit(atom, node, predicted, result)
+
+
+def _loss(run: Run, atom: Made | Instance, given: dict[str, Value], node: cst.CSTNode, frame: Frame) -> Value:
+    """What Keras's own step takes the gradients of; nothing where the model has no loss."""
     loss = compiling.loss_of(run, atom)
     own = run.objects.method(atom, "compute_loss") if isinstance(atom, Instance) else None
     if own is not None:
         run.note_hidden(own)
-        given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights}
         result = run.calls.call(own, Arguments([], given), node, frame)
     elif loss is NOTHING:
-        return
+        return NOTHING
     else:
-        result = compiling.applied_loss(run, atom, loss, _told(y, predicted, weights), node, frame)
+        told = Arguments([given["y"], given["y_pred"]], {"sample_weight": given["sample_weight"]})
+        result = compiling.applied_loss(run, atom, loss, told, node, frame)
     lost = penalties.of_outputs(run)
-    if any(isinstance(d.placement, Unknown) for d in v.contents(lost)):
-        result = lost
-    run.fit(atom, node, predicted, result)
+    return lost if any(isinstance(d.placement, Unknown) for d in v.contents(lost)) else result
 
 
 def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -99,20 +112,14 @@ def _train_step(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
     if isinstance(atom, Instance) and args.positional:
         keras = run.libraries.keras
         x, y, weights = _inputs(run, _taken(run, args.positional[0], args.nodes.get(0), frame))
-        predicted = keras.call_instance(atom, Arguments([x], {"training": v.constant(True)}), node, frame)
-        args = Arguments([], {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights})
-        metrics.tell(run, atom, args, node, frame)
-        loss = compiling.loss_of(run, atom)
-        given = _told(y, predicted, weights)
-        result = compiling.applied_loss(run, atom, loss, given, node, frame) if loss is not NOTHING else NUMBER
+        with run.making_loss():
+            predicted = keras.call_instance(atom, Arguments([x], {"training": v.constant(True)}), node, frame)
+            given = {"x": x, "y": y, "y_pred": predicted, "sample_weight": weights}
+            metrics.tell(run, atom, Arguments([], given), node, frame)
+            result = _loss(run, atom, given, node, frame)
         for fitted in {node, *keras.fitting}:
-            run.fit(atom, fitted, predicted, result)
+            run.fit(atom, fitted, predicted, NUMBER if result is NOTHING else result)
     return Value(Data(Partial("mean"), nested=True))
-
-
-def _told(y: Value, predicted: Value, weights: Value) -> Arguments:
-    """What a loss of `compile` is applied to."""
-    return Arguments([y, predicted], {"sample_weight": weights})
 
 
 def _taken(run: Run, batch: Value, node: cst.BaseExpression | None, frame: Frame) -> Value:
