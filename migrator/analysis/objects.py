@@ -13,6 +13,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Names
 from migrator.analysis.libraries import runtime, tensorflow
+from migrator.analysis.libraries.python import holders
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, Unknown
 from migrator.analysis.values import (
@@ -22,6 +23,7 @@ from migrator.analysis.values import (
     Bound,
     Class,
     Container,
+    Data,
     External,
     File,
     Function,
@@ -61,6 +63,7 @@ class Objects:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._definitions: dict[cst.ClassDef, _Definition] = {}
+        self._set_later: dict[cst.ClassDef, Names] = {}  # numbers that attributes of classes get, whenever that is
 
     # -- classes -------------------------------------------------------------------------------------------------
 
@@ -69,6 +72,8 @@ class Objects:
         names = frame.names or {}
         if known is not None:
             names = {**{k: x for k, x in known.names.items() if k not in names}, **names}
+        for name, value in self._set_later.get(cls.node, {}).items():
+            names[name] = v.join(names.get(name, NOTHING), value)
         self._definitions[cls.node] = _Definition(cls, list(bases), names, list(decorators))
 
     def class_at(self, node: cst.ClassDef) -> Class | None:
@@ -213,6 +218,8 @@ class Objects:
             return namespaces.of(v.of(atom))
         if isinstance(atom, Made):
             known = self.run.heap.load(atom, name)
+            if known is NOTHING and holders.is_namespace(atom):
+                return self.run.placing.parts.attribute(Data(foreign=True), name, node)
             return known if known is not NOTHING else self.run.libraries.attribute(atom, name)
         return v.of(Method(v.of(atom), name))
 
@@ -284,10 +291,7 @@ class Objects:
             elif isinstance(atom, (Instance, Made)) or (isinstance(atom, Container) and atom.kind == "record"):
                 self.run.heap.store(atom, name, value)
             elif isinstance(atom, Class) and atom.node in self._definitions:
-                names = self._definitions[atom.node].names
-                joined = v.join(names.get(name, NOTHING), value)
-                self.run.heap.version += names.get(name) != joined
-                names[name] = joined
+                self._set_in_class(atom, name, value)
             elif isinstance(atom, External):
                 self.run.heap.store(External(api.canonical(f"{atom.path}.{name}")), _REPLACED, value)
             elif isinstance(atom, File):
@@ -300,6 +304,18 @@ class Objects:
                 self._store_anywhere(name, value)
         if owner.data is not None and owner.data.constant is not None:
             self._store_anywhere(name, value)
+
+    def _set_in_class(self, cls: Class, name: str, value: Value) -> None:
+        names = self._definitions[cls.node].names
+        joined = v.join(names.get(name, NOTHING), value)
+        if names.get(name) == joined:
+            return
+        names[name] = joined
+        self.run.heap.version += 1
+        if not value.objects:  # it may have been read before, as what the heap holds
+            later = self._set_later.setdefault(cls.node, {})
+            later[name] = v.join(later.get(name, NOTHING), value)
+            self.run.heap.is_stale = True
 
     def _setter(self, atom: Instance, name: str) -> Value | None:
         """What runs where the attribute is set that is a property."""

@@ -14,7 +14,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import datasets, generators, keras, python, runtime, stores, tensor_loops, tensorflow
-from migrator.analysis.libraries.python import containers
+from migrator.analysis.libraries.python import containers, holders
 from migrator.analysis.libraries.python.iterating import lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
 from migrator.analysis.placement import Shape
@@ -177,6 +177,9 @@ class Libraries:
             return stores.method(self.run, atom, name, args, node)
         if isinstance(atom, Made) and atom.path == tensor_loops.ARRAY:
             return tensor_loops.array_method(self.run, atom, name, args, node)
+        if isinstance(atom, Made) and holders.is_store(atom):
+            own = holders.method(self.run, atom, name, args)
+            return own if own is not NOTHING else self._data_method(Data(foreign=True), name, args, node, frame)
         if isinstance(atom, (Made, Instance)):
             return self.keras.method(atom, name, args, node, frame)
         if isinstance(atom, Class):

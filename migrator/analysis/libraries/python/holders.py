@@ -1,0 +1,52 @@
+"""Objects of Python's that hold what a program puts into them: by attributes of any name, or by their methods."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments, Handler
+from migrator.analysis.frames import Frame
+from migrator.analysis.values import NOTHING, Made, Site, Value
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_NAMESPACES = frozenset({"types.SimpleNamespace", "types.ModuleType", "threading.local"})
+_STORES = frozenset({
+    "contextvars.ContextVar", "queue.Queue", "queue.LifoQueue", "queue.PriorityQueue", "queue.SimpleQueue",
+})  # fmt: skip
+_PUTTING, _GETTING = frozenset({"set", "put", "put_nowait"}), frozenset({"get", "get_nowait"})
+_STORED = "stored"
+
+
+def is_namespace(atom: v.Atom) -> bool:
+    """Whether any attribute of it is what the program has put there."""
+    return isinstance(atom, Made) and atom.path in _NAMESPACES
+
+
+def is_store(atom: v.Atom) -> bool:
+    return isinstance(atom, Made) and atom.path in _STORES
+
+
+def method(run: Run, atom: Made, name: str, args: Arguments) -> Value:
+    """What a method takes out that differs from worker to worker; nothing for others."""
+    if name in _PUTTING and args.positional:
+        run.heap.store(atom, _STORED, args.positional[0])
+    stored = run.heap.load(atom, _STORED) if name in _GETTING else NOTHING
+    return stored if any(not d.is_replicated or d.needs for d in run.objects.leaves(stored)) else NOTHING
+
+
+def _make(path: str) -> Handler:
+    def make(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        made = Made(path, Site(node, frame.context))
+        for name, value in args.keywords.items() if path in _NAMESPACES else ():
+            run.heap.store(made, name, value)
+        return v.of(made)
+
+    return make
+
+
+FUNCTIONS: dict[str, Handler] = {path: _make(path) for path in (*_NAMESPACES, *_STORES)}
