@@ -83,6 +83,7 @@ _RUN_BY_MODELS = (
     (("keras.metrics.",), ("update_state",)),
 )
 _TAKING_FUNCTIONS = ("keras.layers.", "keras.losses.", "keras.metrics.")
+_STEPS = ("train_step", "compute_loss")
 _OF_MODES = frozenset({"training", "mask"})
 
 
@@ -394,14 +395,13 @@ class Locality:
                 yield call
 
     def _given_by_fit(self) -> Iterator[Binding]:
-        """What `fit` gives a `train_step` of the script's own."""
+        """What `fit` gives a `train_step` of the script's own, or a `compute_loss`."""
         classes = [self.training.step_class(update) for update in self.training.updates]
         classes += [v.of for fit in self.training.fits for v in fit.values if isinstance(v, Object)]
-        methods = [self.resolver.method(cls, "train_step") for cls in dict.fromkeys(classes) if cls is not None]
-        for method in methods:
-            if method is None:
-                continue
-            for param in method.params.params[1:]:
+        methods = [self.resolver.method(cls, name) for cls in dict.fromkeys(classes) if cls for name in _STEPS]
+        for method in filter(None, methods):
+            params = [*method.params.params[1:], *method.params.kwonly_params]
+            for param in (p for p in params if p.name.value not in _OF_MODES):
                 yield from (b for b in self.tree.scopes[method].bindings[param.name.value] if b.node is param)
 
     def _given_by_models(self) -> Iterator[Binding]:

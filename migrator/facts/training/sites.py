@@ -23,6 +23,9 @@ from migrator.facts.training.gradients import GradientFlow, Gradients, reduced_o
 from migrator.facts.training.own_steps import OwnSteps
 from migrator.records import dataclass
 
+# Methods of optimizers that Keras calls for each variable, in its several generations.
+_OF_ONE_VARIABLE = ("update_step", "_resource_apply_dense", "_resource_apply_sparse")
+
 
 @dataclass(frozen=True, eq=False)
 class Fit:
@@ -231,10 +234,11 @@ class Training:
 
     @cached_property
     def handed_to_keras(self) -> list[cst.Call]:
-        """`super().apply_gradients(…)` in an optimizer of the script's own, which is given those of all workers."""
+        """`super().apply_gradients(…)` in an optimizer of the script's own, which is given those of all workers, and
+        what it does with the gradient of one variable."""
         return [
             call
-            for call, func in self.methods("apply_gradients", "apply")
+            for call, func in self.methods("apply_gradients", "apply", *_OF_ONE_VARIABLE)
             if is_super(func.value) and (method := self.tree.function_of(call)) and self._takes_reduced(method)
         ]
 
