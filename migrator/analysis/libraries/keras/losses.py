@@ -16,7 +16,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras import masks
 from migrator.analysis.libraries.keras.names import LOSS, full_name
 from migrator.analysis.libraries.keras.objects import arguments_of, classes_of, is_of
-from migrator.analysis.placement import LOCAL, REPLICATED, Sharded, Unknown
+from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Sharded, Unknown
 from migrator.analysis.values import (
     NONE,
     NUMBER,
@@ -48,15 +48,41 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode) -> Value:
 
 
 def call_whole(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """The call of a loss that is given the whole batch."""
-    result = run.calls.call(run.heap.load(atom, "loss"), args, node, frame)
+    """The call of a loss that is given the whole batch: what it reads besides may be a worker's own."""
+    is_seen = not any(isinstance(o, Container) for _, x in args.all() for o in x)
+    taken = _of_all_rows(args) if is_seen else args
+    result = run.calls.call(run.heap.load(atom, "loss"), taken, node, frame)
     done = frozenset((v.Repair(atom.site.node, frozenset(), "", form="done"),))
     given = [d for _, x in args.all() for d in run.objects.leaves(x)]
     lost = next((d.placement for d in given if isinstance(d.placement, (Unknown, type(LOCAL)))), REPLICATED)
     if any(d.whole and d.needs for d in given):
         lost = Unknown("the loss is given all rows of the batch, where Keras takes those of a worker")
     needs = done.union(*(d.needs for d in given))
-    return v.mapped(result, lambda d: Data(lost, needs=needs))
+
+    def whole(data: Data) -> Data:
+        # Of a worker's rows in dictionaries all becomes right that the loss does with them.
+        besides = frozenset(r for r in data.needs if is_seen or not r.blocked)
+        own = data.placement if is_seen and lost == REPLICATED else lost
+        if not isinstance(own, Unknown) and own not in (REPLICATED, Partial("mean")):
+            own = Unknown("the loss is given all rows of the batch, and reads what a worker has of its own")
+        return Data(own, needs=needs | besides)
+
+    return v.mapped(result, whole)
+
+
+def _of_all_rows(args: Arguments) -> Arguments:
+    """The arguments with all rows in the place of a worker's, also of what a mask keeps."""
+
+    def whole(value: Value) -> Value:
+        return v.mapped(
+            value,
+            lambda d: replace(d, placement=REPLICATED, whole=True, masked=False, needs=frozenset())
+            if isinstance(d.placement, Sharded)
+            else d,
+        )
+
+    keywords = {name: whole(value) for name, value in args.keywords.items()}
+    return Arguments([whole(value) for value in args.positional], keywords, args.rest, args.nodes)
 
 
 def call_own(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
