@@ -14,6 +14,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
+from migrator.analysis.libraries.python.containers import sent_to
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.analysis.truth import compared, outcome
@@ -399,7 +400,7 @@ class Expressions:
         else:
             value = self.eval(node.value, frame) if node.value is not None else v.NONE
         frame.yielded = v.join(frame.yielded, value)
-        return NUMBER
+        return v.join(NUMBER, self.run.heap.load(sent_to(frame.scope.node), None))
 
 
 def _has_defaults(params: cst.Parameters) -> bool:

@@ -76,9 +76,11 @@ def _of_all_rows(args: Arguments) -> Arguments:
     def whole(value: Value) -> Value:
         return v.mapped(
             value,
-            lambda d: replace(d, placement=REPLICATED, whole=True, masked=False, needs=frozenset())
-            if isinstance(d.placement, Sharded)
-            else d,
+            lambda d: (
+                replace(d, placement=REPLICATED, whole=True, masked=False, needs=frozenset())
+                if isinstance(d.placement, Sharded)
+                else d
+            ),
         )
 
     keywords = {name: whole(value) for name, value in args.keywords.items()}

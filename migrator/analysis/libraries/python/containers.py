@@ -134,8 +134,15 @@ def unbound(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Fram
     return run.libraries.call_method(held, name, given, node, frame) if held is not NOTHING else None
 
 
+def sent_to(function: cst.CSTNode) -> Made:
+    """Holds what differs from worker to worker and is sent to generators of the function."""
+    return Made("sent", Site(function, ()))
+
+
 def container_method(run: Run, atom: Container, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     given = args.positional[0] if args.positional else NOTHING
+    if name == "send" and atom.kind == "iterator" and any(not d.is_replicated for d in run.objects.leaves(given)):
+        run.heap.store(sent_to(atom.site.node), None, given)
     if name in ("append", "add", "appendleft"):
         run.heap.store(atom, None, given)
         return NONE
