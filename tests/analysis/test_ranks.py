@@ -15,11 +15,17 @@ GIVEN = """\
 import numpy as np
 import tensorflow as tf
 import keras
+from sklearn.datasets import load_iris, make_regression
+from sklearn.model_selection import train_test_split
 N = 5
 rng = np.random.RandomState(0)
 gen = np.random.default_rng(0)
 X = rng.randn(42, 6)
 D = tf.data.Dataset.from_tensor_slices
+S = lambda shape: tf.TensorSpec(shape, tf.float64)
+def P():
+    for row in X:
+        yield row, row[0] - row[1]
 def G():
     for i in range(9):
         yield [1.0, 2.0]
@@ -59,6 +65,18 @@ rng.standard_normal((4, 3))
 rng.standard_t(2, (4, 1))
 rng.dirichlet(np.ones(3), 5)
 rng.beta(1., 1., size=(4, 1))
+rng.chisquare(2.0, 5)
+rng.vonmises(0.0, 1.0, (4, 2))
+rng.standard_cauchy((4, 1))
+X[rng.permutation(42)]
+X[:, 0][rng.permutation(42), None]
+X[0, [1, 2]]
+np.array([row[0] for row in X])
+np.array([row for row in X])
+np.array([[row[0]] for row in X])
+np.arange(9)[:, None]
+np.identity(3)[rng.randint(0, 3, 7)]
+np.column_stack((X[:, 0], X[:, 1]))
 gen.integers(0, 3, size=7)
 gen.random((3, 2))
 gen.random(5)
@@ -222,10 +240,20 @@ next(iter(D(X).window(3).flat_map(lambda w: w.batch(3)).batch(2)))
 next(iter(D(X).batch(5).enumerate()))[1]
 next(iter(D(X).enumerate().batch(5)))[1]
 next(iter(D(X).shuffle(9).repeat().batch(5, drop_remainder=True).prefetch(1)))
+next(iter(tf.data.Dataset.choose_from_datasets([D(X), D(X)], tf.data.Dataset.range(2).repeat(4)).batch(3)))
+next(iter(tf.data.Dataset.range(9).map(lambda i: tf.gather(tf.constant(X), i)).batch(2)))
 next(iter(D(X).apply(tf.data.experimental.dense_to_ragged_batch(3))))
 next(iter(D(X).ragged_batch(3)))
 next(iter(D(X).batch(3).concatenate(D(X).batch(3))))
 next(iter(tf.data.Dataset.from_generator(lambda: iter(X), output_signature=tf.TensorSpec((6,), tf.float64)).batch(3)))
+next(iter(tf.data.Dataset.from_generator(P, output_signature=(S((6,)), S(()))).batch(3)))[1]
+next(iter(tf.data.Dataset.from_generator(P, output_signature=(S((6,)), S(()))).batch(3)))[0]
+next(iter(tf.data.Dataset.from_generator(lambda: P(), output_signature=(S(None), S([]))).batch(3)))[1]
+load_iris(return_X_y=True)[0]
+load_iris(return_X_y=True)[1]
+make_regression(9, 3)[1]
+train_test_split(X, X[:, 0])[3]
+train_test_split(X, X[:, 0], test_size=0.25)[1]
 next(iter(tf.data.Dataset.from_generator(G, output_types=tf.float32).batch(3)))
 X[:, [0, 2]]
 X[[0, 2], 1]

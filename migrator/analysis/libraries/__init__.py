@@ -13,7 +13,17 @@ from migrator.analysis import namespaces, ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries import datasets, generators, keras, python, runtime, stores, tensor_loops, tensorflow
+from migrator.analysis.libraries import (
+    axes,
+    datasets,
+    generators,
+    keras,
+    python,
+    runtime,
+    stores,
+    tensor_loops,
+    tensorflow,
+)
 from migrator.analysis.libraries.python import containers, holders
 from migrator.analysis.libraries.python.iterating import lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
@@ -129,8 +139,8 @@ class Libraries:
         data = result.data
         if data is not None and data.is_replicated and not data.needs:
             # It may be an object, whose methods and items are asked for.
-            return Value(replace(data, foreign=not path.startswith(_WITH_TABLES)))
-        return result
+            result = Value(replace(data, foreign=not path.startswith(_WITH_TABLES)))
+        return axes.told(self.run, path, args, result)
 
     def may_set(self, args: Arguments, result: Value) -> None:
         """What nobody knows may set the variables that it is given."""
@@ -172,7 +182,10 @@ class Libraries:
             return self.datasets.method(atom, name, args, node, frame)
         if isinstance(atom, Made) and generators.is_generator(atom):
             drawn = generators.method(self.run, atom, name, args, node)
-            return drawn if drawn is not None else self._data_method(Data(foreign=True), name, args, node, frame)
+            if drawn is not None:
+                return drawn
+            made = self._data_method(Data(foreign=True), name, args, node, frame)
+            return axes.told(self.run, f"{api.GENERATORS[atom.path]}.{name}", args, made)
         if isinstance(atom, Made) and atom.path.startswith(stores.PREFIXES):
             return stores.method(self.run, atom, name, args, node)
         if isinstance(atom, Made) and atom.path == tensor_loops.ARRAY:

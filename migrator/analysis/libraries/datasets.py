@@ -35,9 +35,11 @@ _DEEPER = {"batch": 1, "padded_batch": 1, "unbatch": -1}
 _BATCHING = frozenset({"batch", "padded_batch"})
 # Theirs may have axes more, or fewer.
 _OTHERWISE_DEEP = frozenset({
-    "apply", "ragged_batch", "dense_to_ragged_batch", "bucket_by_sequence_length", "sparse_batch", "concatenate",
+    "apply", "ragged_batch", "dense_to_ragged_batch", "bucket_by_sequence_length", "sparse_batch",
 })  # fmt: skip
-FUNCTIONS: dict[str, Callable[..., Value]] = {}
+# What tells of which shape the tensors of a generator are.
+TENSOR_SPEC = "tensorflow.TensorSpec"
+_SHAPE = "shape"
 _ANY = Site(cst.Pass(), ())
 
 
@@ -50,6 +52,17 @@ _OWN = (v.Function, v.Bound)
 _NUMBERED = "numbered"
 # The number of a turn: the same on all workers.
 _INDEX = Value(Data(rank=0))
+
+
+def _specified(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Made(TENSOR_SPEC, Site(node, frame.context))
+    shape = args.get("shape", 0)
+    if shape is not None:
+        run.heap.store(made, _SHAPE, shape)
+    return v.of(made)
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {TENSOR_SPEC: _specified}
 
 
 class Datasets:
@@ -65,12 +78,12 @@ class Datasets:
         elif name == "from_tensors" and given is not None:
             element = self._as_tensors(given)
         elif name == "range":
-            element = NUMBER
+            element = Value(Data(rank=0))
         elif name == "zip" and given is not None:
             element = self._zipped(args)
         elif name == "from_generator" and given is not None:
             made = self.run.calls.call(given, Arguments(), node, frame)
-            element = self.run.objects.elements(made, node, node)
+            element = self._signed(self.run.objects.elements(made, node, node), args.get("output_signature", 3))
         elif name in ("TextLineDataset", "TFRecordDataset", "list_files"):
             element = NUMBER
         elif path == "tensorflow_datasets.load":
@@ -87,6 +100,28 @@ class Datasets:
         found = v.of(Tuple(tuple(made for _ in items))) if items is not None else made
         info = args.get("with_info")
         return v.of(Tuple((found, NUMBER))) if info is not None and info.constant is True else found
+
+    def _signed(self, element: Value, signature: Value | None) -> Value:
+        """What a generator yields, with the axes that are written in its signature."""
+        if signature is None or element is NOTHING:
+            return element
+        signs, items = self.run.objects.sequence_items(signature), self.run.objects.sequence_items(element)
+        if signs is not None and items is not None and len(signs) == len(items):
+            return v.of(Tuple(tuple(map(self._signed, items, signs))))
+        if signs is not None and items is None and element.data is not None and not element.objects:
+            part = self.run.placing.parts.part(element.data)
+            return v.of(Tuple(tuple(self._signed(part, sign) for sign in signs)))
+        rank = self._signed_rank(signature)
+        if rank is None or element.data is None or element.objects or element.data.rank is not None:
+            return element
+        return Value(replace(element.data, rank=rank, nested=False))
+
+    def _signed_rank(self, signature: Value) -> int | None:
+        only = signature.only
+        if not isinstance(only, Made) or only.path != TENSOR_SPEC:
+            return None
+        sizes = self.run.objects.sequence_items(self.run.heap.load(only, _SHAPE))
+        return None if sizes is None else len(sizes)
 
     def _slice_of(self, value: Value) -> Value:
         if isinstance(value.only, Tuple):
@@ -176,6 +211,8 @@ class Datasets:
             made = self.run.calls.call(args.positional[0], Arguments([v.of(atom)]), node, frame)
             if made.objects and all(isinstance(o, Made) and o.path.startswith(PREFIX) for o in made):
                 return made
+        if name == "concatenate" and args.positional:
+            return self._dataset(v.join(element, self.element(args.positional[0])), node, frame, path)
         if name in _DEEPER or name in _OTHERWISE_DEEP:
             element = v.mapped(element, lambda d: _deepened(d, _DEEPER.get(name)))
             if name in _BATCHING:

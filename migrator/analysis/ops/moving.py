@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Bound, NeedsWhole, literal
@@ -418,9 +419,7 @@ class GetItem:
             return self._of_sizes(value.placement, entries)
         literals = [_entry(entry) for entry in entries]
         if sharded(value.placement) is None and all(entry.placement == REPLICATED for entry in entries):
-            fixed = value.rank is not None and NOT_CONSTANT not in literals
-            gone = sum(isinstance(entry, int) for entry in literals) - sum(entry is None for entry in literals)
-            return Arg(value.placement, rank=value.rank - gone if fixed and value.rank is not None else None)
+            return Arg(value.placement, rank=_rank_of_picked(value.rank, entries, literals))
         if len(entries) == 1 and literals[0] is NOT_CONSTANT:
             return self._by_tensor(value, entries[0])
         if any(entry.placement != REPLICATED for entry in entries):
@@ -465,6 +464,19 @@ class GetItem:
                 rank = None if value.rank is None or index.rank is None else value.rank - 1 + index.rank
                 return Arg(placed(by, power), rank=rank)
         raise NeedsWhole("it picks rows of the batch by their position", ALL_GATHER)
+
+
+def _rank_of_picked(rank: int | None, entries: Sequence[Arg], literals: Sequence[Any]) -> int | None:
+    """How many axes `x[entries]` has. All arrays and numbers among the entries pick one value together."""
+    arrays = [entry for entry, literal_ in zip(entries, literals) if literal_ is NOT_CONSTANT]
+    numbers = sum(isinstance(entry, int) for entry in literals)
+    # A mask of one axis takes one away and gives one, as positions do.
+    if rank is None or any(array.rank != 1 and (array.rank is None or array.dtype == "bool") for array in arrays):
+        return None
+    if any(array.rank != 1 and not array.integral for array in arrays):
+        return None
+    picked = max((array.rank or 0 for array in arrays), default=0)
+    return rank - len(arrays) - numbers + picked + sum(entry is None for entry in literals)
 
 
 def _entry(arg: Arg) -> Any:
@@ -512,7 +524,8 @@ class Gather:
         if not cut and not by:
             if index.placement != REPLICATED:
                 raise NeedsWhole("its index is not the same on all workers")
-            return Arg(table.placement)
+            is_plain = table.rank is not None and index.rank is not None and batch == 0 and isinstance(axis, int)
+            return Arg(table.placement, rank=(table.rank or 0) - 1 + (index.rank or 0) if is_plain else None)
 
         def place(rank: int, depth: int) -> Arg:
             if axis is None and self.flat:

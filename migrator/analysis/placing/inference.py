@@ -107,7 +107,7 @@ def _arg(run: Run, value: Value, view: View) -> Arg:
     return Arg(
         placement,
         constant,
-        _only(d.rank for d in data),
+        None if many and _holds_lists(run, value) else _only(d.rank for d in data),
         many=many,
         least=least,
         width=_only(d.width for d in data),
@@ -138,6 +138,11 @@ def _arg_of_data(run: Run, data: Data, view: View) -> Arg:
         sample=shapes.of_a_row(data),
         first=data.first,
     )
+
+
+def _holds_lists(run: Run, value: Value) -> bool:
+    """Whether an item of a list may be a list itself: an array of that has more axes than its numbers tell."""
+    return any(run.objects.container_item(o, v.NUMBER).objects for o in value if isinstance(o, Container))
 
 
 def _constant(data: Data) -> Any:

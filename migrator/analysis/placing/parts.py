@@ -105,7 +105,9 @@ class Parts:
         are_lists = index.data is None and bool(index.objects) and all(isinstance(a, Container) for a in index)
         if not are_lists or not all(d.is_replicated for d in leaves):
             return index
-        return Value(Data(needs=frozenset(r for d in leaves for r in d.needs)))
+        items = self.run.objects.sequence_items(index)
+        is_flat = bool(items) and all(i.data is not None and not i.objects and i.data.rank == 0 for i in items or ())
+        return Value(Data(rank=1 if is_flat else None, needs=frozenset(r for d in leaves for r in d.needs)))
 
     def slice(self, bounds: Sequence[Value]) -> Value:
         lower, upper, step = (b.constant for b in bounds)
@@ -148,7 +150,8 @@ class Parts:
         if reader in self.run.readers:
             return self.run.shares.batch()
         if data.is_replicated:
-            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
+            rank = data.rank - 1 if data.rank and not data.nested else None
+            return Value(replace(data, constant=NOT_CONSTANT, rank=rank, least=0, nested=rank is None))
         if isinstance(data.placement, Sharded) and data.placement.axis > 0 and not data.nested:
             return self.run.placing.op("operator.getitem", Arguments([Value(data), v.constant(0)]), reader)
         return self.part(data)

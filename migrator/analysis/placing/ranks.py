@@ -6,7 +6,7 @@ labels beside logits, products of matrices, pictures that come in batches.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from migrator.analysis.ops.call import Arg, Op, OpCall
 from migrator.analysis.ops.elementwise import Elementwise
@@ -140,12 +140,25 @@ def _stays_deep(row: Op, call: OpCall) -> bool:
     return result.rank is not None and result.rank >= 2
 
 
+def _pairs_rows(operands: Sequence[Arg]) -> bool:
+    """Whether one operand surely has more axes than another, as predictions `(rows, 1)` beside labels `(rows,)` have:
+    the rows of the one meet all rows of the other."""
+    known = [a.rank for a in operands if a.rank is not None]
+    return bool(known) and max(map(_least_rank, operands)) > max(known)
+
+
+def _least_rank(arg: Arg) -> int:
+    return arg.least if arg.rank is None else arg.rank
+
+
 def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     """The result if operands of which the number of axes is not known have as many as the others: then none is
     broadcast along the axis of the samples; and if pictures come in batches. This is taken on trust."""
     cut = [a for a in call.args if sharded(a.placement) is not None]
     known = {a.rank for a in cut} - {None}
     if not cut or len(known) > 1 or any(a.items is not None for a in call.args):
+        return otherwise
+    if isinstance(row.kind, Elementwise) and _pairs_rows(cut):
         return otherwise
     least = row.kind.least if isinstance(row.kind, PerSample) else 0
     rank = next(iter(known), max(2, least))

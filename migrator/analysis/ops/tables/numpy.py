@@ -71,15 +71,19 @@ like (a,dtype): zeros_like ones_like empty_like(prototype,dtype,order,subok,shap
 makes (shape,dtype): zeros ones empty full(shape,fill_value,dtype)
 # random: drawn for the whole batch by all workers, of which each takes its rows
 draws (size): random.random random.random_sample random.standard_normal
+    random.standard_cauchy random.standard_exponential
 # random: drawn for the whole batch by all workers, of which each takes its rows
 draws (*shape,d1,d2,d3,d4): random.rand random.randn
 # random: drawn for the whole batch by all workers, of which each takes its rows
 draws-second (scale,size): random.exponential random.rayleigh random.poisson(lam,size)
+    random.standard_t(df,size) random.chisquare(df,size) random.geometric(p,size) random.weibull(a,size)
+    random.pareto(a,size) random.power(a,size) random.standard_gamma(shape,size)
 # random: drawn for the whole batch by all workers, of which each takes its rows
 draws-third (low,high,size): random.uniform random.randint(low,high,size,dtype)
     random.normal(loc,scale,size) random.laplace(loc,scale,size) random.gumbel(loc,scale,size)
     random.logistic(loc,scale,size) random.lognormal(mean,sigma,size) random.beta(a,b,size)
     random.gamma(shape,scale,size) random.binomial(n,p,size)
+    random.vonmises(mu,kappa,size) random.wald(mean,scale,size) random.negative_binomial(n,p,size)
 # random: drawn for the whole batch by all workers, of which each takes its rows
 draws-items (a,size,replace,p): random.choice
 shape (a): shape ndarray.shape(self)

@@ -1,0 +1,110 @@
+"""How many axes the arrays have that functions without a row in the tables make of what all workers have: numbers in
+a row, orders of rows, data sets that come with scikit-learn.
+
+A row would say where they stand when they are made of a batch. Here that is of no account: these are made before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Callable
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.values import Data, Tuple, Value
+from migrator.records import replace
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_MATRIX_AND_LABELS = (2, 1)
+_LOADED = frozenset({
+    "load_iris", "load_digits", "load_wine", "load_breast_cancer", "load_diabetes", "fetch_california_housing",
+    "fetch_covtype",
+})  # fmt: skip
+_GENERATED = frozenset({
+    "make_blobs", "make_circles", "make_classification", "make_friedman1", "make_friedman2", "make_friedman3",
+    "make_gaussian_quantiles", "make_hastie_10_2", "make_moons", "make_regression", "make_s_curve", "make_swiss_roll",
+})  # fmt: skip
+# With these it makes more than that, or other things than arrays.
+_OTHERWISE = ("as_frame", "n_targets", "coef", "return_centers", "return_distributions")
+
+
+def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
+    """What the call of the function gives, `result`, with the axes of it that are known."""
+    data = result.data
+    if data is None or result.objects or not data.is_replicated or data.needs or args.rest is not v.NOTHING:
+        return result
+    library, _, name = path.rpartition(".")
+    if library.startswith("sklearn.datasets"):
+        return _data_set(name, args, result)
+    if path.startswith("sklearn.model_selection.") and name == "train_test_split":
+        return v.of(Tuple(tuple(_like(x, result) for x in args.positional for _ in range(2))))
+    rule = _RULES.get(path)
+    rank = rule(args) if rule is not None else None
+    return result if rank is None else Value(replace(data, rank=rank, nested=False))
+
+
+def permuted(args: Arguments) -> int | None:
+    """Of `permutation`: the numbers below one, or an array in another order."""
+    rank = _rank(args.get("x", 0))
+    return None if rank is None else max(rank, 1)
+
+
+def _data_set(name: str, args: Arguments, result: Value) -> Value:
+    asked = args.get("return_X_y")
+    is_pair = name in _GENERATED or (name in _LOADED and asked is not None and asked.constant is True)
+    if not is_pair or any(each in args.keywords for each in _OTHERWISE):
+        return result
+    return v.of(Tuple(tuple(Value(Data(rank=rank)) for rank in _MATRIX_AND_LABELS)))
+
+
+def _like(given: Value, otherwise: Value) -> Value:
+    """Some of the rows of an array; of what may be a list or a table, nothing is told."""
+    data = given.data
+    is_array = data is not None and not given.objects and not data.foreign and not data.listed and data.rank is not None
+    return Value(Data(rank=data.rank)) if data is not None and is_array else otherwise
+
+
+def _rank(value: Value | None) -> int | None:
+    if value is None or value.data is None or value.objects:
+        return None
+    constant = value.data.constant
+    is_number = isinstance(constant, (int, float)) and not isinstance(constant, bool)
+    return 0 if is_number else value.data.rank
+
+
+def _always(rank: int) -> Callable[[Arguments], int | None]:
+    return lambda args: rank
+
+
+def _between_numbers(args: Arguments) -> int | None:
+    ends = (args.get("start", 0), args.get("stop", 1))
+    return 1 if all(_rank(end) == 0 for end in ends) and "axis" not in args.keywords else None
+
+
+def _stacked(least: int) -> Callable[[Arguments], int | None]:
+    def rank(args: Arguments) -> int | None:
+        ranks = _item_ranks(args)
+        return max(least, *ranks) if ranks else None
+
+    return rank
+
+
+def _item_ranks(args: Arguments) -> Sequence[int]:
+    """Those of the items of a tuple that is written out, if all are known."""
+    only = args.positional[0].only if args.positional else None
+    ranks = [_rank(item) for item in only.items] if isinstance(only, Tuple) else []
+    return [rank for rank in ranks if rank is not None] if None not in ranks else []
+
+
+_RULES: dict[str, Callable[[Arguments], int | None]] = {
+    "numpy.arange": _always(1),
+    "numpy.linspace": _between_numbers,
+    "numpy.logspace": _between_numbers,
+    "numpy.eye": _always(2),
+    "numpy.identity": _always(2),
+    "numpy.vstack": _stacked(2),
+    "numpy.column_stack": _always(2),
+    "numpy.random.permutation": permuted,
+}
