@@ -65,8 +65,6 @@ class Keywords:
     def _items(self, mapping: cst.BaseExpression) -> dict[str, cst.BaseExpression] | None:
         """The items of a dictionary that is written out once and read nowhere else, or of several, merged in the call;
         None of any other."""
-        if isinstance(mapping, cst.BinaryOperation) and isinstance(mapping.operator, cst.BitOr):
-            return self._merged([mapping.left, mapping.right])
         if isinstance(mapping, cst.Dict) and any(isinstance(e, cst.StarredDictElement) for e in mapping.elements):
             elements = [e if isinstance(e, cst.DictElement) else e.value for e in mapping.elements]
             return self._merged(elements)
@@ -133,9 +131,7 @@ class Keywords:
 
 
 def _merges(node: cst.CSTNode | None) -> bool:
-    """Whether it makes one dictionary of several: `a | b`, `{**a, **b}`."""
-    if isinstance(node, cst.BinaryOperation):
-        return isinstance(node.operator, cst.BitOr)
+    """Whether it makes one dictionary of several: `{**a, **b}`."""
     return isinstance(node, (cst.StarredDictElement, cst.Dict))
 
 
