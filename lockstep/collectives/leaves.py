@@ -11,6 +11,9 @@ import tensorflow as tf
 
 from lockstep.script.variables import storage
 
+# A graph has no numbers of Python's: what is sent as exactly as they are meets tensors of these types in it.
+_IN_GRAPHS = {tf.float64: tf.float32, tf.int64: tf.int32, tf.complex128: tf.complex64}
+
 
 @dataclass(frozen=True)
 class Leaf:
@@ -24,7 +27,10 @@ class Leaf:
     kind: str
 
     def restore(self, tensor: Any) -> Any:
-        """A result of the same shape, as the kind of value that was given; a tensor inside a function."""
+        """A result of the same shape, as the kind of value that was given; a tensor inside a function, where Python
+        numbers get the type that TensorFlow gives them."""
+        if not tf.executing_eagerly() and self.kind == "number":
+            return tf.cast(tensor, _IN_GRAPHS.get(tensor.dtype, tensor.dtype))
         if not tf.executing_eagerly() or self.kind in ("none", "slices", "tensor"):
             return tensor
         array = tensor.numpy()

@@ -230,9 +230,14 @@ def check_a_function_retraced_on_one_rank_only() -> None:
 def check_python_numbers_in_a_function_become_tensors() -> None:
     @tf.function
     def step() -> tf.Tensor:
-        return lockstep.all_reduce(2.0 * RANK)
+        return tf.constant(1.0) * lockstep.all_reduce(2.0 * RANK)
+
+    @tf.function
+    def count() -> tf.Tensor:
+        return tf.constant(1) * lockstep.all_reduce(RANK, reduction="sum")
 
     assert step().numpy() == 2 * MEAN_RANK
+    assert count().numpy() == lockstep.size() * MEAN_RANK
 
 
 def check_jit_compiled_functions_are_refused() -> None:
