@@ -250,6 +250,7 @@ FUNCTIONS: dict[str, Handler] = {
     "keras.Variable": _variable,
     "keras.backend.variable": _variable,
     "tensorflow.cond": _cond,
+    "keras.ops.cond": _cond,
     "tensorflow.case": _case,
     "tensorflow.switch_case": _switch,
     "tensorflow.map_fn": _mapped,
