@@ -61,11 +61,12 @@ class Decisions:
         gathered: Collection[cst.BaseExpression] | None = None,
         taken: Iterable[cst.CSTNode] = (),
         combined: Collection[cst.CSTNode] = (),
+        sent: Iterable[cst.BaseExpression] = (),
     ) -> None:
         """`repaired`: what is put together for the losses. `agreed`: what is the same on all workers, by the user's
         word. `gathered`: where the losses are known with all rows put together for what steers; others are looked for
         where it is given. `taken`: single samples that enter losses. `combined`: the names of which the losses know
-        that they get a number of all workers."""
+        that they get a number of all workers. `sent`: what all take from the chief anyway, in names of files."""
         self.tree = tree
         self.training = training
         self.losses = losses
@@ -97,6 +98,7 @@ class Decisions:
         self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         self.agreed_by_word = settle_by_word(agreed, self.locality)
+        self.locality.settle(*sent)
         # What losses would take the mean of, and counts rows: of several batches each worker has its own share.
         averaged = {operand.node for r in repaired for operand in r.operands if operand.how == MEAN}
         self.ratios = {n for n in averaged if self.locality.of(n) & Mark.COUNT and n in taped.behind}

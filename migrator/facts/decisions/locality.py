@@ -53,6 +53,11 @@ CLOCKS = frozenset({
     "time.ctime", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today",
     "tensorflow.timestamp",
 })  # fmt: skip
+# Of these, what gives an object of Python's, and no number or text.
+MOMENTS = frozenset({
+    "time.localtime", "time.gmtime", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today",
+    "datetime.date.today",
+})  # fmt: skip
 _OWN = CLOCKS | {
     "uuid.uuid1", "uuid.uuid4", "os.urandom", "os.getpid", "os.getppid", "random.SystemRandom", "secrets.randbelow",
     "secrets.choice", "secrets.randbits", "secrets.token_bytes", "secrets.token_hex", "secrets.SystemRandom",

@@ -12,7 +12,7 @@ from migrator.analysis.verdicts import SUM
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber, bound_nearby
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import MOMENTS, Locality, Mark
 from migrator.facts.decisions.means import Means
 from migrator.facts.decisions.metrics import Metrics
 from migrator.facts.decisions.taped_losses import TapedLosses
@@ -132,10 +132,14 @@ class NumbersBehind:
             yield from self._numbers(key, seen, gathering, near, count, rounded=rounded, choices=choices)
 
     def _can_be_sent(self, node: cst.BaseExpression) -> bool:
-        """Whether it is a value of its own, and not the function that a call runs, an iterator or a dataset."""
+        """Whether it is a value of its own, and not the function that a call runs, an iterator, a dataset or a time
+        that is no number yet."""
         parent = self.tree.parent.get(node)
         is_called = isinstance(parent, cst.Call) and parent.func is node
-        return not is_called and self.means.losses.can_be_sent(node)
+        is_moment = isinstance(node, cst.Call) and any(
+            isinstance(value, External) and value.path in MOMENTS for value in self.resolver.values(node.func)
+        )
+        return not (is_called or is_moment) and self.means.losses.can_be_sent(node)
 
     def _is_better_combined_before(self, number: LocalNumber, marks: Marks) -> bool:
         """Whether it is made of what can be combined itself: the names of files, and not what is read of these; what a
