@@ -35,8 +35,8 @@ loop over them), see gather-batch. Keras's own `train_step` takes rows in no ord
 
 What a `train_step` of the script's own returns as logs is put together where a callback or the history decides by it,
 with what it is made of (a ratio of sums, a function of a mean); so is what a `compute_metrics` or a
-`get_metrics_result` of its own returns, and what
-metrics are given in any step of `fit`: in a `compute_loss`, in the `call` of a layer, by `add_metric`.
+`get_metrics_result` of its own returns, and what metrics are given in any step of `fit`: in a `compute_loss`, in the
+`call` of a layer, by `add_metric`.
 
 A metric that `fit` tells and that is no mean over the samples (a function of the script's own, a metric class of its
 own, one of Keras's along the axis of the batch) is given all rows, by `metrics=[lockstep.whole_batch_metric(r2)]`,
@@ -82,67 +82,69 @@ _TELLING = ("train_step", "compute_metrics", "get_metrics_result")
 
 @rule
 def average_metrics(facts: Facts) -> Findings:
-    put = {operand.node for repair in facts.repairs for operand in repair.operands}
+    gathered = {operand.node for repair in facts.repairs for operand in repair.operands}
+    put = set(gathered)
     yield from _told_by_steps(facts, put)
     yield from dict.fromkeys(_decided_by(facts, put))
     yield from _told_to_callbacks(facts)
     yield from _fed(facts, put)
-    put_together_already = {o.node for repair in facts.repairs for o in repair.operands}
     for number in facts.decisions.local_numbers:
-        if number.expression in put_together_already:
-            continue  # gather-batch makes it what all workers have
-        if number.binding is None and number.expression in put:
-            continue  # as what logs are made of
-        if _runs_on_the_chief(facts, number.expression):
-            yield Refusal(
-                number.expression,
-                "this callback writes files, so that the chief alone has it: the others would not come to what puts "
-                "this together",
-                "ask for it in a callback of its own, which derives from keras.callbacks.Callback",
-                breaks_training=True,
-            )
-        elif number.is_count:
-            yield Refusal(
-                facts.decisions.place_of(number),
-                "training is steered by this, which depends on the number of samples of this worker's part of the "
-                "batch",
-                "decide by the number of steps, which is the same on all workers",
-                breaks_training=True,
-                cause=number.expression,
-            )
-        elif number.metric is not None and number.metric.is_own:
-            yield Refusal(
-                number.expression,
-                "how the workers' parts of this metric of the script's own add up cannot be seen",
-                "combine them by hand: lockstep.all_reduce of its sums and counts before the result is computed",
-                breaks_training=facts.decisions.first_steered_by(number.expression) is not None,
-            )
-        elif number.metric is not None and not number.metric.is_mean:
-            yield Replace(number.expression, (facts.call("metric_result", facts.source(number.metric.metric)),))
-        elif not number.reduction:
-            yield Refusal(
-                number.expression,
-                "training is steered by this, which depends on this worker's part of the batch in a way that no mean "
-                "or sum over the workers gives back",
-                "decide by a mean over the batch, or make the workers agree by hand with lockstep.all_reduce",
-                breaks_training=True,
-                cause=number.cause,
-            )
-        elif number.reduction == "chief" and facts.decisions.locality.interrupts(number.expression):
-            yield Refusal(
-                number.expression,
-                "a signal handler or another thread steers training here, on each worker at a moment of its own",
-                "set a flag there, and ask for it in the loop or in a callback",
-                breaks_training=True,
-            )
-        elif facts.decisions.is_truth_of_files(number):  # how many these are differs, and no list is sent that is empty
-            yield Wrap(number.expression, f"{facts.runtime}.broadcast(bool(", "))")
-        elif number.reduction == "chief":
-            yield _combined(facts, number, "broadcast")
-        else:
-            reduction = _reduce(facts, number)
-            if reduction is not None:
-                yield reduction
+        is_of_logs = number.binding is None and number.expression in put
+        if number.expression not in gathered and not is_of_logs:  # gather-batch makes it what all workers have
+            yield from _agreed_on(facts, number)
+
+
+def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
+    """What makes the workers agree on a number that training is steered by."""
+    if _runs_on_the_chief(facts, number.expression):
+        yield Refusal(
+            number.expression,
+            "this callback writes files, so that the chief alone has it: the others would not come to what puts "
+            "this together",
+            "ask for it in a callback of its own, which derives from keras.callbacks.Callback",
+            breaks_training=True,
+        )
+    elif number.is_count:
+        yield Refusal(
+            facts.decisions.place_of(number),
+            "training is steered by this, which depends on the number of samples of this worker's part of the batch",
+            "decide by the number of steps, which is the same on all workers",
+            breaks_training=True,
+            cause=number.expression,
+        )
+    elif number.metric is not None and number.metric.is_own:
+        yield Refusal(
+            number.expression,
+            "how the workers' parts of this metric of the script's own add up cannot be seen",
+            "combine them by hand: lockstep.all_reduce of its sums and counts before the result is computed",
+            breaks_training=facts.decisions.first_steered_by(number.expression) is not None,
+        )
+    elif number.metric is not None and not number.metric.is_mean:
+        yield Replace(number.expression, (facts.call("metric_result", facts.source(number.metric.metric)),))
+    elif not number.reduction:
+        yield Refusal(
+            number.expression,
+            "training is steered by this, which depends on this worker's part of the batch in a way that no mean "
+            "or sum over the workers gives back",
+            "decide by a mean over the batch, or make the workers agree by hand with lockstep.all_reduce",
+            breaks_training=True,
+            cause=number.cause,
+        )
+    elif number.reduction == "chief" and facts.decisions.locality.interrupts(number.expression):
+        yield Refusal(
+            number.expression,
+            "a signal handler or another thread steers training here, on each worker at a moment of its own",
+            "set a flag there, and ask for it in the loop or in a callback",
+            breaks_training=True,
+        )
+    elif facts.decisions.is_truth_of_files(number):  # how many these are differs, and no list is sent that is empty
+        yield Wrap(number.expression, f"{facts.runtime}.broadcast(bool(", "))")
+    elif number.reduction == "chief":
+        yield _combined(facts, number, "broadcast")
+    else:
+        reduction = _reduce(facts, number)
+        if reduction is not None:
+            yield reduction
 
 
 def _runs_on_the_chief(facts: Facts, node: cst.CSTNode) -> bool:
@@ -191,11 +193,8 @@ def _told_by_steps(facts: Facts, put: set[cst.CSTNode]) -> Findings:
     fitted = [value for fit in facts.training.fits for value in fit.values if isinstance(value, Object)]
     steps.update((facts.resolver.method(value.of, name), None) for value in fitted for name in _TELLING)
     for step in steps:
-        told = (
-            [value for returned in facts.resolver.returned(step) for value in told_logs(facts, returned)]
-            if step
-            else []
-        )
+        returned = facts.resolver.returned(step) if step else []
+        told = [value for node in returned for value in told_logs(facts, node)]
         told += _fed_in(facts, step) if step and step.name.value == "train_step" else []
         for node in told:
             verdict = facts.losses.of_number(node)

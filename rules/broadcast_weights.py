@@ -13,11 +13,13 @@ after:
     lockstep.broadcast(model)
 
 Models that are run without being trained, as a random teacher is, are sent, too. A model that no statement gives a
-name to gets one, if nothing else is evaluated before it.
+name to gets one, if nothing else is evaluated before it. One that a function makes is sent where the caller names it;
+in the function, if that keeps its weights (fills a teacher with them, takes a snapshot).
 
 Leaves alone: models that nothing runs, or that are run only so that their results are printed or drawn; loaded ones;
 what is broadcast already; an image or another input that gradients are applied to.
-Refuses: a model that can be given no name, or whose origin is not in this file.
+Refuses: a model that can be given no name, or whose origin is not in this file; weights that are kept while their model
+is made, where nothing can be sent in front of that (in a constructor, in the `build` of a layer).
 """
 
 from __future__ import annotations
