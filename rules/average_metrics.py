@@ -130,7 +130,7 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
             breaks_training=True,
             cause=number.cause,
         )
-    elif number.reduction == "chief" and facts.decisions.locality.interrupts(number.expression):
+    elif number.reduction == "chief" and facts.decisions.locality.interruptions.contain(number.expression):
         yield Refusal(
             number.expression,
             "a signal handler or another thread steers training here, on each worker at a moment of its own",
@@ -351,4 +351,4 @@ def _combined(facts: Facts, number: LocalNumber, function: str, *arguments: str)
 
 
 def _made_of(facts: Facts, number: LocalNumber) -> list[cst.BaseExpression]:
-    return facts.decisions.locality.fed_to(number.metric.metric) if number.metric is not None else []
+    return facts.decisions.locality.metrics.fed_to(number.metric.metric) if number.metric is not None else []

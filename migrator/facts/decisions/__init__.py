@@ -23,7 +23,8 @@ from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.decisions.fed_back import FedBack
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.decisions.means import Means, Rows
 from migrator.facts.decisions.metrics import MetricResult, Metrics
 from migrator.facts.decisions.numbers_behind import NumbersBehind
@@ -198,11 +199,11 @@ class Decisions:
                 kinds.add(SUM)
             elif number.metric is None:
                 kinds.add(number.reduction)
-            elif not self.locality.fed_to(number.metric.metric):
-                continue  # `fit` feeds it
-            elif self.decides(number):
-                fed = {self.losses.of_number(node).reduction for node in self.locality.fed_to(number.metric.metric)}
-                kinds |= fed if fed in ({MEAN}, {SUM}) and number.metric.is_mean else {SUM}
+            else:
+                fed_to = self.locality.metrics.fed_to(number.metric.metric)
+                if fed_to and self.decides(number):  # else `fit` feeds it
+                    fed = {self.losses.of_number(node).reduction for node in fed_to}
+                    kinds |= fed if fed in ({MEAN}, {SUM}) and number.metric.is_mean else {SUM}
         return kinds - {"chief"}
 
     @cached_property

@@ -6,7 +6,8 @@ import libcst as cst
 
 from migrator.analysis.losses import Losses
 from migrator.facts.decisions.local_number import LocalNumber, bound_nearby
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.decisions.steering import SteeringPlaces
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.dependence.spreading import Marks

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.data.sharding import Sharding
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.dependence import Key
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Object

@@ -10,7 +10,8 @@ import libcst as cst
 
 from migrator.analysis.losses import Losses
 from migrator.analysis.values import Repair
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.decisions.metrics import Metrics
 from migrator.facts.decisions.numbers_behind import NumbersBehind, order_of
 from migrator.facts.decisions.taped_losses import TapedLosses

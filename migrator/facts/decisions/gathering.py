@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from migrator.analysis.losses import Losses
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.dependence import Key
 from migrator.facts.files.writes import Files
 from migrator.facts.program.tree import Tree

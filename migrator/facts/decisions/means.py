@@ -14,7 +14,8 @@ import libcst as cst
 from migrator.analysis.losses import Losses
 from migrator.analysis.values import Operand, Repair
 from migrator.analysis.verdicts import MEAN, SUM
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.dependence.spreading import Marks
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External

@@ -88,14 +88,14 @@ class Metrics:
             return None
         metrics = self.resolver.values(func.value)
         is_mean = all(_is_mean(calls(v)) for v in metrics) and not (self.parts_differ and not self._adds_up(func.value))
-        is_mean = is_mean and not self.locality.is_fed_by_fit(func.value)  # which has parts of any size
+        is_mean = is_mean and not self.locality.metrics.is_fed_by_fit(func.value)  # which has parts of any size
         return MetricResult(
             call, func.value, is_mean, any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
         )
 
     def _adds_up(self, metric: cst.BaseExpression) -> bool:
         """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are."""
-        kinds = {self.losses.of_number(told).reduction for told in self.locality.fed_to(metric)}
+        kinds = {self.losses.of_number(told).reduction for told in self.locality.metrics.fed_to(metric)}
         return kinds == {SUM}
 
     def _fit_steps(self) -> Iterator[cst.CSTNode]:

@@ -12,7 +12,9 @@ from migrator.analysis.verdicts import SUM
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber, bound_nearby
-from migrator.facts.decisions.locality import MOMENTS, Locality, Mark
+from migrator.facts.decisions.local_sources import MOMENTS
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.decisions.means import Means
 from migrator.facts.decisions.metrics import Metrics
 from migrator.facts.decisions.taped_losses import TapedLosses

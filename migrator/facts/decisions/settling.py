@@ -11,7 +11,8 @@ import libcst as cst
 from migrator.analysis.losses import Losses
 from migrator.analysis.placing import MEETS
 from migrator.analysis.values import Repair
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.decisions.means import Rows
 from migrator.facts.decisions.steering import SteeringPlaces
 from migrator.facts.decisions.taped_losses import TapedLosses

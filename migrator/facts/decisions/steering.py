@@ -12,7 +12,8 @@ from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.chosen_rows import ChosenRows
 from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.decisions.deciding_calls import DecidingCalls
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.files.writes import Files
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.tree import Tree

@@ -9,7 +9,8 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.analysis.losses import Losses
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.files.writes import Files
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.tree import Binding, Tree

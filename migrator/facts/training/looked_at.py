@@ -10,7 +10,8 @@ from collections.abc import Iterable
 import libcst as cst
 
 from migrator.analysis.losses import Losses
-from migrator.facts.decisions.locality import Locality, Mark
+from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Value

@@ -1,0 +1,66 @@
+"""Keras's metrics, and what they are updated with: by the script, or by `fit`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.decisions.compiled_metrics import CompiledMetrics
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Value
+from migrator.facts.program.tree import Tree
+from migrator.facts.training.sites import Training
+
+
+class FedMetrics:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.compiled = CompiledMetrics(tree, resolver, training)
+
+    def is_metric(self, value: Value) -> bool:
+        """A metric of Keras's, or of a class of the script's that derives from one."""
+        return self.compiled.is_metric(value)
+
+    @cached_property
+    def results(self) -> list[cst.Call]:
+        """The calls that ask metrics for their results."""
+        return [
+            call
+            for call in self.tree.calls
+            if isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "result"
+            and any(map(self.is_metric, self.resolver.values(call.func.value)))
+        ]
+
+    @property
+    def results_of_fit(self) -> list[cst.Call]:
+        """Those that ask metrics which `fit` feeds."""
+        return [call for call in self.results if self.is_fed_by_fit(cst.ensure_type(call.func, cst.Attribute).value)]
+
+    def is_fed_by_fit(self, metric: cst.BaseExpression) -> bool:
+        """Whether a model is compiled with it that Keras trains on this worker's rows."""
+        return self.compiled.holds(metric)
+
+    def fed_to(self, metric: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What a Keras metric is updated with."""
+        metrics = {v for v in self.resolver.values(metric) if self.is_metric(v)}
+        found: list[cst.BaseExpression] = []
+        for call in self._metric_updates:
+            target = call.func.value if isinstance(call.func, cst.Attribute) and _is_update(call) else call.func
+            if metrics & set(self.resolver.values(target)):
+                found.extend(a.value for a in call.args)
+        return found
+
+    @cached_property
+    def _metric_updates(self) -> list[cst.Call]:
+        return [
+            call
+            for call in self.tree.calls
+            if _is_update(call) or (call.args and any(self.is_metric(v) for v in self.resolver.values(call.func)))
+        ]
+
+
+def _is_update(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "update_state"

@@ -1,0 +1,74 @@
+"""What Keras calls of the script with rows of this worker: steps, losses, metrics, layers, activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from migrator.facts.names import api
+from migrator.facts.objects.functions_in import functions_in
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Object, Result
+from migrator.facts.program.tree import Binding, FunctionLike, Tree
+from migrator.facts.training.sites import Training
+
+# What Keras calls with rows of the batches, and what it calls with weights.
+_RUN_BY_MODELS = (
+    (("keras.layers.", "keras.Model", "keras.models.", "keras.Sequential"), ("call",)),
+    (("keras.losses.",), ("call", "__call__")),
+    (("keras.metrics.",), ("update_state",)),
+)
+_TAKING_FUNCTIONS = ("keras.layers.", "keras.losses.", "keras.metrics.")
+_STEPS = ("train_step", "compute_loss")
+_OF_MODES = frozenset({"training", "mask"})
+
+
+class GivenByKeras:
+    """The parameters that get a worker's rows."""
+
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+
+    def by_fit(self) -> Iterator[Binding]:
+        """What `fit` gives a `train_step` of the script's own, or a `compute_loss`."""
+        classes = [self.training.step_class(update) for update in self.training.updates]
+        classes += [v.of for fit in self.training.fits for v in fit.values if isinstance(v, Object)]
+        methods = [self.resolver.method(cls, name) for cls in dict.fromkeys(classes) if cls for name in _STEPS]
+        for method in filter(None, methods):
+            params = [*method.params.params[1:], *method.params.kwonly_params]
+            for param in (p for p in params if p.name.value not in _OF_MODES):
+                yield from (b for b in self.tree.scopes[method].bindings[param.name.value] if b.node is param)
+
+    def by_models(self) -> Iterator[Binding]:
+        """What Keras gives the script's own layers, losses, metrics and activations in a model that is trained."""
+        for function in dict.fromkeys(self._run_by_models()):
+            params = [*function.params.posonly_params, *function.params.params, *function.params.kwonly_params]
+            is_method = isinstance(function, cst.FunctionDef) and self.resolver.owner_class(function) is not None
+            for param in params[is_method:]:
+                if param.name.value not in _OF_MODES:
+                    yield from (b for b in self.tree.scopes[function].bindings[param.name.value] if b.node is param)
+
+    def _run_by_models(self) -> Iterator[FunctionLike]:
+        fitted = [v for fit in self.training.fits for v in fit.values]
+        are_seen = all(isinstance(v, (Object, Result)) for v in fitted)
+        for node in self.tree.classes:
+            cls = Class(node)
+            is_fitted = any(isinstance(v, Object) and cls in self.resolver.lineage(v.of) for v in fitted)
+            if self.training.kinds.is_keras_model_class(cls) and are_seen and not is_fitted:
+                continue  # the script calls it itself
+            for kind, names in _RUN_BY_MODELS:
+                if self.resolver.derives_from(cls, lambda path, kind=kind: path.startswith(kind)):  # type: ignore[misc]
+                    yield from (m for m in (self.resolver.method(cls, name) for name in names) if m is not None)
+        for call in self.tree.calls:
+            func = call.func
+            compiles = isinstance(func, cst.Attribute) and func.attr.value == "compile"
+            makes = any(
+                isinstance(v, External) and v.path.startswith(_TAKING_FUNCTIONS) for v in self.resolver.values(func)
+            )
+            for arg in call.args if compiles or makes else ():
+                keyword = arg.keyword.value if arg.keyword is not None else ""
+                if not keyword.endswith("optimizer") and not api.takes_weights(keyword):
+                    yield from functions_in(self.resolver, arg.value)

@@ -1,0 +1,219 @@
+"""Which values differ from worker to worker to begin with: its rows, what has counted them, what only it sees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.data.sharding import Sharding
+from migrator.facts.decisions.fed_metrics import FedMetrics
+from migrator.facts.decisions.given_by_keras import GivenByKeras
+from migrator.facts.decisions.interruptions import Interruptions
+from migrator.facts.decisions.marks import Mark
+from migrator.facts.dependence import Key
+from migrator.facts.dependence.spreading import Marks
+from migrator.facts.names import vocabulary
+from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.functions_in import functions_in
+from migrator.facts.objects.iteration import Iteration
+from migrator.facts.objects.kinds import origin
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Literal, calls
+from migrator.facts.program.tree import Tree
+from migrator.facts.training.sites import Training
+
+_METRIC_STATES = frozenset({
+    "total", "count", "variables", "weights", "true_positives", "true_negatives", "false_positives", "false_negatives",
+    "total_cm",
+})  # fmt: skip
+_METRICS_OF_MODELS = frozenset({"metrics", "compiled_metrics", "get_metrics_result"})
+# No two workers read the same time, or draw the same from the system.
+CLOCKS = frozenset({
+    "time.time", "time.time_ns", "time.monotonic", "time.monotonic_ns", "time.perf_counter", "time.perf_counter_ns",
+    "time.process_time", "time.thread_time", "timeit.default_timer", "time.localtime", "time.gmtime", "time.strftime",
+    "time.ctime", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today", "datetime.date.today",
+    "tensorflow.timestamp",
+})  # fmt: skip
+# Of these, what gives an object of Python's, and no number or text.
+MOMENTS = frozenset({
+    "time.localtime", "time.gmtime", "datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today",
+    "datetime.date.today",
+})  # fmt: skip
+_OWN = CLOCKS | {
+    "uuid.uuid1", "uuid.uuid4", "os.urandom", "os.getpid", "os.getppid", "random.SystemRandom", "secrets.randbelow",
+    "secrets.choice", "secrets.randbits", "secrets.token_bytes", "secrets.token_hex", "secrets.SystemRandom",
+    "socket.gethostname", "platform.node", "os.getloadavg", "os.times", "resource.getrusage", "psutil.virtual_memory",
+    "psutil.cpu_percent", "tensorflow.random.Generator.from_non_deterministic_state", "id",
+}  # fmt: skip
+# What somebody else may change while the script trains: each worker would see it at another step.
+_FILES = re.compile(
+    r"^os\.path\.(?:exists|lexists|isfile|isdir|islink|getmtime|getctime|getsize)$|^os\.(?:access|stat|listdir|scandir)$"
+    r"|^glob\.i?glob$|^tensorflow\.io\.gfile\.(?:exists|isdir|glob|listdir|stat)$|^keras\.utils\.file_exists$"
+)
+_PATH_METHODS = frozenset({"exists", "is_file", "is_dir", "is_symlink", "stat", "glob", "rglob", "iterdir"})
+_FLAGS = re.compile(
+    r"^(?:threading|multiprocessing)\.(?:Event|Value|Array|Barrier)$|^(?:queue|multiprocessing)\.\w*Queue$"
+)
+_FLAG_METHODS = frozenset({"is_set", "isSet", "wait", "empty", "full", "qsize", "get", "get_nowait"})
+_SCHEDULERS = frozenset({"keras.callbacks.LearningRateScheduler"})
+_STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
+_INFERENCE = frozenset({"evaluate", "predict", "predict_on_batch", "test_on_batch"})
+
+
+class LocalSources:
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        metrics: FedMetrics,
+        interruptions: Interruptions,
+    ) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.sharding = sharding
+        self._metrics = metrics
+        self._interruptions = interruptions
+        self._iteration = Iteration(tree, resolver)
+
+    def marks(self) -> dict[Key, Marks]:
+        """The values that are each worker's own to begin with."""
+        found: dict[Key, Marks] = {}
+        given = GivenByKeras(self.tree, self.resolver, self.training)
+        found.update(self._batches())
+        found.update({fit.call: Mark.VALUE for fit in self.training.batch_fits})
+        found.update(dict.fromkeys(given.by_fit(), Mark.VALUE))
+        found.update(dict.fromkeys(given.by_models(), Mark.VALUE))
+        found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
+        found.update(dict.fromkeys(self._metrics_of_models(), Mark.VALUE))
+        found.update(dict.fromkeys(self._metrics.compiled.read_otherwise(), Mark.VALUE))
+        found.update(dict.fromkeys(self._metrics.results_of_fit, Mark.VALUE))
+        found.update(dict.fromkeys(self.training.keras_steps, Mark.VALUE))
+        for call in self.tree.calls:
+            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            if paths & _OWN or self._sees_others(call, paths):
+                found[call] = Mark.OWN
+            elif any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
+                found[call] = Mark.VALUE  # of a dataset it is the batches, where training reads them
+            elif self.keeps_statistics and self._infers(call):
+                found[call] = Mark.STATISTIC
+        found.update(dict.fromkeys(self._interruptions.sets(), Mark.OWN))
+        return found
+
+    def _batches(self) -> dict[Key, Marks]:
+        """What gets a worker's part of each batch."""
+        found: dict[Key, Marks] = {}
+        fits = {fit.call for fit in self.training.fits}
+        split = [c for c in self.sharding.consumptions if not self.sharding.is_whole(c)]
+        readers = {c.reader for c in split if c.reader not in fits}
+        numbers = self.training.kinds.numbers_turns
+        beside = self.sharding.read_beside
+        for scope in self.tree.scopes.values():
+            for bindings in scope.bindings.values():
+                for binding in bindings:
+                    if binding.kind != "for" or binding.node not in readers or binding.value is None:
+                        continue
+                    iterated, _ = self._iteration.narrowed(binding.value, binding.path)
+                    if iterated not in beside and not numbers(binding.value, binding.path):
+                        found[binding] = Mark.VALUE
+        found.update({reader: Mark.VALUE for reader in readers if isinstance(reader, cst.Call)})
+        for node in self.sharding.minibatches.nodes:
+            found[node] = Mark.INSIDE if self._is_list(node) else Mark.VALUE
+        return found
+
+    def _sees_others(self, call: cst.Call, paths: Collection[str]) -> bool:
+        """Whether it asks, while the script trains, for what may change meanwhile: a file, the flag of a thread."""
+        asked = any(map(_FILES.match, paths))
+        if not asked and isinstance(call.func, cst.Attribute):
+            name, owners = call.func.attr.value, self.resolver.values(call.func.value)
+            asked = (name in _FLAG_METHODS and any(_FLAGS.match(calls(v)) for v in owners)) or (
+                name in _PATH_METHODS and any(origin(v).startswith("pathlib.") for v in owners)
+            )
+        return asked and self._runs_while_training(call)
+
+    def _runs_while_training(self, node: cst.CSTNode) -> bool:
+        running = (*self._training_loops, self._callbacks)
+        return any(self.tree.contains(body, node) for bodies in running for body in bodies)
+
+    @cached_property
+    def _callbacks(self) -> list[cst.CSTNode]:
+        """What callbacks of the script's do, with all that runs in it."""
+        found: list[cst.CSTNode] = []
+        for cls in self.tree.all_of(cst.ClassDef):
+            if self.resolver.derives_from(Class(cls), lambda path: path.startswith("keras.callbacks.")):
+                found += self.training.reached_from(cls.body)
+        for call in self.tree.calls:
+            if any(isinstance(v, External) and v.path in _SCHEDULERS for v in self.resolver.values(call.func)):
+                functions = [f for arg in call.args for f in functions_in(self.resolver, arg.value)]
+                found += [body for function in functions for body in self.training.reached_from(function)]
+        return found
+
+    @cached_property
+    def _training_loops(self) -> list[list[cst.CSTNode]]:
+        """The loops that train, each with all that runs in it."""
+        found = []
+        for loop in self.tree.all_of(cst.For, cst.While):
+            bodies = self.training.reached_from(loop)
+            if any(self.tree.contains(body, site) for body in bodies for site in self.training.sites):
+                found.append(bodies)
+        return found
+
+    def _is_list(self, node: cst.CSTNode) -> bool:
+        """Whether the node is a list of batches, written out, or such a dictionary: as long on all workers."""
+        values = self.resolver.values(node)
+        displays = (cst.List, cst.Tuple, cst.Dict)
+        return bool(values) and all(isinstance(v, Literal) and isinstance(v.node, displays) for v in values)
+
+    def _states_of_metrics(self) -> Iterator[cst.CSTNode]:
+        """`metric.total`, `metric.count`: what a metric has added up on this worker."""
+        for node in self.tree.all_of(cst.Attribute):
+            if node.attr.value not in _METRIC_STATES:
+                continue
+            owners = self.resolver.values(node.value)
+            if any(calls(v).startswith("keras.metrics.") for v in owners):
+                yield node
+
+    def _metrics_of_models(self) -> Iterator[cst.CSTNode]:
+        """`model.metrics`, `self.model.get_metrics_result()`: what a model that `fit` trains has counted on this
+        worker, read elsewhere than in its own class."""
+        for node in self.tree.all_of(cst.Attribute):
+            if node.attr.value not in _METRICS_OF_MODELS:
+                continue
+            if any(
+                map(self.training.kinds.is_model, self.resolver.values(node.value))
+            ) or self.training.is_model_of_callback(node.value):
+                yield node
+        for call, func in self.training.methods("result"):  # `self.model.tracker.result()`
+            owner = func.value
+            while isinstance(owner, (cst.Attribute, cst.Subscript)) and not self.training.is_model_of_callback(owner):
+                owner = owner.value
+            if self.training.is_model_of_callback(owner):
+                yield call
+
+    def _gives_dataset(self, call: cst.Call) -> bool:
+        return any(map(self.training.kinds.is_dataset, self.resolver.values(call)))
+
+    @cached_property
+    def keeps_statistics(self) -> bool:
+        """Whether a model may hold BatchNormalization: its statistics, and so inference, are each worker's own."""
+        return any(
+            isinstance(value, External) and _STATISTICS.match(value.path)
+            for call in self.tree.calls
+            for value in self.resolver.values(call.func)
+        )
+
+    def _infers(self, call: cst.Call) -> bool:
+        """Whether the call runs a model: `model(x)`, `model.evaluate(…)`."""
+        func = call.func
+        if any(self.training.kinds.has_weights(v) for v in self.resolver.values(func)):
+            return True
+        return (
+            isinstance(func, cst.Attribute)
+            and func.attr.value in _INFERENCE
+            and any(self.training.kinds.is_model(v) for v in self.resolver.values(func.value))
+        )

@@ -1,0 +1,39 @@
+"""How values differ from worker to worker, and what of that enters what is made of them."""
+
+from __future__ import annotations
+
+from migrator.facts.dependence import Way
+from migrator.facts.dependence.spreading import Marks
+
+
+class Mark:
+    """How a value is local. Plain numbers: an enum's are slow, and the marks of all values are joined over and over."""
+
+    NONE = 0
+    VALUE = 1  # computed from this worker's samples
+    COUNT = 2  # how many samples this worker has seen
+    INSIDE = 4  # a container, alike on all workers but for local values in it
+    CHOSEN = 8  # alike, or picked from what is alike, by a local choice
+    OWN = 16  # has nothing to do with the data: the time, the process, the system's randomness
+    STATISTIC = 32  # comes from a model whose BatchNormalization has seen this worker's samples alone
+
+
+def _through(way: Way, mark: Marks) -> Marks:
+    """How a value is local that another enters in this way."""
+    if way is Way.WHOLE:
+        return mark
+    if way is Way.PRESENCE:
+        return mark & Mark.CHOSEN
+    if way is Way.CHOICE:
+        return Mark.CHOSEN if mark & ~Mark.INSIDE else Mark.NONE
+    if way in (Way.SIZE, Way.LENGTH):
+        local = Mark.VALUE | Mark.COUNT if way is Way.LENGTH else Mark.VALUE
+        sizes = Mark.COUNT if mark & local else Mark.NONE
+        return (mark & (Mark.CHOSEN | Mark.OWN)) | sizes
+    if way is Way.INTO:
+        return (mark & ~Mark.VALUE) | Mark.INSIDE if mark & Mark.VALUE else mark
+    return (mark & ~Mark.INSIDE) | Mark.VALUE if mark & Mark.INSIDE else mark
+
+
+# What enters a value in a way that is local like this.
+PASSED = [[_through(way, mark) for mark in range(2 * Mark.STATISTIC)] for way in Way]
