@@ -44,7 +44,7 @@ class Bindings:
             if isinstance(binding.node, cst.FunctionDef):
                 return v.of(Function(binding.node, owner))
             if isinstance(binding.node, cst.ClassDef):
-                found = self.run.objects.class_at(binding.node)
+                found = self.run.classes.at(binding.node)
                 if found is not None:
                     return v.of(found)
         return NOTHING if owner.scope.bindings.get(name) else self._global(name, owner)

@@ -152,7 +152,7 @@ class Calls:
     def evaluate(self, node: cst.Call, frame: Frame) -> Value:
         if isinstance(node.func, cst.Name) and node.func.value == "super" and frame.owner is not None:
             receiver = frame.receiver
-            owner = self.run.objects.class_at(frame.owner)
+            owner = self.run.classes.at(frame.owner)
             if owner is not None:
                 return v.of(Super(owner, receiver))
         function = self.run.expressions.eval(node.func, frame)
@@ -272,7 +272,7 @@ class Calls:
 
     def instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`obj(…)`: its `__call__`, or that which a base class of Keras's makes of its `call`."""
-        own = self.run.objects.method(atom, "__call__")
+        own = self.run.classes.method(atom, "__call__")
         if own is not None:
             self.run.note_applied(atom, args)
             return self.call(own, args, node, frame)
@@ -280,21 +280,21 @@ class Calls:
 
     def construct(self, cls: Class, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`Class(…)`: what its `__new__` gives, a new object where the program has none."""
-        maker = self.run.objects.maker(cls)
+        maker = self.run.classes.maker(cls)
         made = v.of(Instance(cls, Site(node, frame.context))) if maker is None else self.call(maker, args, node, frame)
         for atom in made:
-            if isinstance(atom, Instance) and cls in self.run.objects.lineage(atom.cls):
+            if isinstance(atom, Instance) and cls in self.run.classes.lineage(atom.cls):
                 self._initialise(atom, args, node, frame)
         return made
 
     def _initialise(self, made: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
         for given in args.each_way():
             self.run.libraries.prepare(made, given)
-        init = self.run.objects.method(made, "__init__")
+        init = self.run.classes.method(made, "__init__")
         if init is not None:
             self.call(init, args, node, frame)
         else:
-            self.run.objects.fill_fields(made, args)
+            self.run.classes.fill_fields(made, args)
 
     def function(
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING

@@ -8,9 +8,9 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
+from migrator.analysis.classes import with_setter
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.tensorflow import LATER
-from migrator.analysis.objects import with_setter
 from migrator.analysis.placement import Unknown
 from migrator.analysis.values import NOTHING, Bound, Class, External, Function, Instance, Tuple, Value
 

@@ -109,7 +109,7 @@ class Expressions:
         name = _OPERATORS.get(operator, "").rstrip("_")
         for i, kind in enumerate((f"__{name}__", f"__r{name}__") if len(operands) == 2 else ()):
             atom, other = operands[i].only, nodes[1 - i]
-            method = self.run.objects.method(atom, kind) if isinstance(atom, Instance) else None
+            method = self.run.classes.method(atom, kind) if isinstance(atom, Instance) else None
             if method is not None:
                 written: dict[int | str, cst.BaseExpression] = {}
                 if isinstance(other, cst.BaseExpression):

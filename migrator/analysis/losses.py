@@ -116,7 +116,7 @@ class Losses:
     def is_own(self, call: cst.CSTNode) -> bool:
         """Whether the model that is fitted computes its loss by itself."""
         return any(
-            isinstance(m, Instance) and self._run.objects.method(m, "compute_loss") for m, _, _ in self._run.fits[call]
+            isinstance(m, Instance) and self._run.classes.method(m, "compute_loss") for m, _, _ in self._run.fits[call]
         )
 
     @property

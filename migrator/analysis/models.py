@@ -176,7 +176,7 @@ def _parts(atom: Atom, parts: dict[Atom, list[Atom]]) -> Iterator[Atom]:
 def _bases(run: Run, atom: Atom) -> list[str]:
     if isinstance(atom, Made):
         return [atom.path]
-    return run.objects.external_bases(atom.cls) if isinstance(atom, Instance) else []
+    return run.classes.external_bases(atom.cls) if isinstance(atom, Instance) else []
 
 
 def _holds_weights(path: str) -> bool:

@@ -1,9 +1,8 @@
-"""What objects of the program hold and can do: attributes, items, elements; classes with their bases and methods."""
+"""What objects of the program hold: attributes, items, elements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,7 +10,7 @@ import libcst as cst
 from migrator.analysis import namespaces, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
-from migrator.analysis.frames import Frame, Names
+from migrator.analysis.classes import decorated
 from migrator.analysis.libraries import runtime, tensorflow
 from migrator.analysis.libraries.python import holders
 from migrator.analysis.ops.call import NOT_CONSTANT
@@ -43,140 +42,13 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _DEEPEST_PARTS = 4
-_DECORATED = ("property", "static", "class")
-_DATACLASS = External("dataclasses.dataclass")
-_NAMED_TUPLES = ("typing.NamedTuple", "typing_extensions.NamedTuple")
-_CUT = -1  # in the context of the site of an object: a worker's part of the one that was made there
 _REPLACED = "replaced"  # what a program puts in the place of a library's function or class
 _ANY_OBJECT = Made("", Site(cst.Pass(), ()))  # holds what is given to an attribute of an object that is not seen
-
-
-@dataclass(eq=False)
-class _Definition:
-    cls: Class
-    bases: list[Value]
-    names: Names
-    decorators: list[Value]
 
 
 class Objects:
     def __init__(self, run: Run) -> None:
         self.run = run
-        self._definitions: dict[cst.ClassDef, _Definition] = {}
-        self._set_later: dict[cst.ClassDef, Names] = {}  # numbers that attributes of classes get, whenever that is
-
-    # -- classes -------------------------------------------------------------------------------------------------
-
-    def define_class(self, cls: Class, bases: Sequence[Value], decorators: Sequence[Value], frame: Frame) -> None:
-        known = self._definitions.get(cls.node)
-        names = frame.names or {}
-        if known is not None:
-            names = {**{k: x for k, x in known.names.items() if k not in names}, **names}
-        for name, value in self._set_later.get(cls.node, {}).items():
-            names[name] = v.join(names.get(name, NOTHING), value)
-        self._definitions[cls.node] = _Definition(cls, list(bases), names, list(decorators))
-
-    def class_at(self, node: cst.ClassDef) -> Class | None:
-        known = self._definitions.get(node)
-        return known.cls if known is not None else None
-
-    def lineage(self, cls: Class) -> list[Class]:
-        """The class and its bases as far as the program defines them, in the order in which they are asked."""
-        found: list[Class] = []
-        queue = [cls]
-        while queue:
-            current = queue.pop(0)
-            if current not in found:
-                found.append(current)
-                queue.extend(b for base in self._bases(current) for b in base if isinstance(b, Class))
-        return found
-
-    def _bases(self, cls: Class) -> list[Value]:
-        known = self._definitions.get(cls.node)
-        return known.bases if known is not None else []
-
-    def external_bases(self, cls: Class) -> list[str]:
-        """The classes of other libraries that it comes from, by their dotted names."""
-        return [
-            base.path
-            for ancestor in self.lineage(cls)
-            for value in self._bases(ancestor)
-            for base in value
-            if isinstance(base, (External, Made))
-        ]
-
-    def _of_class(self, classes: Sequence[Class], name: str) -> Value | None:
-        for cls in classes:
-            known = self._definitions.get(cls.node)
-            if known is not None and name in known.names:
-                return known.names[name]
-        return None
-
-    def of_class(self, cls: Class, name: str) -> Value | None:
-        """What the class or a base of it that the program defines holds under that name."""
-        return self._of_class(self.lineage(cls), name)
-
-    def maker(self, cls: Class) -> Value | None:
-        """Its `__new__`, where the program defines one."""
-        found = self.of_class(cls, "__new__")
-        return self._bound(found, v.of(cls)) if found is not None else None
-
-    def inherited(self, cls: Class, name: str) -> Value | None:
-        """What the bases of the class define, bound to the class."""
-        found = self._of_class(self.lineage(cls)[1:], name)
-        return self._bound(found, v.of(cls)) if found is not None else None
-
-    def method(self, instance: Instance, name: str) -> Value | None:
-        """The method of that name which the program defines, bound to the object."""
-        found = self.of_class(instance.cls, name)
-        bound = self._bound(found, v.of(instance)) if found is not None else None
-        # `layer.call = function`; Python looks for dunder methods in the class only.
-        own = self.run.heap.load(instance, name) if not name.startswith("__") else NOTHING
-        return bound if own is NOTHING else v.join(own, bound or NOTHING)
-
-    def _bound(self, found: Value, receiver: Value) -> Value:
-        decorated = _decorated(found)
-        if decorated is not None:
-            kind, inner = decorated
-            return inner if kind == "static" else self._bound(inner, receiver)
-        objects = frozenset(Bound(o, receiver) if isinstance(o, Function) else o for o in found.objects)
-        return Value(found.data, objects)
-
-    def _fields(self, cls: Class) -> list[str]:
-        return [name for each in reversed(self.lineage(cls)) for name in declared_fields(each.node)]
-
-    def _is_record(self, cls: Class) -> bool:
-        """Whether it is a dataclass or NamedTuple, of which `shard_batch` cuts the fields."""
-        if self._is_named_tuple(cls):
-            return True
-        known = [self._definitions[each.node] for each in self.lineage(cls) if each.node in self._definitions]
-        return any(d.only == _DATACLASS for definition in known for d in definition.decorators)
-
-    def _is_named_tuple(self, cls: Class) -> bool:
-        return any(path in _NAMED_TUPLES for path in self.external_bases(cls))
-
-    def cut(self, instance: Instance, share: Callable[[Value], Value]) -> Instance:
-        """The object with a worker's part in each of its fields; itself where it is no record of arrays alone."""
-        heap, site = self.run.heap, instance.site
-        fields = self._fields(instance.cls)
-        held = {name: heap.load(instance, name) for name in fields}
-        is_cut = site.context[-1:] == (_CUT,)
-        if is_cut or not self._is_record(instance.cls) or not all(map(_may_have_rows, held.values())):
-            return instance
-        part = Instance(instance.cls, Site(site.node, (*site.context, _CUT)))
-        for name in (*fields, *(key for key in heap.fields(instance) if key not in held)):
-            value = heap.load(instance, name)
-            heap.store(part, name, share(value) if name in held else value)
-        return part
-
-    def fill_fields(self, instance: Instance, args: Arguments) -> None:
-        """A dataclass or NamedTuple, whose fields are what it is called with."""
-        fields = self._fields(instance.cls)
-        for name, value in (*zip(fields, args.positional), *args.keywords.items()):
-            self.run.heap.store(instance, name, value)
-        if args.rest is not NOTHING:
-            for name in fields:
-                self.run.heap.store(instance, name, args.rest)
 
     # -- attributes ----------------------------------------------------------------------------------------------
 
@@ -199,13 +71,13 @@ class Objects:
         if isinstance(atom, Instance):
             return self._instance_attribute(atom, name, node)
         if isinstance(atom, Class):
-            found = self.of_class(atom, name)
+            found = self.run.classes.of_class(atom, name)
             if found is None:
                 return v.of(Method(v.of(atom), name))
-            decorated = _decorated(found)
-            if decorated is None:
+            inner = decorated(found)
+            if inner is None:
                 return found
-            return self._bound(decorated[1], v.of(atom)) if decorated[0] == "class" else decorated[1]
+            return self.run.classes.bound(inner[1], v.of(atom)) if inner[0] == "class" else inner[1]
         if isinstance(atom, Super):
             return self._super_attribute(atom, name)
         if isinstance(atom, Container) and atom.kind == "record":
@@ -246,18 +118,18 @@ class Objects:
         held = self.run.heap.load(atom, name)
         if any(isinstance(a, Made) and a.path == tensorflow.VARIABLE for a in held):
             self._note_variable(atom, node)
-        found = self.of_class(atom.cls, name)
+        found = self.run.classes.of_class(atom.cls, name)
         if found is not None:
-            decorated = _decorated(found)
-            if decorated is not None and decorated[0] == "property":
+            inner = decorated(found)
+            if inner is not None and inner[0] == "property":
                 frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
-                found = self.run.calls.call(self._bound(found, v.of(atom)), Arguments(), node, frame)
+                found = self.run.calls.call(self.run.classes.bound(found, v.of(atom)), Arguments(), node, frame)
             else:
-                found = self._bound(found, v.of(atom))
+                found = self.run.classes.bound(found, v.of(atom))
             return v.join(held, found)
         if held is not NOTHING:
             return held
-        getter = self.method(atom, "__getattr__")
+        getter = self.run.classes.method(atom, "__getattr__")
         if getter is not None:
             frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
             return self.run.calls.call(getter, Arguments([v.constant(name)]), node, frame)
@@ -268,11 +140,13 @@ class Objects:
         found = NOTHING
         for receiver in atom.receiver:
             if isinstance(receiver, Instance):
-                order = self.lineage(receiver.cls)
-                behind = order[order.index(atom.cls) + 1 :] if atom.cls in order else self.lineage(atom.cls)[1:]
-                inherited = self._of_class(behind, name)
+                order = self.run.classes.lineage(receiver.cls)
+                if atom.cls not in order:
+                    order = self.run.classes.lineage(atom.cls)
+                behind = order[order.index(atom.cls) + 1 :]
+                inherited = self.run.classes.first_of(behind, name)
                 if inherited is not None:
-                    found = v.join(found, self._bound(inherited, v.of(receiver)))
+                    found = v.join(found, self.run.classes.bound(inherited, v.of(receiver)))
                     continue
             found = v.join(found, v.of(Method(v.of(receiver), name)))
         return found if found is not NOTHING else v.of(Method(atom.receiver, name))
@@ -285,13 +159,13 @@ class Objects:
             namespaces.fill(self.run, owner, value, node)
             return
         for atom in owner:
-            setter = self._setter(atom, name) if isinstance(atom, Instance) else None
+            setter = self.run.classes.setter(atom, name) if isinstance(atom, Instance) else None
             if setter is not None and isinstance(atom, Instance):
                 self._set_by(setter, atom, [value], node)
             elif isinstance(atom, (Instance, Made)) or (isinstance(atom, Container) and atom.kind == "record"):
                 self.run.heap.store(atom, name, value)
-            elif isinstance(atom, Class) and atom.node in self._definitions:
-                self._set_in_class(atom, name, value)
+            elif isinstance(atom, Class) and self.run.classes.at(atom.node) is not None:
+                self.run.classes.set_later(atom, name, value)
             elif isinstance(atom, External):
                 self.run.heap.store(External(api.canonical(f"{atom.path}.{name}")), _REPLACED, value)
             elif isinstance(atom, File):
@@ -305,26 +179,6 @@ class Objects:
         if owner.data is not None and owner.data.constant is not None:
             self._store_anywhere(name, value)
 
-    def _set_in_class(self, cls: Class, name: str, value: Value) -> None:
-        names = self._definitions[cls.node].names
-        joined = v.join(names.get(name, NOTHING), value)
-        if names.get(name) == joined:
-            return
-        names[name] = joined
-        self.run.heap.version += 1
-        if not value.objects:  # it may have been read before, as what the heap holds
-            later = self._set_later.setdefault(cls.node, {})
-            later[name] = v.join(later.get(name, NOTHING), value)
-            self.run.heap.is_stale = True
-
-    def _setter(self, atom: Instance, name: str) -> Value | None:
-        """What runs where the attribute is set that is a property."""
-        found = self.of_class(atom.cls, name)
-        held = found.only if found is not None else None
-        if isinstance(held, Tuple) and len(held.items) == 3 and held.items[0].constant == "property":
-            return self._bound(held.items[2], v.of(atom))
-        return None
-
     def _set_by(self, method: Value, owner: Instance, given: list[Value], node: cst.CSTNode) -> None:
         """Runs what sets an attribute or an item of the object; the last that it is given is what is assigned."""
         frame = self.run.frames[self.run.tree.module_of(owner.cls.node)]
@@ -336,8 +190,7 @@ class Objects:
 
     def _store_class(self, owner: Value, value: Value, node: cst.CSTNode) -> None:
         """`obj.__class__ = C`: from then on any of its methods may be another."""
-        lineage = [c for atom in value if isinstance(atom, Class) for c in self.lineage(atom)]
-        names = {name for c in lineage if c.node in self._definitions for name in self._definitions[c.node].names}
+        names = {name for atom in value if isinstance(atom, Class) for name in self.run.classes.names(atom)}
         for name in names | {"call", "__call__"}:
             why = "what an object runs whose `__class__` is set is not seen"
             self.store_attribute(owner, name, v.unseen(why), node)
@@ -345,7 +198,7 @@ class Objects:
     def own_call(self, atom: Made) -> Value:
         """What a layer of a library's runs instead of its own code: `layer.call = function`."""
         of_its_class = External(api.canonical(f"{atom.path}.call"))
-        inherited = self._bound(self.run.heap.load(of_its_class, _REPLACED), v.of(atom))
+        inherited = self.run.classes.bound(self.run.heap.load(of_its_class, _REPLACED), v.of(atom))
         return v.join_all([self.run.heap.load(atom, "call"), inherited, self.run.heap.load(_ANY_OBJECT, "call")])
 
     def _store_anywhere(self, name: str, value: Value) -> None:
@@ -385,12 +238,12 @@ class Objects:
                 return v.of(atom)
             return self.container_item(atom, index)
         if isinstance(atom, Instance):
-            getter = self.method(atom, "__getitem__")
+            getter = self.run.classes.method(atom, "__getitem__")
             if getter is not None:
                 frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
                 return self.run.calls.call(getter, Arguments([index]), node, frame)
-            held = [self.run.heap.load(atom, name) for name in self._fields(atom.cls)]
-            if held and any(path in _NAMED_TUPLES for path in self.external_bases(atom.cls)):
+            held = [self.run.heap.load(atom, name) for name in self.run.classes.fields(atom.cls)]
+            if held and self.run.classes.is_named_tuple(atom.cls):
                 return self._item(Tuple(tuple(held)), index, node)
         if isinstance(atom, Method) and namespaces.is_namespace(atom):
             return namespaces.item(self.run, atom, index, node)
@@ -440,7 +293,7 @@ class Objects:
             elif isinstance(atom, External):
                 self.run.heap.store(atom, None, value)
             elif isinstance(atom, Instance):
-                setter = self.method(atom, "__setitem__")
+                setter = self.run.classes.method(atom, "__setitem__")
                 if setter is not None:
                     self._set_by(setter, atom, [index, value], node)
 
@@ -543,7 +396,7 @@ class Objects:
             return self.run.libraries.read(self._all_of(atom), reader)
         if isinstance(atom, Instance):
             for name in ("__iter__", "__next__", "__getitem__"):
-                own = self.method(atom, name)
+                own = self.run.classes.method(atom, name)
                 if own is not None:
                     frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
                     given = Arguments([NUMBER] if name == "__getitem__" else [])
@@ -553,9 +406,9 @@ class Objects:
                     elif name == "__iter__":
                         continue
                     return self.run.libraries.read(result, reader)
-            if self._is_named_tuple(atom.cls):
+            if self.run.classes.is_named_tuple(atom.cls):
                 return self.run.libraries.read(
-                    v.join_all(self.run.heap.load(atom, f) for f in self._fields(atom.cls)), reader
+                    v.join_all(self.run.heap.load(atom, f) for f in self.run.classes.fields(atom.cls)), reader
                 )
         return self.run.libraries.elements(atom, reader, node)
 
@@ -563,11 +416,11 @@ class Objects:
         """What `with value as name` binds."""
         found = NOTHING
         for atom in value:
-            own = self.method(atom, "__enter__") if isinstance(atom, Instance) else None
+            own = self.run.classes.method(atom, "__enter__") if isinstance(atom, Instance) else None
             if own is not None and isinstance(atom, Instance):
                 frame = self.run.frames[self.run.tree.module_of(atom.cls.node)]
                 found = v.join(found, self.run.calls.call(own, Arguments(), node, frame))
-                leave = self.method(atom, "__exit__")
+                leave = self.run.classes.method(atom, "__exit__")
                 if leave is not None:
                     self.run.calls.call(leave, Arguments([v.NONE, v.NONE, v.NONE]), node, frame)
             elif isinstance(atom, Container) and atom.kind == "iterator":  # contextlib.contextmanager
@@ -616,26 +469,6 @@ def atom_node(atom: Atom) -> cst.CSTNode:
     if isinstance(atom, (Instance, Made, Container)):
         return atom.site.node
     return atom.node if isinstance(atom, (Function, Class)) else cst.Pass()
-
-
-def _decorated(found: Value) -> tuple[str, Value] | None:
-    """What a property, static or class method is made of."""
-    atom = found.only
-    if isinstance(atom, Tuple) and len(atom.items) in (2, 3) and atom.items[0].constant in _DECORATED:
-        return str(atom.items[0].constant), atom.items[1]
-    return None
-
-
-def with_setter(decorated: Value, setter: Value) -> Value:
-    """The property once it has what sets it, too."""
-    getter = _decorated(decorated)
-    return v.of(Tuple((v.constant("property"), getter[1] if getter is not None else NOTHING, setter)))
-
-
-def _may_have_rows(value: Value) -> bool:
-    """Whether it may be an array, and surely is no number or text, which is not cut."""
-    data = value.data
-    return data is None or data.constant is None or (data.constant is NOT_CONSTANT and data.rank != 0)
 
 
 def _holder(function: Function) -> Made:

@@ -18,6 +18,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.bindings import Bindings
 from migrator.analysis.calls import Arguments, Calls
+from migrator.analysis.classes import Classes
 from migrator.analysis.definitions import Definitions
 from migrator.analysis.dictionaries import Lacking
 from migrator.analysis.expressions import Expressions
@@ -121,6 +122,7 @@ class Run:
         self.statements = Statements(self)
         self.expressions = Expressions(self)
         self.calls = Calls(self)
+        self.classes = Classes(self)
         self.objects = Objects(self)
         self.lacking = Lacking(self)
         self.bindings = Bindings(self)
@@ -231,10 +233,10 @@ class Run:
         owner = self.tree.class_of(function)
         module = self.frames[self.tree.module_of(function)]
         if owner is not None:
-            cls = self.objects.class_at(owner) or Class(owner, module)
+            cls = self.classes.at(owner) or Class(owner, module)
             receiver = v.of(Instance(cls, v.Site(owner, ())))
             self.libraries.prepare(Instance(cls, v.Site(owner, ())), Arguments())
-            init = self.objects.method(Instance(cls, v.Site(owner, ())), "__init__")
+            init = self.classes.method(Instance(cls, v.Site(owner, ())), "__init__")
             if init is not None:
                 self.calls.call(init, Arguments(rest=v.NUMBER), owner, module)
             method = v.of(Bound(Function(function, module), receiver))

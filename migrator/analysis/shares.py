@@ -116,7 +116,7 @@ class Shares:
         )
         if not any(isinstance(o, Instance) for o in value):
             return cut
-        objects = (self.run.objects.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)
+        objects = (self.run.classes.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)
         return Value(cut.data, frozenset(objects))
 
     @staticmethod

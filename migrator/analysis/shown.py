@@ -53,7 +53,7 @@ class Shown:
         return (
             bool(uses)
             and not self._shares_layers(atom)
-            and not (isinstance(atom, Instance) and any(map(self._leaks, self.run.objects.lineage(atom.cls))))
+            and not (isinstance(atom, Instance) and any(map(self._leaks, self.run.classes.lineage(atom.cls))))
             and all(self._is_harmless(use) for use in uses)
         )
 

@@ -303,8 +303,8 @@ class Statements:
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, owner=node)
         self.body(node.body, inner)
         makers = [d.decorator.func if isinstance(d.decorator, cst.Call) else d.decorator for d in node.decorators]
-        self.run.objects.define_class(cls, bases, [self.eval(maker, frame) for maker in makers], inner)
-        hook = self.run.objects.inherited(cls, "__init_subclass__")
+        self.run.classes.define(cls, bases, [self.eval(maker, frame) for maker in makers], inner)
+        hook = self.run.classes.inherited(cls, "__init_subclass__")
         if hook is not None:
             self.run.calls.call(hook, Arguments([], keywords), node, frame)
         value = self._made_by_metaclass(cls, keywords.get("metaclass"), node, frame)
@@ -317,10 +317,10 @@ class Statements:
         if metaclass is None or isinstance(metaclass.only, External):
             return made
         if not isinstance(metaclass.only, Class) or any(
-            self.run.objects.of_class(metaclass.only, name) is not None for name in _OF_OTHER_CLASSES
+            self.run.classes.of_class(metaclass.only, name) is not None for name in _OF_OTHER_CLASSES
         ):
             return v.unseen("what its metaclass makes of a class is not followed")
-        init = self.run.objects.of_class(metaclass.only, "__init__")
+        init = self.run.classes.of_class(metaclass.only, "__init__")
         if init is not None:
             self.run.calls.call(init, Arguments([made, NUMBER, NUMBER, NUMBER]), node, frame)
         return made

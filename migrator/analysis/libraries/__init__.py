@@ -209,7 +209,7 @@ class Libraries:
         given = Arguments(args.positional[1:], args.keywords, args.rest)
         made = [Instance(cls, Site(node, frame.context)) for cls in classes]
         for instance in made:
-            self.run.objects.fill_fields(instance, given)
+            self.run.classes.fill_fields(instance, given)
         return Value(None, frozenset(made))
 
     def _data_method(self, data: Data, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -272,5 +272,5 @@ class Libraries:
     def prepare(self, instance: Instance, args: Arguments) -> None:
         """Notes what an object of a class of the program is made with."""
         keras.store_arguments(self.run, instance, args)
-        if self.run.objects.method(instance, "__init__") is None:
+        if self.run.classes.method(instance, "__init__") is None:
             keras.store_parts(self.run, instance, args)

@@ -69,11 +69,11 @@ class Packages:
 
     def _is_followed(self, cls: Class) -> bool:
         """Whether it is a layer, a model or a loss, or an object of nobody else's class that is called."""
-        bases = self.run.objects.external_bases(cls)
+        bases = self.run.classes.external_bases(cls)
         if any(LAYER.match(p) or LOSS.match(p) or api.is_model_class(p) for p in bases):
             return True
         is_plain = all(p in ("builtins.object", "abc.ABC") for p in bases)
-        return is_plain and self.run.objects.of_class(cls, "__call__") is not None
+        return is_plain and self.run.classes.of_class(cls, "__call__") is not None
 
     # -- calls from the program -------------------------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ class Keras:
             return metrics.call(self.run, atom, args, node, frame)
         self.run.note_forward()
         self.run.note_applied(atom, args)
-        build = self.run.objects.method(atom, "build")
+        build = self.run.classes.method(atom, "build")
         if build is not None and args.positional:
             self.run.calls.call(build, Arguments([NUMBER]), node, frame)
         known = set(self.run.kept_by_layers)
@@ -121,7 +121,7 @@ class Keras:
 
     def _applied_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """What the object's own `call` gives, or that of the class of Keras's that its class comes from."""
-        call = self.run.objects.method(atom, "call")
+        call = self.run.classes.method(atom, "call")
         if call is not None:
             return applied(self.run, call, accepted(self.run, call, args), node, frame)
         if is_of(self.run, atom, lambda p: p in api.SEQUENTIAL):
@@ -160,7 +160,7 @@ class Keras:
 
     def _runs(self, atom: Instance) -> bool:
         """Whether the object's own `call` runs now, so that it can only be `super().call(…)` that is asked for."""
-        own = self.run.objects.method(atom, "call")
+        own = self.run.classes.method(atom, "call")
         running = [a.function.node for a in own or () if isinstance(a, Bound) and isinstance(a.function, Function)]
         return any(node in self.run.calls.stack for node in running)
 

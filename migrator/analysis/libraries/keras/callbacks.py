@@ -35,7 +35,7 @@ def call(run: Run, model: v.Atom, callbacks: Value | None, node: cst.CSTNode, fr
     for callback in _instances(run, callbacks):
         run.heap.store(callback, "model", v.of(model))
         for name, count in _CALLED.items():
-            own = run.objects.method(callback, name)
+            own = run.classes.method(callback, name)
             if own is not None:
                 run.calls.call(own, Arguments([NUMBER] * count), node, frame)
 

@@ -63,7 +63,7 @@ def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst
     for function in loss:
         run.note_hidden(v.of(function))
         if isinstance(function, Instance):
-            run.note_hidden(run.objects.method(function, "call") or NOTHING)
+            run.note_hidden(run.classes.method(function, "call") or NOTHING)
     with run.placing.repairing.ruled_out("Keras applies it"):
         result = losses.of_compiled(run, loss, args, node, frame)
     if len(args.positional) > 1 and masks.is_masked(run, args.positional[1]):

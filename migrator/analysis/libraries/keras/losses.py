@@ -89,7 +89,7 @@ def _of_all_rows(args: Arguments) -> Arguments:
 
 def call_own(run: Run, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """A loss class of the program: what `call` gives, reduced as the object was told to."""
-    call = run.objects.method(atom, "call")
+    call = run.classes.method(atom, "call")
     if call is None:
         return run.placing.unknown(args, node)
     if len(args.positional) > 1 and masks.is_masked(run, args.positional[1]) and _reduction(run, atom) != "none":

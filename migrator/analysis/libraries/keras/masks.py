@@ -63,8 +63,8 @@ def handed(run: Run, args: Arguments) -> Value:
 def left_by(run: Run, atom: Instance, args: Arguments, result: Value, node: cst.CSTNode, frame: Frame) -> Value:
     """What an object of a class of the program gives, with the mask that Keras puts beside it."""
     gives = _makes(run, atom) or (_hands_on(run, atom) and given(run, args))
-    own = run.objects.method(atom, "compute_mask")
-    if own is None and run.objects.method(atom, "call") is None and is_of(run, atom, LAYER.match):
+    own = run.classes.method(atom, "compute_mask")
+    if own is None and run.classes.method(atom, "call") is None and is_of(run, atom, LAYER.match):
         return v.mapped(result, lambda d: replace(d, masked=gives))
     if own is not None:
         gives = not _computed(run, own, args, node, frame).is_none
@@ -105,7 +105,7 @@ def _makes(run: Run, atom: Instance) -> bool:
 
 def _hands_on(run: Run, atom: Instance) -> bool:
     """Whether it supports masks: as the class says or, where it says nothing, as the layer of Keras's that it is."""
-    of_class = run.objects.of_class(atom.cls, "supports_masking")
+    of_class = run.classes.of_class(atom.cls, "supports_masking")
     supports = v.join(run.heap.load(atom, "supports_masking"), of_class or NOTHING)
     if supports is not NOTHING:
         return supports.constant is not False
@@ -118,7 +118,7 @@ def _told(run: Run, atom: Instance, name: str) -> Value:
     """What the layer of Keras's is told that the object's class comes from."""
     made = arguments_of(run, atom)
     told = made.get(f"super {name}")
-    if told is None and run.objects.method(atom, "__init__") is None:
+    if told is None and run.classes.method(atom, "__init__") is None:
         told = made.get(name) or v.constant(False)
     return told or v.NUMBER
 

@@ -27,7 +27,7 @@ _FED_WHOLE = "fed whole"  # all rows of a batch, each with what would have a wor
 def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`metric(y_true, y_pred)`: what it tells, with these counted."""
     names = ("update_state", "result")
-    update, result = (run.objects.method(atom, n) if isinstance(atom, Instance) else None for n in names)
+    update, result = (run.classes.method(atom, n) if isinstance(atom, Instance) else None for n in names)
     if update is not None:
         run.calls.call(update, args, node, frame)
     else:
@@ -79,7 +79,7 @@ def note_own(run: Run, model: v.Atom, node: cst.CSTNode, frame: Frame) -> None:
     behind it, of each worker."""
     for key in run.heap.fields(model):
         for atom in run.heap.load(model, key):
-            result = run.objects.method(atom, "result") if isinstance(atom, Instance) else None
+            result = run.classes.method(atom, "result") if isinstance(atom, Instance) else None
             if result is not None and isinstance(atom, Instance) and is_of(run, atom, METRIC.match):
                 told = run.calls.call(result, Arguments([]), node, frame)
                 run.told[node][atom.site.node] = v.join(run.told[node].get(atom.site.node, NOTHING), told)
@@ -159,8 +159,8 @@ def _counts_rows(
     run: Run, metric: Instance, args: Arguments, given: frozenset[v.Repair], node: cst.CSTNode, frame: Frame
 ) -> bool:
     """Whether the class only picks what of each row `keras.metrics.Mean` counts."""
-    update, result = (run.objects.method(metric, name) for name in ("update_state", "result"))
-    if run.objects.external_bases(metric.cls) != ["keras.metrics.Mean"] or update is None or result is not None:
+    update, result = (run.classes.method(metric, name) for name in ("update_state", "result"))
+    if run.classes.external_bases(metric.cls) != ["keras.metrics.Mean"] or update is None or result is not None:
         return False
     with run.placing.repairing.ruled_out("Keras applies it"):
         run.calls.call(update, args, node, frame)
@@ -172,13 +172,13 @@ def _counts_rows(
 
 def tell(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """What the step of Keras's tells of the metrics, as the model's own methods may have it."""
-    own = run.objects.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
+    own = run.classes.method(atom, "compute_metrics") if isinstance(atom, Instance) else None
     return run.calls.call(own, args, node, frame) if own is not None else _computed(run, atom, args, node, frame)
 
 
 def _computed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """`super().compute_metrics(…)`, which asks the model's own `get_metrics_result`."""
-    own = run.objects.method(atom, "get_metrics_result") if isinstance(atom, Instance) else None
+    own = run.classes.method(atom, "get_metrics_result") if isinstance(atom, Instance) else None
     if own is not None:
         return run.calls.call(own, Arguments([]), node, frame)
     return _of_all(run, atom, args, node, frame)

@@ -100,7 +100,7 @@ def classes_of(run: Run, atom: v.Atom) -> list[str]:
     """The class of Keras's that it is of, or those that its class comes from, by their dotted names."""
     if isinstance(atom, Made):
         return [atom.path]
-    return run.objects.external_bases(atom.cls) if isinstance(atom, Instance) else []
+    return run.classes.external_bases(atom.cls) if isinstance(atom, Instance) else []
 
 
 def is_of(run: Run, atom: v.Atom, test: Callable[[str], object]) -> bool:

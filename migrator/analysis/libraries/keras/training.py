@@ -65,7 +65,7 @@ def _train(run: Run, atom: Made | Instance, batch: Value, node: cst.CSTNode, fra
 
 
 def _train_once(run: Run, atom: Made | Instance, batch: Value, node: cst.CSTNode, frame: Frame) -> None:
-    step = run.objects.method(atom, "train_step") if isinstance(atom, Instance) else None
+    step = run.classes.method(atom, "train_step") if isinstance(atom, Instance) else None
     if step is not None:
         fitting = run.libraries.keras.fitting
         fitting.append(node)
@@ -94,7 +94,7 @@ def _forward(
 def _loss(run: Run, atom: Made | Instance, given: dict[str, Value], node: cst.CSTNode, frame: Frame) -> Value:
     """What Keras's own step takes the gradients of; nothing where the model has no loss."""
     loss = compiling.loss_of(run, atom)
-    own = run.objects.method(atom, "compute_loss") if isinstance(atom, Instance) else None
+    own = run.classes.method(atom, "compute_loss") if isinstance(atom, Instance) else None
     if own is not None:
         run.note_hidden(own)
         result = run.calls.call(own, Arguments([], given), node, frame)
@@ -162,7 +162,7 @@ def _run_on(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame:
 
 def _infer_whole(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: Frame) -> None:
     """The model on what all workers have, by functions that Keras makes; the runtime does not know a model's own."""
-    own = [run.objects.method(atom, name) for name in _MAKING] if isinstance(atom, Instance) else []
+    own = [run.classes.method(atom, name) for name in _MAKING] if isinstance(atom, Instance) else []
     with nullcontext() if any(own) else run.evaluating():
         _infer(run, atom, run.shares.whole(x), node, frame)
 

@@ -1,0 +1,200 @@
+"""The classes of the program: their bases, what they define, and what of that their objects have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis import values as v
+from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame, Names
+from migrator.analysis.ops.call import NOT_CONSTANT
+from migrator.analysis.values import NOTHING, Bound, Class, External, Function, Instance, Made, Site, Tuple, Value
+from migrator.facts.program.syntax import declared_fields
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+_DECORATED = ("property", "static", "class")
+_DATACLASS = External("dataclasses.dataclass")
+_NAMED_TUPLES = ("typing.NamedTuple", "typing_extensions.NamedTuple")
+_CUT = -1  # in the context of the site of an object: a worker's part of the one that was made there
+
+
+@dataclass(eq=False)
+class _Definition:
+    cls: Class
+    bases: list[Value]
+    names: Names
+    decorators: list[Value]
+
+
+class Classes:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self._definitions: dict[cst.ClassDef, _Definition] = {}
+        self._later: dict[cst.ClassDef, Names] = {}  # numbers that attributes of classes get, whenever that is
+
+    def define(self, cls: Class, bases: Sequence[Value], decorators: Sequence[Value], frame: Frame) -> None:
+        known = self._definitions.get(cls.node)
+        names = frame.names or {}
+        if known is not None:
+            names = {**{k: x for k, x in known.names.items() if k not in names}, **names}
+        for name, value in self._later.get(cls.node, {}).items():
+            names[name] = v.join(names.get(name, NOTHING), value)
+        self._definitions[cls.node] = _Definition(cls, list(bases), names, list(decorators))
+
+    def at(self, node: cst.ClassDef) -> Class | None:
+        """The class that the node defines, once that has run."""
+        known = self._definitions.get(node)
+        return known.cls if known is not None else None
+
+    def lineage(self, cls: Class) -> list[Class]:
+        """The class and its bases as far as the program defines them, in the order in which they are asked."""
+        found: list[Class] = []
+        queue = [cls]
+        while queue:
+            current = queue.pop(0)
+            if current not in found:
+                found.append(current)
+                queue.extend(b for base in self._bases(current) for b in base if isinstance(b, Class))
+        return found
+
+    def _bases(self, cls: Class) -> list[Value]:
+        known = self._definitions.get(cls.node)
+        return known.bases if known is not None else []
+
+    def external_bases(self, cls: Class) -> list[str]:
+        """The classes of other libraries that it comes from, by their dotted names."""
+        return [
+            base.path
+            for ancestor in self.lineage(cls)
+            for value in self._bases(ancestor)
+            for base in value
+            if isinstance(base, (External, Made))
+        ]
+
+    def first_of(self, classes: Sequence[Class], name: str) -> Value | None:
+        """What the first of them holds that holds anything under that name."""
+        for cls in classes:
+            known = self._definitions.get(cls.node)
+            if known is not None and name in known.names:
+                return known.names[name]
+        return None
+
+    def of_class(self, cls: Class, name: str) -> Value | None:
+        """What the class or a base of it that the program defines holds under that name."""
+        return self.first_of(self.lineage(cls), name)
+
+    def maker(self, cls: Class) -> Value | None:
+        """Its `__new__`, where the program defines one."""
+        found = self.of_class(cls, "__new__")
+        return self.bound(found, v.of(cls)) if found is not None else None
+
+    def inherited(self, cls: Class, name: str) -> Value | None:
+        """What the bases of the class define, bound to the class."""
+        found = self.first_of(self.lineage(cls)[1:], name)
+        return self.bound(found, v.of(cls)) if found is not None else None
+
+    def method(self, instance: Instance, name: str) -> Value | None:
+        """The method of that name which the program defines, bound to the object."""
+        found = self.of_class(instance.cls, name)
+        bound = self.bound(found, v.of(instance)) if found is not None else None
+        # `layer.call = function`; Python looks for dunder methods in the class only.
+        own = self.run.heap.load(instance, name) if not name.startswith("__") else NOTHING
+        return bound if own is NOTHING else v.join(own, bound or NOTHING)
+
+    def bound(self, found: Value, receiver: Value) -> Value:
+        """What a class holds, as it is asked for by its object, or by the class."""
+        known = decorated(found)
+        if known is not None:
+            kind, inner = known
+            return inner if kind == "static" else self.bound(inner, receiver)
+        objects = frozenset(Bound(o, receiver) if isinstance(o, Function) else o for o in found.objects)
+        return Value(found.data, objects)
+
+    def fields(self, cls: Class) -> list[str]:
+        """The fields of a dataclass or NamedTuple, those of its bases first."""
+        return [name for each in reversed(self.lineage(cls)) for name in declared_fields(each.node)]
+
+    def _is_record(self, cls: Class) -> bool:
+        """Whether it is a dataclass or NamedTuple, of which `shard_batch` cuts the fields."""
+        if self.is_named_tuple(cls):
+            return True
+        known = [self._definitions[each.node] for each in self.lineage(cls) if each.node in self._definitions]
+        return any(d.only == _DATACLASS for definition in known for d in definition.decorators)
+
+    def is_named_tuple(self, cls: Class) -> bool:
+        return any(path in _NAMED_TUPLES for path in self.external_bases(cls))
+
+    def cut(self, instance: Instance, share: Callable[[Value], Value]) -> Instance:
+        """The object with a worker's part in each of its fields; itself where it is no record of arrays alone."""
+        heap, site = self.run.heap, instance.site
+        fields = self.fields(instance.cls)
+        held = {name: heap.load(instance, name) for name in fields}
+        is_cut = site.context[-1:] == (_CUT,)
+        if is_cut or not self._is_record(instance.cls) or not all(map(_may_have_rows, held.values())):
+            return instance
+        part = Instance(instance.cls, Site(site.node, (*site.context, _CUT)))
+        for name in (*fields, *(key for key in heap.fields(instance) if key not in held)):
+            value = heap.load(instance, name)
+            heap.store(part, name, share(value) if name in held else value)
+        return part
+
+    def names(self, cls: Class) -> set[str]:
+        """All that the class and its bases define, as far as the program does."""
+        known = (self._definitions.get(each.node) for each in self.lineage(cls))
+        return {name for definition in known if definition is not None for name in definition.names}
+
+    def fill_fields(self, instance: Instance, args: Arguments) -> None:
+        """A dataclass or NamedTuple, whose fields are what it is called with."""
+        fields = self.fields(instance.cls)
+        for name, value in (*zip(fields, args.positional), *args.keywords.items()):
+            self.run.heap.store(instance, name, value)
+        if args.rest is not NOTHING:
+            for name in fields:
+                self.run.heap.store(instance, name, args.rest)
+
+    def set_later(self, cls: Class, name: str, value: Value) -> None:
+        """`Class.name = value`, behind the definition."""
+        names = self._definitions[cls.node].names
+        joined = v.join(names.get(name, NOTHING), value)
+        if names.get(name) == joined:
+            return
+        names[name] = joined
+        self.run.heap.version += 1
+        if not value.objects:  # it may have been read before, as what the heap holds
+            later = self._later.setdefault(cls.node, {})
+            later[name] = v.join(later.get(name, NOTHING), value)
+            self.run.heap.is_stale = True
+
+    def setter(self, atom: Instance, name: str) -> Value | None:
+        """What runs where the attribute is set that is a property."""
+        found = self.of_class(atom.cls, name)
+        held = found.only if found is not None else None
+        if isinstance(held, Tuple) and len(held.items) == 3 and held.items[0].constant == "property":
+            return self.bound(held.items[2], v.of(atom))
+        return None
+
+
+def decorated(found: Value) -> tuple[str, Value] | None:
+    """What a property, static or class method is made of."""
+    atom = found.only
+    if isinstance(atom, Tuple) and len(atom.items) in (2, 3) and atom.items[0].constant in _DECORATED:
+        return str(atom.items[0].constant), atom.items[1]
+    return None
+
+
+def with_setter(prop: Value, setter: Value) -> Value:
+    """The property once it has what sets it, too."""
+    getter = decorated(prop)
+    return v.of(Tuple((v.constant("property"), getter[1] if getter is not None else NOTHING, setter)))
+
+
+def _may_have_rows(value: Value) -> bool:
+    """Whether it may be an array, and surely is no number or text, which is not cut."""
+    data = value.data
+    return data is None or data.constant is None or (data.constant is NOT_CONSTANT and data.rank != 0)
