@@ -53,6 +53,7 @@ def broadcast(values: Any, root_rank: int = 0) -> Any:
     or tf.Module that has no variables yet, or gets more later, is synchronised the moment it gets them, before anything
     is computed with them; an object of another class is not followed. An optimizer's state that does not exist yet is
     not sent.
+    Random generators of NumPy, TensorFlow and Python's random are set in place, too: from there on all draw the same.
     Values: tensors, numpy arrays, numbers, bools, strings, bytes, paths and None, nested, also beside weights; of the
     same structure, dtypes and shapes on all workers. The root's are returned, each as the kind of thing that was given.
 

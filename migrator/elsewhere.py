@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.objects.values import Class, Object, Result, Value, Values
-from migrator.facts.program.tree import Scope, Statement
+from migrator.facts.program.tree import Binding, Scope, Statement
 from migrator.facts.script import Facts
 from migrator.records import dataclass
 
@@ -25,7 +25,7 @@ def written_at(facts: Facts, part: cst.BaseExpression, at: cst.CSTNode, owner: c
     that a class calls `self.model` is `trainer.model` for who has made the trainer. None where no name leads to it."""
     scope = facts.tree.scope_of(at)
     names = [name for name in facts.tree.names_in(part) if facts.tree.is_read(name)]
-    if all(_is_known(facts, name, scope) for name in names):
+    if all(_is_known(facts, name, scope) and not _is_bound_again(facts, name, at) for name in names):
         bound = (tuple(b.node for b in facts.resolver.reaching(name)) for name in names)
         return Written(facts.source(part), tuple(bound))
     cls = _class_of_receiver(facts, names[0]) if len(names) == 1 else None
@@ -40,13 +40,48 @@ def written_at(facts: Facts, part: cst.BaseExpression, at: cst.CSTNode, owner: c
         receiver = _receiver_around(facts, at, cls)
         if receiver is not None:
             return Written(receiver + path, ())
-    return _of_same_value(facts, part, at, scope)
+    return _kept_by_receiver(facts, part, at) or _of_same_value(facts, part, at, scope)
+
+
+def _kept_by_receiver(facts: Facts, part: cst.BaseExpression, at: cst.CSTNode) -> Written | None:
+    """`self.net` in a method, for the `model` of which another one of the class has made that."""
+    home = facts.tree.function_of(part)
+    cls = facts.resolver.owner_class(home) if home is not None else None
+    receiver = _receiver_around(facts, at, Class(cls)) if cls is not None else None
+    if cls is None or receiver is None or not isinstance(part, cst.Name):
+        return None
+    for name, bindings in facts.tree.attributes.items():
+        own = [b for b in bindings if not _is_of_another_class(facts, b, Class(cls))]
+        kept = own[0].value if len(own) == 1 else None
+        is_part = isinstance(kept, cst.Name) and kept.value == part.value and facts.tree.function_of(kept) is home
+        if is_part and facts.resolver.reaching(cst.ensure_type(kept, cst.Name)) == facts.resolver.reaching(part):
+            return Written(f"{receiver}.{name}", ())
+    return None
+
+
+def _is_of_another_class(facts: Facts, binding: Binding, cls: Class) -> bool:
+    """Whether a method of a class that has nothing to do with this one sets the attribute of its own object."""
+    owner = binding.target.value if isinstance(binding.target, cst.Attribute) else None
+    other = _class_of_receiver(facts, owner) if isinstance(owner, cst.Name) else None
+    return other is not None and not _are_related(facts, other, cls)
 
 
 def _is_known(facts: Facts, name: cst.Name, scope: Scope) -> bool:
     """Whether the name means the same in the scope as where it stands."""
     home = facts.tree.scope_of(name).lookup(name.value)
     return home is not None and home is scope.lookup(name.value)
+
+
+def _is_bound_again(facts: Facts, name: cst.Name, at: cst.CSTNode) -> bool:
+    """Whether the name may have another value at the node, since it gets one behind the place where it stands."""
+    home, order = facts.tree.scope_of(name).lookup(name.value), facts.tree.order
+    reaching = facts.resolver.reaching(name)
+    is_local = home is facts.tree.scope_of(at)
+    return any(
+        order[b.node] > order[name] and not (is_local and order[b.node] > order[at])
+        for b in (home.bindings[name.value] if home is not None else ())
+        if b not in reaching and not facts.tree.are_exclusive(b.node, name)
+    )
 
 
 def _class_of_receiver(facts: Facts, name: cst.Name) -> Class | None:
@@ -110,9 +145,27 @@ def _bound_to(facts: Facts, name: str, values: Values, at: cst.CSTNode, scope: S
 def _is_one_object(facts: Facts, value: Value) -> bool:
     """Whether no two objects look like this value."""
     if isinstance(value, Object):
-        made = (call for call in facts.tree.calls if value.of in facts.resolver.values(call.func))
-        return len(list(made)) == 1
-    return isinstance(value, Result)
+        made = [call for call in facts.tree.calls if value.of in facts.resolver.values(call.func)]
+    else:
+        made = [value.call] if isinstance(value, Result) else []
+    return len(made) == 1 and _runs_once(facts, made[0])
+
+
+def _runs_once(facts: Facts, call: cst.Call) -> bool:
+    """Whether no function around the call is called from several places, and none of these is in a loop."""
+    place, passed = call, set()
+    while place not in passed:
+        passed.add(place)
+        if any(facts.tree.loops_around(place)):
+            return False
+        function = facts.tree.function_of(place)
+        callers = list(facts.resolver.callers(function)) if function is not None else []
+        if function is None or not callers:
+            return True
+        if len(callers) > 1:
+            return False
+        place = callers[0]
+    return False
 
 
 def _names_known_in(scope: Scope) -> list[str]:

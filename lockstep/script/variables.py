@@ -86,6 +86,24 @@ def variables_of(owner: Any) -> list[Any]:
     return list(_each_once(variables))
 
 
+def variables_held_by(layer: Any) -> list[Any]:
+    """All variables of a layer or model with those that Keras 3 does not list: `self.centres = tf.Variable(…)`."""
+    held = (v for part in layer._flatten_layers() for value in vars(part).values() for v in _plain_in(value))
+    return list(_each_once([*variables_of(layer), *held]))
+
+
+def _plain_in(value: Any) -> Iterator[Any]:
+    if isinstance(value, tf.Variable):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _plain_in(part)
+    elif isinstance(value, dict):
+        yield from _plain_in(list(value.values()))
+    elif isinstance(value, tf.Module) and layer_class(value) is None:
+        yield from value.variables
+
+
 def _listed_variables(owner: Any) -> Any:
     try:
         variables = getattr(owner, "variables", None)

@@ -6,16 +6,24 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import tensorflow as tf
+
 from lockstep.collectives.scattering import broadcast_values, is_value
+from lockstep.weights.generators import broadcast_generators, is_generator
 from lockstep.weights.sending import broadcast as broadcast_weights
 
 
 def broadcast(values: Any, root_rank: int) -> Any:
     leaves = list(_leaves(values))
     own = [leaf for leaf in leaves if is_value(leaf)]
-    if len(own) < len(leaves) or not any(leaf is not None for leaf in leaves):
-        broadcast_weights([leaf for leaf in leaves if not is_value(leaf)], root_rank)
-    if not any(leaf is not None for leaf in own):
+    holds_values = any(leaf is not None for leaf in own)
+    generators = [leaf for leaf in leaves if is_generator(leaf)]
+    weights = [leaf for leaf in leaves if not is_value(leaf) and not is_generator(leaf)]
+    if generators:
+        broadcast_generators(generators, root_rank)
+    if weights or not (generators or holds_values):
+        broadcast_weights([w.state if isinstance(w, tf.random.Generator) else w for w in weights], root_rank)
+    if not holds_values:
         return values
     sent = iter(broadcast_values(own, root_rank))
     return _filled(values, lambda leaf: next(sent) if is_value(leaf) else leaf)

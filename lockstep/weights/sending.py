@@ -22,7 +22,7 @@ from lockstep.collectives.agreement import agree, describe
 from lockstep.collectives.world import backend, check_root
 from lockstep.script import which_keras
 from lockstep.script.holders import modules_in, owners_in
-from lockstep.script.variables import has_value, layer_class, storage, variables_of
+from lockstep.script.variables import has_value, layer_class, storage, variables_held_by, variables_of
 from lockstep.script.wrapping import wraps
 from lockstep.weights.checkpoints import create_restored_state
 from lockstep.weights.noise import noise_states, own_state
@@ -72,7 +72,7 @@ def broadcast(values: list[Any], root_rank: int) -> None:
             _loose[id(owner)] = owner
     if not values:
         raise ValueError("lockstep.broadcast: nothing to broadcast, the list holds no variables")
-    variables = {id(variable): variable for owner in owners for variable in variables_of(owner)}
+    variables = {id(variable): variable for owner in owners for variable in _sent_with(owner)}
     ready = [variable for variable in variables.values() if has_value(variable)]
     _send(ready, root_rank, [owner for owner in owners if layer_class(owner) is not None])
     for owner in owners:
@@ -134,7 +134,7 @@ def _follow(layer: Any, root_rank: int) -> None:
 def _mark_sent(layer: Any) -> None:
     """Note which variables were sent just now, and whether some had no value to send."""
     global _some_lack_values
-    for variable in variables_of(layer):
+    for variable in variables_held_by(layer):
         if not has_value(variable):
             _some_lack_values = True
         else:
@@ -191,7 +191,7 @@ def check_all_sent() -> None:
     if not _some_lack_values:
         return
     for layer, followed in list(_followed.items()):
-        missing = [v for v in variables_of(layer) if id(v) not in followed.sent and has_value(v)]
+        missing = [v for v in variables_held_by(layer) if id(v) not in followed.sent and has_value(v)]
         if missing:
             raise LockstepError(
                 f"{type(layer).__name__} got {len(missing)} variables after lockstep.broadcast which the "
@@ -255,7 +255,12 @@ def send_before_update() -> None:
 
 
 def _variables_in(module: Any) -> list[Any]:
-    return [variable for owner in owners_in(module) for variable in variables_of(owner)]
+    return [variable for owner in owners_in(module) for variable in _sent_with(owner)]
+
+
+def _sent_with(owner: Any) -> list[Any]:
+    """All variables that are sent where this is: those that Keras does not list need not stay alike."""
+    return variables_of(owner) if layer_class(owner) is None else variables_held_by(owner)
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
@@ -270,13 +275,13 @@ def _send_new() -> None:
         ready = [v for v in new if has_value(v)]
         _some_lack_values |= len(ready) < len(new)
         followed.sent.update((id(v), v) for v in ready)
-        of_layers = {id(v) for layer in _followed for v in variables_of(layer)}
+        of_layers = {id(v) for layer in _followed for v in variables_held_by(layer)}
         loose = [v for v in ready if id(v) not in of_layers]
         _loose.update((id(v), v) for v in loose)
         if loose:
             _send(loose, followed.root_rank, [])
     for layer, followed in list(_followed.items()):
-        new = [v for v in variables_of(layer) if id(v) not in followed.sent]
+        new = [v for v in variables_held_by(layer) if id(v) not in followed.sent]
         ready = [v for v in new if has_value(v)]
         if ready:
             _send(ready, followed.root_rank, [layer])

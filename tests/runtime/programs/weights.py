@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import random
 import tempfile
 from typing import Any
 
@@ -260,6 +261,23 @@ def check_generators_of_the_script_stay_alike() -> None:
     assert_equal_on_all_ranks([np.asarray(model(BATCH))])
 
 
+def check_random_generators_go_on_alike() -> None:
+    makers = (random.Random, np.random.default_rng, np.random.RandomState, np.random.MT19937, np.random.SFC64)
+    generators = [make() for make in makers]
+    generators.append(np.random.Generator(np.random.Philox()))
+    ours = tf.random.Generator.from_non_deterministic_state()
+    assert len(set(of_all_ranks(generators[0].getstate()[1][1]))) == SIZE, "they start alike: this would prove nothing"
+    generators[0].gauss(0, 1)  # keeps the second one that it has drawn
+    generators[2].normal()
+    assert lockstep.broadcast([generators, ours])[0] is not None
+    assert lockstep.broadcast(generators[0]) is generators[0]
+    drawn = [generators[0].gauss(0, 1), generators[0].random(), generators[1].normal(), generators[2].normal()]
+    drawn += [np.random.Generator(bits).normal() for bits in generators[3:5]] + [generators[5].integers(1 << 40)]
+    drawn.append(ours.normal([]).numpy())
+    assert_equal_on_all_ranks([np.float64(number) for number in drawn])
+    raised(TypeError, lockstep.broadcast, random.SystemRandom())
+
+
 def check_copies_clones_and_files_of_a_followed_model() -> None:
     start_differently()
     model = keras.Sequential([layers.Dense(4), layers.Dense(1)])
@@ -294,6 +312,30 @@ def check_a_checkpoint_restored_before_the_model_is_built() -> None:
         first_output_is_the_same(model, model)
         if RANK == 0:
             np.testing.assert_array_equal(model.get_weights()[0], source.get_weights()[0])
+
+
+class WithVariables(keras.Model):  # type: ignore[misc, name-defined]
+    """Variables of TensorFlow's, which Keras 3 does not list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = layers.Dense(2)
+        self.centres = tf.Variable(tf.random.normal([2]))
+        self.more = {"a": [tf.Variable(tf.random.normal([2]))]}
+        self.module = tf.Module()
+        self.module.weight = tf.Variable(tf.random.normal([2]))
+
+    def call(self, inputs: Any) -> Any:
+        return self.dense(inputs) * self.centres + self.more["a"][0] + self.module.weight
+
+
+def check_variables_of_tensorflow_in_layers() -> None:
+    start_differently()
+    model = WithVariables()
+    lockstep.broadcast(model)
+    outer = keras.Sequential([layers.Input((3,)), WithVariables()])
+    lockstep.broadcast(outer)
+    assert_equal_on_all_ranks([np.asarray(model(BATCH)), np.asarray(outer(BATCH))])
 
 
 def check_lists_of_models_in_a_model() -> None:
