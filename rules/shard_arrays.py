@@ -36,7 +36,7 @@ from migrator.rule import Findings, rule
 _DEFAULT_BATCH_SIZE = "32"  # what Keras takes for arrays
 
 
-@rule(needs=("all-reduce-gradients", "shard-made-tensors", "wrap-optimizer"))
+@rule(needs=("all-reduce-gradients", "broadcast-randomness", "shard-made-tensors", "wrap-optimizer"))
 def shard_arrays(facts: Facts) -> Findings:
     # Each once: two calls may unpack one dictionary.
     yield from dict.fromkeys(finding for fit in facts.training.fits for finding in _shard(facts, fit))

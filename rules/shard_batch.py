@@ -30,7 +30,7 @@ from migrator.rule import Findings, rule
 _WEIGHT_POSITION = 2  # of sample_weight in train_on_batch
 
 
-@rule(needs=("all-reduce-gradients", "shard-made-tensors", "wrap-optimizer"))
+@rule(needs=("all-reduce-gradients", "broadcast-randomness", "shard-made-tensors", "wrap-optimizer"))
 def shard_batch(facts: Facts) -> Findings:
     for fit in facts.training.batch_fits:
         if not _is_sharded(facts, fit.call):

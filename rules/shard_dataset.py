@@ -50,7 +50,7 @@ from migrator.facts.training.reductions import GATHER, cut_option
 from migrator.rule import Findings, rule
 
 
-@rule(needs=("all-reduce-gradients", "shard-made-tensors", "wrap-optimizer"))
+@rule(needs=("all-reduce-gradients", "broadcast-randomness", "shard-made-tensors", "wrap-optimizer"))
 def shard_dataset(facts: Facts) -> Findings:
     for plan in facts.sharding.plans:
         if isinstance(plan, DoubtfulSize):

@@ -33,7 +33,7 @@ from migrator.facts.training.reductions import cut_option
 from migrator.rule import Findings, rule
 
 
-@rule(needs=("all-reduce-gradients", "shard-made-tensors", "wrap-optimizer"))
+@rule(needs=("all-reduce-gradients", "broadcast-randomness", "shard-made-tensors", "wrap-optimizer"))
 def shard_minibatches(facts: Facts) -> Findings:
     for plan in facts.sharding.minibatch_plans:
         if isinstance(plan, Refusal):

@@ -340,7 +340,7 @@ class Facts:
     ) -> Decisions:
         return Decisions(
             self.tree, self.resolver, self.training, self.sharding, self.files, losses, reductions.repairs_of_updates,
-            self.stated.agreed, rows, gathered, taken, self._combined_names, self.worker_paths.chiefs,
+            self.stated.agreed, rows, gathered, taken, self._combined_names, self.sent,
         )  # fmt: skip
 
     @cached_property
@@ -406,6 +406,11 @@ class Facts:
     @cached_property
     def worker_paths(self) -> WorkerPaths:
         return WorkerPaths(self.tree, self.resolver, self.files)
+
+    @cached_property
+    def sent(self) -> list[cst.BaseExpression]:
+        """What all workers take from the chief where it is made, of what each would have its own."""
+        return [*self.worker_paths.chiefs, *self.sharding.obstacles.entropy.shared]
 
     @cached_property
     def ports(self) -> Ports:

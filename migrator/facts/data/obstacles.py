@@ -106,6 +106,7 @@ class Obstacles:
         self.cache_files = cache_files
         self.mapped = mapped
         self.kinds = training.kinds
+        self.entropy = Entropy(tree, resolver, training)
         self._batch_shapes = BatchShapes(tree, resolver)
         self._noise = Noise(tree, resolver, training, self._batch_shapes)
         self._first_axis = FirstAxis(resolver)
@@ -113,7 +114,7 @@ class Obstacles:
     @cached_property
     def own_randomness(self) -> Refusal | None:
         """A refusal where the script trains on what no common seed makes equal on all workers."""
-        return Entropy(self.tree, self.resolver, self.training).refusal()
+        return self.entropy.refusal()
 
     def to(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         """Why the batches of this dataset cannot be split; None where they can."""

@@ -67,7 +67,7 @@ class Decisions:
         """`repaired`: what is put together for the losses. `agreed`: what is the same on all workers, by the user's
         word. `gathered`: where the losses are known with all rows put together for what steers; others are looked for
         where it is given. `taken`: single samples that enter losses. `combined`: the names of which the losses know
-        that they get a number of all workers. `sent`: what all take from the chief anyway, in names of files."""
+        that they get a number of all workers. `sent`: what all take from the chief anyway, where it is made."""
         self.tree = tree
         self.training = training
         self.losses = losses
@@ -100,6 +100,7 @@ class Decisions:
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         self.agreed_by_word = settle_by_word(agreed, self.locality)
         self.locality.settle(*sent)
+        self.locality.forget(*sent)
         # What losses would take the mean of, and counts rows: of several batches each worker has its own share.
         averaged = {operand.node for r in repaired for operand in r.operands if operand.how == MEAN}
         self.ratios = {n for n in averaged if self.locality.of(n) & Mark.COUNT and n in taped.behind}

@@ -6,7 +6,6 @@ with the time that is put into a name, as text or as a number.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -16,6 +15,7 @@ import libcst as cst
 from migrator.facts.files.writes import Files
 from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.kinds import origin
+from migrator.facts.objects.met_alike import places_met_alike
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Value
 from migrator.facts.program.tree import FunctionLike, Tree, semantic_children
@@ -28,11 +28,6 @@ _UNIQUE = re.compile(r"^(?:tempfile\.\w+|uuid\.uuid[14])$")
 _TEXTS = re.compile(r"^time\.(?:time|time_ns|strftime|ctime|asctime)$")
 _TELLING = frozenset({"strftime", "isoformat", "ctime", "timestamp"})  # methods of dates that give a text or a number
 _TURNING = frozenset({"builtins.str", "builtins.int", "builtins.float", "builtins.round"})
-# What stands in them may not run, or run again, or later.
-_UNCERTAIN = (
-    cst.If, cst.IfExp, cst.For, cst.While, cst.Try, cst.ExceptHandler, cst.Match, cst.BooleanOperation, cst.Lambda,
-    cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp,
-)  # fmt: skip
 _NO_READERS = ("builtins.", "logging.", "os.", "tempfile.", "pathlib.", "shutil.")
 _WRITING_CALLBACKS = frozenset({"keras.callbacks.ModelCheckpoint"})
 
@@ -67,7 +62,7 @@ class WorkerPaths:
             origins = set(self._origins(read, set()))
             if written & origins and not self.files.is_chief_only(read):
                 texts = [self._text_of(origin) for origin in origins]
-                told = [text for text in texts if text is not None and self._runs_once(text)]
+                told = [text for text in texts if text is not None and self._is_met_by_all(text)]
                 found[read] = sorted(told, key=self.tree.order.__getitem__) if len(told) == len(texts) else None
         return found
 
@@ -87,24 +82,9 @@ class WorkerPaths:
         turns = bool(values) and all(isinstance(v, External) and v.path in _TURNING for v in values)
         return call if turns and len(call.args) == 1 else None
 
-    def _runs_once(self, node: cst.CSTNode) -> bool:
-        """Whether all workers come there once: under no condition but whether the file is run, and in no loop."""
-        passed: set[cst.CSTNode] = set()
-        place: cst.CSTNode | None = node
-        while place is not None and place not in passed and not self.files.is_chief_only(place):
-            passed.add(place)
-            if any(isinstance(owner, _UNCERTAIN) and not _is_main(owner) for owner in self._around(place)):
-                return False
-            function = self.tree.function_of(place)
-            if function is None:
-                return True
-            callers = self.resolver.callers(function)
-            place = callers[0] if len(callers) == 1 else None
-        return False
-
-    def _around(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """What the node stands in, within its function."""
-        return itertools.takewhile(lambda owner: not isinstance(owner, cst.FunctionDef), self.tree.ancestors(node))
+    def _is_met_by_all(self, node: cst.CSTNode) -> bool:
+        places = places_met_alike(self.tree, self.resolver, node)
+        return places is not None and not any(map(self.files.is_chief_only, places))
 
     def is_read_by_itself(self, write: cst.CSTNode) -> bool:
         """Whether each worker writes into a folder that is surely its own, and reads it again there."""
@@ -169,9 +149,3 @@ class WorkerPaths:
 
 def _reads_nothing(value: Value) -> bool:
     return origin(value).startswith(_NO_READERS)
-
-
-def _is_main(node: cst.CSTNode) -> bool:
-    """`if __name__ == "__main__":`"""
-    test = node.test if isinstance(node, cst.If) else None
-    return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts.names import api
+from migrator.facts.names.vocabulary import Role, has_role
+from migrator.facts.objects.met_alike import places_met_alike
 from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function
@@ -36,6 +39,14 @@ _OWN = (
 )
 _SOURCES = re.compile(f"(?:{_CLOCK}|{_OWN})")
 _SOURCES_BUT_CLOCKS = re.compile(f"(?:{_OWN})")
+# What `lockstep.broadcast` sends of these: a state that can be set, a number, text.
+_SENDABLE = frozenset({
+    *(_GENERATORS - {"random.SystemRandom", "numpy.random.SeedSequence", "numpy.random.Generator"}),
+    "tensorflow.random.get_global_generator", "time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns",
+    "time.monotonic", "time.monotonic_ns", "time.strftime", "time.ctime", "timeit.default_timer", "os.getpid",
+    "os.getppid", "os.urandom", "secrets.randbelow", "secrets.randbits", "secrets.token_bytes", "secrets.token_hex",
+    "socket.gethostname", "platform.node", "builtins.hash",
+})  # fmt: skip
 # What is given to these is trained, or trained on.
 _STEERED = re.compile(
     r"(?:keras\.(?:layers|optimizers|initializers|regularizers|applications|models|Model|Sequential|Input|random)"
@@ -64,17 +75,41 @@ class Entropy:
         self.training = training
         self._origins = Origins(resolver)
 
+    @cached_property
+    def shared(self) -> list[cst.Call]:
+        """What all workers can take from the chief where it is made: generators, and numbers or text."""
+        return list(filter(self._can_be_shared, self._sources))
+
     def refusal(self) -> Refusal | None:
         """A refusal where workers would train on what each draws or knows by itself."""
-        for call in self.tree.calls:
-            if self._is_unseeded(call):
-                why = "these random numbers differ from worker to worker, and with them what the workers train on"
-                return Refusal(call, why, "give it a fixed seed", breaks_training=True)
-        source = next(self._steering(), None)
+        source = next((source for source in self._sources if source not in self.shared), None)
         if source is None:
             return None
+        if self._is_unseeded(source):
+            why = "these random numbers differ from worker to worker, and with them what the workers train on"
+            return Refusal(source, why, "give it a fixed seed", breaks_training=True)
         why = "this differs from worker to worker, and with it what the workers train, or train on"
         return Refusal(source, why, "use a fixed value, or one that all workers are given alike", breaks_training=True)
+
+    @cached_property
+    def _sources(self) -> list[cst.Call]:
+        """The calls that make workers train on something of their own, but for those that the chief's is sent from."""
+        found = dict.fromkeys([*filter(self._is_unseeded, self.tree.calls), *self._steering()])
+        return [call for call in found if not self._is_sent(call)]
+
+    def _is_sent(self, call: cst.Call) -> bool:
+        """`lockstep.broadcast(np.random.default_rng())`"""
+        argument = self.tree.parent[call]
+        around = self.tree.parent[argument] if isinstance(argument, cst.Arg) else None
+        return isinstance(around, cst.Call) and any(has_role(path, Role.BROADCAST) for path in self._paths(around))
+
+    def _can_be_shared(self, call: cst.Call) -> bool:
+        paths = self._paths(call)
+        is_sendable = bool(paths) and all(path in _SENDABLE for path in paths)
+        if not is_sendable or len(self.resolver.values(call.func)) != len(paths):
+            return False
+        runs_elsewhere = any(self.tree.contains(body, call) for body in self._bodies())
+        return not runs_elsewhere and places_met_alike(self.tree, self.resolver, call) is not None
 
     def _is_unseeded(self, call: cst.Call) -> bool:
         return any(is_unseeded(call, path) for path in self._paths(call))

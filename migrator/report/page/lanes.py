@@ -5,7 +5,7 @@ from __future__ import annotations
 LANES = {
     "Data": (
         "shard-dataset", "shard-arrays", "shard-minibatches", "shard-batch", "shard-made-tensors", "unread-shard",
-        "uncut-data", "shard-after-shuffle", "local-step-count",
+        "uncut-data", "shard-after-shuffle", "local-step-count", "broadcast-randomness",
     ),
     "Model": ("broadcast-weights", "missing-broadcast", "broadcast-before-build", "synchronise-batch-normalization"),
     "Loss": ("scale-loss", "gather-batch"),

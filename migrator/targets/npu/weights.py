@@ -41,11 +41,12 @@ class Weights:
 
         It stands where the model has its variables: that may be further down than where it is made.
         """
-        if site.node in self._facts.worker_paths.chiefs or any(
+        decides = any(
             n.reduction == "chief" and site.node in (n.expression, n.place) for n in self._facts.decisions.local_numbers
-        ):
+        )
+        if decides or site.node in self._facts.sent:
             reason = "each worker has its own value of this, and npu.distribute.broadcast sends variables only"
-            yield refuse(site.node, reason, "decide by the number of steps")
+            yield refuse(site.node, reason, "decide by the number of steps" if decides else "use a fixed one")
             return
         parts = [self._part(site, name) for name in _parts(site.arguments[0])]
         refusal = next((part for part in parts if isinstance(part, Refusal)), None)

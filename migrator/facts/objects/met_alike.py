@@ -1,0 +1,48 @@
+"""Which code all workers come to equally often, whatever each of them has: where something may be exchanged."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator
+
+import libcst as cst
+
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.tree import Tree
+
+# What stands in them may not run, or run again, or later.
+_UNCERTAIN = (
+    cst.If, cst.IfExp, cst.For, cst.While, cst.Try, cst.ExceptHandler, cst.Match, cst.BooleanOperation, cst.Lambda,
+    cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp,
+)  # fmt: skip
+
+
+def places_met_alike(
+    tree: Tree, resolver: Resolver, node: cst.CSTNode, passed: Collection[cst.CSTNode] = ()
+) -> list[cst.CSTNode] | None:
+    """The node with the calls through which it is run, where it runs under no condition but whether the file is run,
+    in no loop, and in functions that only such places call; None otherwise."""
+    if any(isinstance(owner, _UNCERTAIN) and not _is_main(owner) for owner in _around(tree, node)):
+        return None
+    function = tree.function_of(node)
+    if function is None:
+        return [node]
+    found = [node]
+    callers = resolver.callers(function)
+    for caller in callers:
+        more = places_met_alike(tree, resolver, caller, (*passed, node)) if caller not in passed else None
+        if more is None:
+            return None
+        found += more
+    return found if callers else None
+
+
+def _around(tree: Tree, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What the node stands in, within its function."""
+    return itertools.takewhile(lambda owner: not isinstance(owner, cst.FunctionDef), tree.ancestors(node))
+
+
+def _is_main(node: cst.CSTNode) -> bool:
+    """`if __name__ == "__main__":`"""
+    test = node.test if isinstance(node, cst.If) else None
+    return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
