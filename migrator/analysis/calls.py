@@ -214,6 +214,9 @@ class Calls:
         """What the call gives, whichever of the functions it calls."""
         if node in self.run.plan.calls:
             args = self.run.placing.gathering.arguments(args, node)
+        return self._each(function, args, node, frame)
+
+    def _each(self, function: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         results = [self._call(atom, args, node, frame) for atom in function]
         if len(results) > 1:
             self._note_torn(results, node, function)
@@ -238,7 +241,7 @@ class Calls:
             nodes = {(k + len(atom.args) if isinstance(k, int) else k): n for k, n in args.nodes.items()}
             first, *ways = ({**dict(atom.keywords), **given} for given in (args.keywords, *args.ways))
             joined = Arguments([*atom.args, *args.positional], first, args.rest, nodes, ways=ways)
-            return self.call(atom.function, joined, node, frame)
+            return self._each(atom.function, joined, node, frame)
         return self._each_way(lambda given: self._call_library(atom, given, node, frame), args, node, atom)
 
     def _call_library(self, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

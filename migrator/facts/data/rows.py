@@ -13,7 +13,7 @@ import libcst as cst
 from migrator.facts.objects.generators import Generators
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result, calls
+from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, Tree
 from migrator.records import dataclass
@@ -33,6 +33,11 @@ _DRAWS = {
     "numpy.random.randint": 2, "numpy.random.choice": 1, "numpy.random.permutation": None, "numpy.arange": None,
     "random.sample": None, "random.choices": None, "sklearn.utils.shuffle": None, "numpy.random.random_integers": 2,
 }  # fmt: skip
+# They make arrays of the shape that they are given.
+_FILLING = ("numpy.random.", "tensorflow.random.", "keras.random.")
+_FILLS = frozenset(
+    f"{library}.{name}" for library in ("numpy", "tensorflow") for name in ("zeros", "ones", "full", "fill")
+)
 _GENERATOR_DRAWS = {"integers": 2, "randint": 2, "choice": 1, "permutation": None}
 
 
@@ -202,12 +207,38 @@ class RowFinder:
         return isinstance(shape, cst.UnaryOperation) and isinstance(shape.expression, cst.Integer)
 
     def _arithmetic(self, node: cst.BinaryOperation) -> Rows | None:
-        """`x[a:b] / 255.0`"""
-        left, right = self.of(node.left), self.of(node.right)
+        """`x[a:b] / 255.0`, `x + rng.normal(size=x.shape)`"""
+        left, right = (self.of(side) or self._shaped_like(side) for side in (node.left, node.right))
         if left is not None and right is not None:
             return left
         other = node.right if left is not None else node.left
         return (left or right) if self._is_number(other) else None
+
+    def _shaped_like(self, node: cst.BaseExpression) -> Rows | None:
+        """The rows of which a draw, or an array of one number, takes the whole shape: it has as many."""
+        if isinstance(node, cst.BinaryOperation):  # `0.1 * rng.normal(size=x.shape)`
+            sides = (node.left, node.right)
+            return next((self._shaped_like(one) for one, other in (sides, sides[::-1]) if self._is_number(other)), None)
+        if not isinstance(node, cst.Call):
+            return None
+        functions = self.resolver.values(node.func)
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
+            return self._shaped_like(node.func.value)
+        if node.args and {v.path for v in functions if isinstance(v, External)} & _KEEPING:
+            return self._shaped_like(node.args[0].value)
+        if not functions or not all(map(_fills, functions)):
+            return None
+        shaped = (shape for arg in node.args if (shape := self._shape_of(arg.value)) is not None)
+        return next(filter(None, map(self.of, shaped)), None)
+
+    def _shape_of(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The x of `x.shape`, `tf.shape(x)`."""
+        if isinstance(node, cst.Attribute) and node.attr.value == "shape":
+            return node.value
+        is_asked = (
+            isinstance(node, cst.Call) and node.args and External("tensorflow.shape") in self.resolver.values(node.func)
+        )
+        return cst.ensure_type(node, cst.Call).args[0].value if is_asked else None
 
     def _is_number(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
@@ -234,6 +265,13 @@ def _draws_many(value: object) -> bool | None:
         return None
     size = argument(value.call, "size", position) if position is not None else None
     return position is None or (size is not None and not is_none(size.value))
+
+
+def _fills(function: Value) -> bool:
+    """Whether the function makes an array of the shape that it is given, of random numbers or of one."""
+    if isinstance(function, Member):
+        return origin(function.owner).startswith(_FILLING) and function.name not in _GENERATOR_DRAWS
+    return isinstance(function, External) and (function.path in _FILLS or function.path.startswith(_FILLING))
 
 
 def _if_all(found: Iterator[Rows | None]) -> Rows | None:
