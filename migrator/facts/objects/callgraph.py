@@ -47,6 +47,7 @@ class CallGraph:
         self._reaching = reaching
         self._unnamed = Unnamed(tree)
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
+        self._named_callers: dict[cst.CSTNode, tuple[int, list[cst.Call]]] = {}  # of so many callers
         self._handing: set[tuple[cst.Call, cst.CSTNode]] = set()
         # `partial(step, model=m)` by the functions it is made of, and the calls of what it gives.
         self._partials: dict[cst.CSTNode, list[cst.Call]] = {}
@@ -56,7 +57,13 @@ class CallGraph:
         """The calls in the program that run the function (for `__init__`, those that build the object); where some of
         them stand in classes that nothing names, the others."""
         found = self._callers.get(function, [])
-        return [call for call in found if not self._unnamed.is_in_class(call)] or found if len(found) > 1 else found
+        if len(found) < 2:
+            return found
+        number, named = self._named_callers.get(function, (0, found))
+        if number != len(found):  # it only ever grows
+            named = [call for call in found if not self._unnamed.is_in_class(call)] or found
+            self._named_callers[function] = len(found), named
+        return named
 
     def build(self, calls: Iterable[cst.Call]) -> list[cst.Call]:
         """Adds the calls to the graph; returns those whose function is not known yet."""
