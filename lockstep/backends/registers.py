@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import tensorflow as tf
@@ -29,8 +30,7 @@ class Register:
 
     def __init__(self, name: str, dtype: Any, device: str) -> None:
         self._device = device
-        with tf.init_scope(), tf.device(device):
-            self._variable = tf.Variable(0, dtype=dtype, trainable=False, name=name)
+        self._variable = _made_aside(name, dtype, device)
         _registers.append(self)
 
     @property
@@ -54,6 +54,18 @@ class Register:
     def now(self) -> int:
         """What it holds, from any thread."""
         return int(self._variable.numpy())
+
+
+def _made_aside(name: str, dtype: Any, device: str) -> Any:
+    """A variable that no function which is being traced has seen: one in whose first trace variables are made is traced
+    again in its next call, and what the script does in Python runs once more than on one device."""
+
+    def make() -> Any:
+        with tf.init_scope(), tf.device(device):
+            return tf.Variable(0, dtype=dtype, trainable=False, name=name)
+
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(make).result()
 
 
 def captured() -> Handles:

@@ -78,6 +78,7 @@ class Bindings:
                 owner = owner.parent
         if owner.names is None:
             return
+        self.run.changing.note(owner.scope, name, value)
         if owner is not frame and not isinstance(frame.scope.node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
             value = v.join(owner.names.get(name, NOTHING), value)
             self.run.heap.version += owner.names.get(name) != value

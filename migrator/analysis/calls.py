@@ -286,6 +286,8 @@ class Calls:
         maker = self.run.classes.maker(cls)
         made = v.of(Instance(cls, Site(node, frame.context))) if maker is None else self.call(maker, args, node, frame)
         for atom in made:
+            if isinstance(atom, Instance):
+                self.run.changing.note_made(atom)
             if isinstance(atom, Instance) and cls in self.run.classes.lineage(atom.cls):
                 self._initialise(atom, args, node, frame)
         return made
@@ -303,6 +305,14 @@ class Calls:
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING
     ) -> Value:
         args = self.run.lifted(function, args, node)
+        if function.node in self.run.traced - self.run.of_any_shape and not self.run.changing.is_tracing:
+            with self.run.changing.traced(function.node, [value for _, value in args.all()]):
+                return self._known_or_run(function, args, node, frame, receiver)
+        return self._known_or_run(function, args, node, frame, receiver)
+
+    def _known_or_run(
+        self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value
+    ) -> Value:
         known_by = (
             function,
             self.run.in_loss,
@@ -310,6 +320,7 @@ class Calls:
             args.key(),
             receiver,
             self._context(node, frame),
+            self.run.changing.is_tracing,
         )
         # What a call is told apart by is deep, and slow to hash: once is enough.
         key = self._keys.setdefault(known_by, len(self._keys))

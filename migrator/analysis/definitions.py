@@ -50,7 +50,7 @@ class Definitions:
             kind = "static" if made.only == External("builtins.staticmethod") else "class"
             return v.of(Tuple((v.constant(kind), value)))
         if made.only in (External("tensorflow.function"), External(LATER)):
-            self.run.note_traced(value)
+            self.run.note_traced(value, of_any_shape=_has_signature(decorator))
             return value
         is_library = made.only == External("tensorflow.custom_gradient")
         if is_library or any(isinstance(a, (Function, Class, Bound, v.Curried, Instance)) for a in made):
@@ -73,6 +73,12 @@ def _registered_with(decorator: cst.BaseExpression) -> cst.Name | None:
     if isinstance(func, cst.Attribute) and func.attr.value == "register" and isinstance(func.value, cst.Name):
         return func.value
     return None
+
+
+def _has_signature(decorator: cst.BaseExpression) -> bool:
+    """`@tf.function(input_signature=…)`"""
+    args = decorator.args if isinstance(decorator, cst.Call) else ()
+    return any(arg.keyword is not None and arg.keyword.value == "input_signature" for arg in args)
 
 
 def _is_property(decorator: cst.BaseExpression) -> bool:

@@ -69,6 +69,7 @@ class Expressions:
         if node.value in _LITERAL_NAMES:
             return v.constant(_LITERAL_NAMES[node.value])
         value = self.run.bindings.load(node.value, frame)
+        self.run.changing.read_name(node, value, frame)
         return self.run.packages.opened(value) if self.run.packages.inside else value
 
     def _number(self, node: cst.Integer | cst.Float | cst.Imaginary, frame: Frame) -> Value:
@@ -261,7 +262,9 @@ class Expressions:
     # -- parts ---------------------------------------------------------------------------------------------------
 
     def _attribute(self, node: cst.Attribute, frame: Frame) -> Value:
-        value = self.run.objects.attribute(self.eval(node.value, frame), node.attr.value, node)
+        owner = self.eval(node.value, frame)
+        value = self.run.objects.attribute(owner, node.attr.value, node)
+        self.run.changing.read_attribute(node, owner, value)
         return self.run.packages.opened(value) if self.run.packages.inside else value
 
     def _subscript(self, node: cst.Subscript, frame: Frame) -> Value:

@@ -73,9 +73,11 @@ class _Cell:
 class Heap:
     """What objects hold, at each of their fields: all that is ever stored there, whenever that is."""
 
-    def __init__(self, chosen: Callable[[Value], Value]) -> None:
-        """`chosen` gives what is stored as it is under the conditions that decide that it is."""
+    def __init__(self, chosen: Callable[[Value], Value], filled: Callable[[Atom], None]) -> None:
+        """`chosen` gives what is stored as it is under the conditions that decide that it is; `filled` is told of the
+        object that gets it."""
         self._chosen = chosen
+        self._filled = filled
         self._cells: dict[tuple[Atom, object], _Cell] = {}
         self._fields: dict[Atom, dict[object, None]] = {}
         self._read_empty: set[tuple[Atom, object]] = set()
@@ -93,6 +95,7 @@ class Heap:
 
     def store(self, owner: Atom, key: object, value: Value) -> None:
         value = self._chosen(value)
+        self._filled(owner)
         cell = self._cells.get((owner, key))
         before = cell.value if cell is not None else NOTHING
         after = join(before, value)

@@ -349,6 +349,11 @@ class Losses:
         return set() if self.too_much else set(self._run.trusted_rows)
 
     @property
+    def baked(self) -> set[cst.CSTNode]:
+        """Where Python's state is read while a step is traced, and changes between two traces, see changing.py."""
+        return set() if self.too_much else self._run.baked
+
+    @property
     def needed_words(self) -> set[cst.CSTNode]:
         """The expressions of which the user's word says what would not be known, or known otherwise, without it."""
         return set() if self.too_much else self._run.needed_words

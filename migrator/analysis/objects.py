@@ -159,6 +159,7 @@ class Objects:
             namespaces.fill(self.run, owner, value, node)
             return
         for atom in owner:
+            self.run.changing.note(atom, name, value)
             setter = self.run.classes.setter(atom, name) if isinstance(atom, Instance) else None
             if setter is not None and isinstance(atom, Instance):
                 self._set_by(setter, atom, [value], node)

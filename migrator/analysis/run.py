@@ -18,6 +18,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.bindings import Bindings
 from migrator.analysis.calls import Arguments, Calls
+from migrator.analysis.changing import Changing
 from migrator.analysis.classes import Classes
 from migrator.analysis.definitions import Definitions
 from migrator.analysis.dictionaries import Lacking
@@ -117,7 +118,8 @@ class Run:
         self.plan = plan or Plan()
         self.said = said or {}
         self.running: list[Frame] = []
-        self.heap = Heap(self._chosen_now)
+        self.changing = Changing(self)
+        self.heap = Heap(self._chosen_now, self.changing.note_filled)
         self.imports = Imports(tree, Modules(scripts), self)
         self.statements = Statements(self)
         self.expressions = Expressions(self)
@@ -184,6 +186,9 @@ class Run:
         self.lists: set[cst.CSTNode] = set()  # the operations that give lists of tensors
         self.hidden: set[cst.CSTNode] = set()
         self.traced: set[cst.CSTNode] = set()  # functions of which a graph is made
+        self.of_any_shape: set[cst.CSTNode] = set()  # of these, those that are traced once for all shapes
+        self.full_batches: set[int] = set()  # the ids of calls that make batches of one size
+        self.baked: set[cst.CSTNode] = set()  # what a graph has as it was when it was traced, and changes
         self.whole_layers: set[cst.CSTNode] = set()  # functions that Keras calls and that give all rows of a batch
         # Of what kind the metrics of a `fit` are that are no means: "class" of Keras's, "function", "own" class.
         self.odd_metrics: dict[cst.CSTNode, set[str]] = defaultdict(set)
@@ -328,9 +333,12 @@ class Run:
         """Notes functions that Keras calls, so that nothing can be written around their arguments."""
         self.hidden.update(_functions_of(function))
 
-    def note_traced(self, function: Value) -> None:
-        """Notes functions of which TensorFlow makes graphs: what else they run, runs once."""
+    def note_traced(self, function: Value, *, of_any_shape: bool = False) -> None:
+        """Notes functions of which TensorFlow makes graphs: what else they run, runs once, for all shapes if these are
+        in their signature."""
         self.traced.update(_functions_of(function))
+        if of_any_shape:
+            self.of_any_shape.update(_functions_of(function))
 
     @property
     def makes_graph(self) -> bool:

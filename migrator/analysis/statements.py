@@ -215,7 +215,9 @@ class Statements:
             ends = [] if endless else [state if isinstance(node, cst.For) else frame.names]
             loop = Loop()
             frame.loops.append(loop)
+            self.run.changing.loops.append(node)
             self.body(node.body, frame)
+            self.run.changing.loops.pop()
             frame.loops.pop()
             after = join_names([state, frame.names, *loop.continues])
             if after == state:

@@ -44,7 +44,7 @@ def _function(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     function = args.get("func", 0)
     if function is None:
         return v.of(v.External(LATER))
-    run.note_traced(function)
+    run.note_traced(function, of_any_shape="input_signature" in args.keywords)
     return function
 
 

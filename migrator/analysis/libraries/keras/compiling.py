@@ -114,4 +114,15 @@ def _total(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst.CSTNo
     return run.operator("operator.add", (result, penalties.added(run)), (None, None), node)
 
 
+def is_eager(run: Run) -> bool:
+    """Whether Keras runs some steps without making graphs of them. Which models' is not followed."""
+    given = (arg for call in run.tree.calls for arg in call.args if arg.keyword is not None)
+    is_said = any(a.keyword.value == "run_eagerly" and _is_true(a.value) for a in given)  # type: ignore[union-attr]
+    return is_said or "run_eagerly" in run.tree.attributes
+
+
+def _is_true(node: cst.BaseExpression) -> bool:
+    return not (isinstance(node, cst.Name) and node.value in ("False", "None"))
+
+
 METHODS: Methods = {"compile": _compile, "compiled_loss": _compiled_loss, "compute_loss": _compute_loss}

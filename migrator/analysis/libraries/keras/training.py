@@ -31,7 +31,8 @@ def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
     batch = _weighed(run, _batch(run, x, y, node), args, sample=10, of_class=9)
     run.libraries.keras.training.append(node)
     try:
-        _train(run, atom, batch, node, frame)
+        with run.changing.traced(None, [batch], by_shape=False) if not compiling.is_eager(run) else nullcontext():
+            _train(run, atom, batch, node, frame)
         metrics.note_own(run, atom, node, frame)
     finally:
         run.libraries.keras.training.pop()
@@ -45,7 +46,8 @@ def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
 def _train_on_batch(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     x, y = args.get("x", 0) or NUMBER, args.get("y", 1) or NUMBER
     batch = _weighed(run, v.of(Tuple((_rows(run, x), _rows(run, y)))), args, sample=2, of_class=3)
-    _train(run, atom, batch, node, frame)
+    with run.changing.traced(None, [batch]) if not compiling.is_eager(run) else nullcontext():
+        _train(run, atom, batch, node, frame)
     run.trained_on_batches[node] |= compiling.compiles_of(run, atom)
     told = Container("dict", Site(node, frame.context))
     mean, odd = Value(Data(Partial("mean"), nested=True)), run.odd_metrics.get(node)
