@@ -8,7 +8,7 @@ LANES = {
         "uncut-data", "shard-after-shuffle", "local-step-count", "broadcast-randomness",
     ),
     "Model": ("broadcast-weights", "missing-broadcast", "broadcast-before-build", "synchronise-batch-normalization"),
-    "Loss": ("scale-loss", "gather-batch"),
+    "Loss": ("scale-loss", "gather-batch", "traced-state"),
     "Update": (
         "all-reduce-gradients", "wrap-optimizer", "unreduced-gradients", "dropped-reduction", "reduced-twice",
         "wrong-reduction",
