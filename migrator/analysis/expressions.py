@@ -33,6 +33,7 @@ _OPERATORS: dict[str, str] = {
     "LessThan": "lt", "LessThanEqual": "le", "GreaterThan": "gt", "GreaterThanEqual": "ge", "Equal": "eq",
     "NotEqual": "ne",
 }  # fmt: skip
+_PICKED = "what a worker has seen of the batch decides which of these it is"
 _MOST_LITERALS = 1024
 _MOST_COPIES = 64  # of what a list holds
 _LITERAL_NAMES = {"True": True, "False": False, "None": None}
@@ -270,10 +271,25 @@ class Expressions:
     def _subscript(self, node: cst.Subscript, frame: Frame) -> Value:
         owner, index = self.eval(node.value, frame), self.index(node.slice, frame)
         found = self.run.objects.item(owner, index, node)
-        if not any(isinstance(atom, Container) for atom in owner):
+        if not any(isinstance(atom, (Container, Tuple)) for atom in owner):
             return found
+        if len(node.slice) > 1:
+            return self.run.chosen(found, [index])
         place = node.slice[0].slice
-        return self.run.chosen(found, [self.run.agreed(place.value, index) if isinstance(place, cst.Index) else index])
+        if isinstance(place, cst.Slice):
+            bounds = [b for b in (place.lower, place.upper, place.step) if b is not None]
+            return self._between([self.run.agreed(b, self.run.seen[b]) for b in bounds], owner, found)
+        if self.run.placing.parts.is_slice(index):  # `slice(…)`, of which the numbers are not combined here
+            return self._between([index], owner, found)
+        return self.run.chosen(found, [self.run.agreed(cst.ensure_type(place, cst.Index).value, index)])
+
+    def _between(self, agreed: Sequence[Value], owner: Value, found: Value) -> Value:
+        """The part of a list between two places: some of its items, where workers may differ in these."""
+        if not self.run.in_loss or not any(map(self.run.may_differ, agreed)):
+            return self.run.chosen(found, agreed)
+        items = self.run.objects.parts(owner)
+        some = v.mapped(Value(v.join(Value(items.data), NUMBER).data), lambda d: replace(d, listed=True))
+        return self.run.chosen(v.unseen(_PICKED) if items.objects else some, agreed)
 
     def index(self, slices: Sequence[cst.SubscriptElement], frame: Frame) -> Value:
         """The index of a subscript; several are a tuple."""
