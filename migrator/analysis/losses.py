@@ -30,10 +30,10 @@ _DEEPEST = 6_000  # Python's own calls, of which each call of the program takes 
 
 
 class Losses:
-    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `combined`, `models`, `said`, `sources`: see Run. `entries`:
-    functions of interest, called or not. `numbers`: what the script decides by; where there is any, each row of a
-    batch is on one worker, so that means are taken over all rows. `gathered`: expressions around which all rows are
-    put together for that."""
+    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `combined`, `models`, `said`, `sources`, `written`: see Run.
+    `entries`: functions of interest, called or not. `numbers`: what the script decides by; where there is any, each row
+    of a batch is on one worker, so that means are taken over all rows. `gathered`: expressions around which all rows
+    are put together for that."""
 
     def __init__(
         self,
@@ -51,6 +51,7 @@ class Losses:
         datasets: Collection[cst.CSTNode] = (),
         combined: Collection[cst.CSTNode] = (),
         sources: Sources | None = None,
+        written: Mapping[cst.CSTNode, Collection[cst.CSTNode]] | None = None,
     ) -> None:
         self.tree = tree
         self._entries = list(dict.fromkeys(entries))
@@ -61,7 +62,7 @@ class Losses:
         for _ in range(_MOST_ROUNDS):
             known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
             known.update(datasets=datasets, combined=combined)
-            self._run = Run(tree, scripts, **known, plan=self._plan, said=said, sources=sources)
+            self._run = Run(tree, scripts, **known, plan=self._plan, said=said, sources=sources, written=written)
             self._verdicts = Verdicts(tree, self._run)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))

@@ -89,7 +89,8 @@ class Run:
     `sizes`: numbers that become those of a worker's rows; `reduced`: calls that give gradients of which an update makes
     those of all workers; `combined`: names whose number all workers add up or average right behind the assignment;
     `models`: calls of packages that make models; `said`: what the user says of expressions, see
-    Stated; `sources`: the packages whose code is run, too."""
+    Stated; `sources`: the packages whose code is run, too; `written`: the calls that may read a file, by what is
+    written into it."""
 
     def __init__(
         self,
@@ -106,6 +107,7 @@ class Run:
         plan: Plan | None = None,
         said: Mapping[cst.CSTNode, str] | None = None,
         sources: Sources | None = None,
+        written: Mapping[cst.CSTNode, Collection[cst.CSTNode]] | None = None,
     ) -> None:
         self.tree = tree
         self.readers = readers
@@ -117,6 +119,7 @@ class Run:
         self.models = models
         self.plan = plan or Plan()
         self.said = said or {}
+        self.written = written or {}
         self.running: list[Frame] = []
         self.changing = Changing(self)
         self.heap = Heap(self._chosen_now, self.changing.note_filled)

@@ -13,7 +13,7 @@ from migrator.analysis import values as v
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded
 from migrator.analysis.placing.views import once_reduced
-from migrator.analysis.values import Container, Data, Instance, Tuple, Value
+from migrator.analysis.values import Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.program.syntax import part_at
 from migrator.records import replace
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _TEXT = cst.Module([])
+_FROM_A_FILE = "it is read from a file into which the chief writes what it has made of its part of the batch"
 
 
 class Shares:
@@ -31,6 +32,10 @@ class Shares:
         """The value, or a worker's part of it where the text is going to take that; what the user says that it is."""
         if node in self.run.said:
             value = self._as_said(node, value)
+        if node in self.run.written:
+            self._note_written(node, value)
+        if node in self._reads:
+            value = v.join(value, self.run.heap.load(_content(node), None))
         if node in self.run.datasets:
             value = self.run.libraries.datasets.read_in_parts(value)
         if node in self.run.sizes:
@@ -52,8 +57,20 @@ class Shares:
             self.run.plan.expressions,
             self._rows_beside,
             self.run.rows,
+            self.run.written,
+            self._reads,
         )
         return {id(node) for nodes in several for node in nodes}
+
+    @cached_property
+    def _reads(self) -> set[cst.CSTNode]:
+        return {read for reads in self.run.written.values() for read in reads}
+
+    def _note_written(self, node: cst.CSTNode, value: Value) -> None:
+        """Notes what is written into a file as what is read from it: the chief's, as it is whenever a worker reads."""
+        if any(map(self.run.may_differ, (Value(d) for d in self.run.objects.leaves(value)))):
+            for read in self.run.written[node]:
+                self.run.heap.store(_content(read), None, v.unseen(_FROM_A_FILE))
 
     @cached_property
     def _rows_beside(self) -> set[cst.CSTNode]:
@@ -137,6 +154,11 @@ class Shares:
     def _has_ragged(self) -> bool:
         """Whether the program makes ragged tensors somewhere. Which data hold them is not followed."""
         return any("ragged" in name.lower() for name in self.run.tree.names)
+
+
+def _content(read: cst.CSTNode) -> Made:
+    """Holds what is read from a file that the program writes."""
+    return Made("file", Site(read, ()))
 
 
 def _index_of(node: cst.CSTNode) -> str:

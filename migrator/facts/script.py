@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -177,7 +178,16 @@ class Facts:
             self.sharding.cut_datasets,
             self._combined_names,
             self.sources,
+            self._written_for,
         )
+
+    @cached_property
+    def _written_for(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+        """The calls that may read a file, by what is written into it before."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
+        for written, read in self.files.told_again():
+            found[written].append(read)
+        return found
 
     @property
     def _combined_names(self) -> set[cst.CSTNode]:
