@@ -144,7 +144,7 @@ class Changing:
         for atom in owner:
             keys: list[Key] = [(atom, node.attr.value)]
             if isinstance(atom, Instance):
-                keys += [(cls, node.attr.value) for cls in self.run.objects.lineage(atom.cls)]
+                keys += [(cls, node.attr.value) for cls in self.run.classes.lineage(atom.cls)]
             elif isinstance(atom, File):
                 keys = [(self.run.tree.scopes[atom.module], node.attr.value)]
             for key in keys:
