@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.tree import Tree, nodes_in
 
 # What stands in them may not run, or run again, or later.
 _UNCERTAIN = (
@@ -21,12 +21,15 @@ def places_met_alike(
     tree: Tree, resolver: Resolver, node: cst.CSTNode, passed: Collection[cst.CSTNode] = ()
 ) -> list[cst.CSTNode] | None:
     """The node with the calls through which it is run, where it runs under no condition but whether the file is run,
-    in no loop, and in functions that only such places call; None otherwise."""
+    in no loop, and in functions that only such places call and that are no generators, which run later; None
+    otherwise."""
     if any(isinstance(owner, _UNCERTAIN) and not _is_main(owner) for owner in _around(tree, node)):
         return None
     function = tree.function_of(node)
     if function is None:
         return [node]
+    if any(isinstance(each, cst.Yield) for each in nodes_in(function)):
+        return None
     found = [node]
     callers = resolver.callers(function)
     for caller in callers:

@@ -99,9 +99,8 @@ class Entropy:
 
     def _is_sent(self, call: cst.Call) -> bool:
         """`lockstep.broadcast(np.random.default_rng())`"""
-        argument = self.tree.parent[call]
-        around = self.tree.parent[argument] if isinstance(argument, cst.Arg) else None
-        return isinstance(around, cst.Call) and any(has_role(path, Role.BROADCAST) for path in self._paths(around))
+        around = (owner for owner in self.tree.ancestors(call) if isinstance(owner, cst.Call))
+        return any(has_role(path, Role.BROADCAST) for owner in around for path in self._paths(owner))
 
     def _can_be_shared(self, call: cst.Call) -> bool:
         paths = self._paths(call)
