@@ -217,7 +217,10 @@ class Objects:
 
     def item(self, owner: Value, index: Value, node: cst.Subscript) -> Value:
         if index.data is not None and index.data.placement == LOCAL:
-            return self.run.shares.batch()  # a cut by hand: what is picked by the rank is this worker's part
+            # A cut by hand: what is picked by the rank is this worker's part.
+            batch, held = self.run.shares.batch(), self.parts(owner).data if owner.data is None else None
+            rank = held.rank if held is not None else None
+            return v.mapped(batch, lambda d: replace(d, rank=rank, nested=False)) if rank else batch
         found = NOTHING
         for atom in owner:
             found = v.join(found, self._item(atom, index, node))

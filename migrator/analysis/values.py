@@ -155,6 +155,12 @@ class Data:
         return self.shape if self.shape is not None and len(self.shape) == self.rank else None
 
     @property
+    def size_of_last(self) -> int | None:
+        """That of its last axis; of one with more than two it tells less than their sizes together."""
+        sizes = self.sizes
+        return sizes[-1] if self.width is None and sizes and len(sizes) <= 2 else self.width
+
+    @property
     def is_replicated(self) -> bool:
         return isinstance(self.placement, Replicated)
 

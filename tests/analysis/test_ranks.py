@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ from migrator.analysis.bindings import Bindings
 from migrator.engine import migrate
 from migrator.registry import choose
 
-GIVEN = """\
+FOLDER = tempfile.mkdtemp()
+GIVEN = f"""\
+import random
 import numpy as np
 import tensorflow as tf
 import keras
@@ -21,6 +24,8 @@ N = 5
 rng = np.random.RandomState(0)
 gen = np.random.default_rng(0)
 X = rng.randn(42, 6)
+FILE, TEXT = "{FOLDER}/x.npy", "{FOLDER}/x.txt"
+np.save(FILE, X), np.savetxt(TEXT, X)
 D = tf.data.Dataset.from_tensor_slices
 S = lambda shape: tf.TensorSpec(shape, tf.float64)
 def P():
@@ -260,10 +265,38 @@ X[[0, 2], 1]
 tf.gather(X, 1)
 tf.Variable(X)[0]
 tf.Variable(tf.zeros(3)) + 1.0
+np.array_split(X, 6)
+np.array_split(X, 6)[0]
+np.concatenate(np.array_split(X, 6))
+np.concatenate([row for row in X])
+np.stack([row for row in X])
+rng.choice(len(X), 12)
+rng.choice(X[:, 0], (2, 3))
+X[random.sample(range(9), 4)]
+X[list(range(5))]
+np.arange(9)[np.array([each > 3 for each in range(9)])]
+tf.range(9)
+tf.random.shuffle(X[:, 0])
+tf.gather(X, tf.random.shuffle(tf.range(9)))
+tf.nest.map_structure(lambda a: a[0], (X, X[:, 0]))[1]
+tf.squeeze(keras.layers.Dense(1)(tf.zeros((3, 4))))
+tf.squeeze(keras.layers.Dense(2)(tf.zeros((3, 4))))
+tf.zeros(tf.shape(X))
+keras.layers.Activation("softmax")(tf.zeros((3, 4)))
+np.load(FILE)[:, None]
+np.load(FILE)[1:, 2:]
+np.load(FILE)[..., None]
+np.loadtxt(TEXT, usecols=0)
+np.loadtxt(TEXT, ndmin=2)
+np.loadtxt(TEXT)[:, 1:]
+next(iter(D([[row[0]] for row in X]).batch(3)))
+next(iter(D({"a": X, "b": X[:, :1]}).batch(3)))["b"]
+next(iter(D(X).map(lambda a: (a, [0.0])).batch(3)))[1]
+next(iter(tf.data.Dataset.range(9).map(lambda i: tf.gather(X, i)).batch(2)))
 """.strip().split("\n")
 
 # Of the expressions, so many have a rank that is told; the others are left open, which costs a gathering at most.
-KNOWN = 135
+KNOWN = 203
 
 
 @pytest.fixture(scope="module")

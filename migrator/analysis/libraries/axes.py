@@ -26,6 +26,8 @@ _GENERATED = frozenset({
     "make_blobs", "make_circles", "make_classification", "make_friedman1", "make_friedman2", "make_friedman3",
     "make_gaussian_quantiles", "make_hastie_10_2", "make_moons", "make_regression", "make_s_curve", "make_swiss_roll",
 })  # fmt: skip
+# They pick some of numbers.
+_PICKING = frozenset({"random.sample", "random.choices"})
 # With these it makes more than that, or other things than arrays.
 _OTHERWISE = ("as_frame", "n_targets", "coef", "return_centers", "return_distributions")
 
@@ -42,6 +44,8 @@ def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
         return v.of(Tuple(tuple(_like(x, result) for x in args.positional for _ in range(2))))
     rule = _RULES.get(path)
     rank = rule(args) if rule is not None else None
+    if path in _PICKING and args.positional and _rank(run.objects.parts(args.positional[0])) == 0:
+        rank = 1
     return result if rank is None else Value(replace(data, rank=rank, nested=False))
 
 
@@ -98,6 +102,25 @@ def _item_ranks(args: Arguments) -> Sequence[int]:
     return [rank for rank in ranks if rank is not None] if None not in ranks else []
 
 
+def _as(name: str, more: int = 0) -> Callable[[Arguments], int | None]:
+    """As many axes as what is given under that name or first, and more."""
+
+    def rank(args: Arguments) -> int | None:
+        given = _rank(args.get(name, 0))
+        return None if given is None else given + more
+
+    return rank
+
+
+def _lines(args: Arguments) -> int | None:
+    """Of numbers in a text: a column, or as many axes as are asked for; else its lines tell."""
+    columns, least = args.get("usecols"), args.get("ndmin")
+    if least is not None and least.constant == 2:
+        return 2
+    is_column = columns is not None and isinstance(columns.constant, int) and "dtype" not in args.keywords
+    return 1 if is_column and least is None else None
+
+
 _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "numpy.arange": _always(1),
     "numpy.linspace": _between_numbers,
@@ -107,4 +130,11 @@ _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "numpy.vstack": _stacked(2),
     "numpy.column_stack": _always(2),
     "numpy.random.permutation": permuted,
+    "numpy.array_split": _as("ary", 1),
+    "numpy.loadtxt": _lines,
+    "numpy.genfromtxt": _lines,
+    "tensorflow.range": _always(1),
+    "keras.ops.arange": _always(1),
+    "tensorflow.random.shuffle": _as("value"),
+    "tensorflow.random.experimental.stateless_shuffle": _as("value"),
 }

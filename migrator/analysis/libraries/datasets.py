@@ -77,10 +77,14 @@ class Datasets:
             element = self._slice_of(given)
         elif name == "from_tensors" and given is not None:
             element = self._as_tensors(given)
+        elif name in ("choose_from_datasets", "sample_from_datasets") and args.positional:
+            element = self.element(self.run.objects.parts(args.positional[0]))
         elif name == "range":
             element = Value(Data(rank=0))
         elif name == "zip" and given is not None:
             element = self._zipped(args)
+        elif name == "load":
+            element = self._signed(Value(Data(nested=True)), args.get("element_spec", 1))
         elif name == "from_generator" and given is not None:
             made = self.run.calls.call(given, Arguments(), node, frame)
             element = self._signed(self.run.objects.elements(made, node, node), args.get("output_signature", 3))
@@ -131,7 +135,12 @@ class Datasets:
             return Value(Data(rank=self._rank(items[0])))
         if value.data is not None:
             return Value(_deepened(replace(value.data, constant=NOT_CONSTANT), -1))
-        return Value(Data(nested=True))
+        is_list = bool(value.objects) and all(isinstance(a, Container) and a.kind == "list" for a in value)
+        if is_list:
+            rank = self._rank(self.run.objects.parts(value))
+            return Value(Data(rank=rank, nested=rank is None))
+        held = list(self.run.objects.leaves(value))  # of a dictionary
+        return Value(Data(nested=True, least=max(min((d.axes for d in held), default=0) - 1, 0)))
 
     def _as_tensors(self, value: Value) -> Value:
         if isinstance(value.only, Tuple):
@@ -145,6 +154,9 @@ class Datasets:
         them, and what they held would still stand as it is in a single sample."""
         if isinstance(value.only, Tuple):
             return v.of(Tuple(tuple(map(self._as_element, value.only.items))))
+        rank = self._rank(value) if isinstance(value.only, Container) and value.only.kind == "list" else None
+        if rank is not None and all(d.is_replicated and not d.needs for d in self.run.objects.leaves(value)):
+            return Value(Data(rank=rank))  # numbers that are written in a row
         held = any(isinstance(o, (Container, Instance)) for o in value)
         return Value(Data(nested=True)) if held else value
 

@@ -156,6 +156,10 @@ def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     """`tf.nest.map_structure(f, x)`"""
     if len(args.positional) < 2:
         return v.unseen("what is mapped here is not seen")
+    structure = args.positional[1].only
+    if isinstance(structure, Tuple) and len(args.positional) == 2:
+        several = [Arguments([args.positional[0], item]) for item in structure.items]
+        return v.of(Tuple(tuple(_nested(run, each, node, frame) for each in several)))
     parts = [x if x.data is not None and not x.objects else run.objects.parts(x) for x in args.positional[1:]]
     return run.calls.call(args.positional[0], Arguments(parts), node, frame)
 

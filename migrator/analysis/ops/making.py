@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole, literal
 from migrator.analysis.ops.elementwise import elementwise
 from migrator.analysis.ops.moving import known_sizes, sizes, target
-from migrator.analysis.ops.terms import one_layout, placed, sharded, term, whole
+from migrator.analysis.ops.terms import known_rank, one_layout, placed, sharded, term, whole
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.records import dataclass, replace
 
@@ -30,7 +30,8 @@ class Makes:
     def __call__(self, bound: Bound) -> Arg:
         shape = target(bound, self.shape)
         if isinstance(shape.placement, Shape) and shape.items is None:
-            return Arg(Sharded(shape.placement.axis, shape.placement.rows, shape.placement.blocks))
+            made = Sharded(shape.placement.axis, shape.placement.rows, shape.placement.blocks)
+            return Arg(made, least=shape.placement.least)
         wanted = sizes(shape)
         if wanted is None:
             return Arg(REPLICATED)
@@ -58,7 +59,11 @@ class Draws(Makes):
         """What so many numbers are that a worker draws for its rows."""
         bound.get("seed")
         found = super().__call__(bound)
-        return replace(found, rank=None, least=found.rank or 0) if self.items else found
+        if not self.items:
+            return found
+        axes = known_rank(bound.data(0))  # of an array, or of the number of items
+        rank = None if axes is None or found.rank is None else found.rank + max(axes - 1, 0)
+        return replace(found, rank=rank, least=found.rank or 0)
 
 
 @dataclass(frozen=True)
@@ -126,7 +131,7 @@ class Stacked:
         value = bound.data()
         placements = {leaf.placement for leaf in value.leaves()}
         if value.items is not None and placements == {REPLICATED}:
-            return Arg(REPLICATED, rank=_depth(value), first=_first_row(value.items) if self.fixed else None)
+            return Arg(REPLICATED, rank=_depth(value), least=1, first=_first_row(value.items) if self.fixed else None)
         is_shape = value.items is not None and placements <= {REPLICATED, ROWS}
         return value if is_shape else whole(value)
 

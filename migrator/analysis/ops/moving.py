@@ -102,7 +102,8 @@ class Squeeze:
         if axes is None:
             if cut.axis:
                 raise NeedsWhole("which axes it takes away is not seen", ALL_GATHER)
-            return Arg(value.placement)
+            is_seen = value.rank == 2 and value.width is not None
+            return Arg(value.placement, rank=(1 if value.width == 1 else 2) if is_seen else None)
 
         def place(rank: int) -> Arg:
             gone = axes_in(axes, rank)
@@ -214,7 +215,9 @@ class Joins:
         parts = bound.data()
         if parts.many or parts.items is None:
             if not sharded(parts.placement):
-                return Arg(parts.placement)
+                # The items of a list, or of an array.
+                rank = parts.rank if parts.many or parts.rank is None else parts.rank - 1
+                return Arg(parts.placement, rank=None if rank is None else rank + self.new_axis)
             if not self.new_axis:
                 return self._joined_beside(parts, bound.constant("axis", default=self.axis))
         items = [parts] if parts.items is None else [whole(item) for item in parts.items]
@@ -419,7 +422,8 @@ class GetItem:
             return self._of_sizes(value.placement, entries)
         literals = [_entry(entry) for entry in entries]
         if sharded(value.placement) is None and all(entry.placement == REPLICATED for entry in entries):
-            return Arg(value.placement, rank=_rank_of_picked(value.rank, entries, literals))
+            rank = _rank_of_picked(value.rank, entries, literals)
+            return Arg(value.placement, rank=rank, least=_least_of_picked(literals) if rank is None else 0)
         if len(entries) == 1 and literals[0] is NOT_CONSTANT:
             return self._by_tensor(value, entries[0])
         if any(entry.placement != REPLICATED for entry in entries):
@@ -466,11 +470,18 @@ class GetItem:
         raise NeedsWhole("it picks rows of the batch by their position", ALL_GATHER)
 
 
+def _least_of_picked(literals: Sequence[Any]) -> int:
+    """So many axes `x[entries]` has for its slices and the new axes among them, however many `x` has."""
+    return sum(each is None or isinstance(each, slice) for each in literals)
+
+
 def _rank_of_picked(rank: int | None, entries: Sequence[Arg], literals: Sequence[Any]) -> int | None:
     """How many axes `x[entries]` has. All arrays and numbers among the entries pick one value together."""
     arrays = [entry for entry, literal_ in zip(entries, literals) if literal_ is NOT_CONSTANT]
     numbers = sum(isinstance(entry, int) for entry in literals)
     # A mask of one axis takes one away and gives one, as positions do.
+    if rank == len(arrays) == 1 and arrays[0].dtype == "bool" and arrays[0].least == 1:
+        return 1 - numbers + sum(entry is None for entry in literals)  # a mask has no more axes than what it marks
     if rank is None or any(array.rank != 1 and (array.rank is None or array.dtype == "bool") for array in arrays):
         return None
     if any(array.rank != 1 and not array.integral for array in arrays):
@@ -524,8 +535,10 @@ class Gather:
         if not cut and not by:
             if index.placement != REPLICATED:
                 raise NeedsWhole("its index is not the same on all workers")
-            is_plain = table.rank is not None and index.rank is not None and batch == 0 and isinstance(axis, int)
-            return Arg(table.placement, rank=(table.rank or 0) - 1 + (index.rank or 0) if is_plain else None)
+            is_plain = batch == 0 and not (axis is None and self.flat)
+            if table.rank is None or index.rank is None or not is_plain:
+                return Arg(table.placement)
+            return Arg(table.placement, rank=table.rank - 1 + index.rank)
 
         def place(rank: int, depth: int) -> Arg:
             if axis is None and self.flat:

@@ -32,7 +32,8 @@ class PerSample:
 
     `least`: axes that an input has; with fewer its first axis is no batch axis. `outputs` > 1: a tuple of so many.
     `refused`: constructor arguments that make it keep or mix something over the batch, and the values that do not.
-    `axis`: it is made with an axis, which must not be the batch's. `states` > 0: it gives a list of so many, too.
+    `axis`: it is made with an axis, which must not be the batch's, as the last of a vector is. `states` > 0: it gives a
+    list of so many, too.
     """
 
     inputs: int = 1
@@ -47,11 +48,7 @@ class PerSample:
         for name, harmless in self.refused:
             if name in bound.made and bound.made[name].constant != harmless:
                 raise NeedsWhole(f"it is made with {name}")
-        for name in ("axis", "axes") if self.axis else ():
-            given_axis = literal(bound.made[name]) if name in bound.made else -1
-            axes = given_axis if isinstance(given_axis, (list, tuple)) else [given_axis]
-            if not all(isinstance(axis, int) and (axis > 0 or axis == -1) for axis in axes):
-                raise NeedsWhole("it may work along the batch", ALL_GATHER)
+        least = max(self.least, 2 if self._works_along(bound) == -1 else 1)
         names = bound.parameters[: self.inputs]
         given = [arg for arg in (bound.get(name) for name in names) if arg is not None and arg.constant is NOT_CONSTANT]
         beside = [arg for arg in (bound.get(name) for name in BESIDE) if arg is not None]
@@ -75,13 +72,23 @@ class PerSample:
             raise NeedsWhole("it takes axis 0 for the batch, which is cut along another", ALL_GATHER)
 
         def place(rank: int) -> Arg:
-            if rank < self.least:
+            if rank < least:
                 raise NeedsWhole("its input has no axis for the batch", ALL_GATHER)
             return Arg(layout)
 
-        result = over_ranks(values[:1], place) if self.least > 1 else Arg(layout)
+        result = over_ranks(values[:1], place) if least > 1 else Arg(layout)
         masked = any(value.masked for value in values) or bound.made.get("mask_zero", FALSE).constant is not False
         return self._result(replace(result, rank=self._left(values), masked=masked))
+
+    def _works_along(self, bound: Bound) -> int | None:
+        """The last of the axes that it is made with, which are all behind that of the batch."""
+        axes: list[Any] = []
+        for name in ("axis", "axes") if self.axis else ():
+            given = literal(bound.made[name]) if name in bound.made else -1
+            axes += given if isinstance(given, (list, tuple)) else [given]
+        if not all(isinstance(axis, int) and (axis > 0 or axis == -1) for axis in axes):
+            raise NeedsWhole("it may work along the batch", ALL_GATHER)
+        return min(axes, default=None)
 
     def _left(self, values: list[Arg]) -> int | None:
         rank = values[0].rank if values else None

@@ -114,7 +114,9 @@ def one_layout(parts: Sequence[Sharded]) -> Sharded:
 def whole(arg: Arg) -> Arg:
     """The argument as one tensor: a list of tensors is what it is stacked to."""
     if arg.items is None:
-        return replace(arg, many=False, placement=_behind(arg.placement), rank=_more(arg.rank)) if arg.many else arg
+        if not arg.many:
+            return arg
+        return replace(arg, many=False, placement=_behind(arg.placement), rank=_more(arg.rank), least=arg.least + 1)
     if not arg.items:
         return Arg(REPLICATED, rank=1)
     items = [whole(item) for item in arg.items]

@@ -105,8 +105,8 @@ class Parts:
         are_lists = index.data is None and bool(index.objects) and all(isinstance(a, Container) for a in index)
         if not are_lists or not all(d.is_replicated for d in leaves):
             return index
-        items = self.run.objects.sequence_items(index)
-        is_flat = bool(items) and all(i.data is not None and not i.objects and i.data.rank == 0 for i in items or ())
+        items = self.run.objects.sequence_items(index) or [self.run.objects.parts(index)]
+        is_flat = all(i.data is not None and not i.objects and i.data.rank == 0 for i in items)
         return Value(Data(rank=1 if is_flat else None, needs=frozenset(r for d in leaves for r in d.needs)))
 
     def slice(self, bounds: Sequence[Value]) -> Value:
@@ -141,16 +141,17 @@ class Parts:
         if data.nested:
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=False, counts=()))
         if data.is_replicated:
-            return Value(replace(data, constant=NOT_CONSTANT, rank=None))
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, least=max(data.axes - 1, 0)))
         if isinstance(data.placement, (Unknown, Local)):
             return Value(data)
         return Value(Data(Unknown(ONE_BY_ONE, ALL_GATHER), needs=data.needs))
 
     def elements(self, data: Data, reader: cst.CSTNode) -> Value:
+        rank = data.rank - 1 if data.rank and not data.nested and data.is_replicated else None
         if reader in self.run.readers:
-            return self.run.shares.batch()
+            batch = self.run.shares.batch()
+            return v.mapped(batch, lambda d: replace(d, rank=rank, nested=False)) if rank else batch
         if data.is_replicated:
-            rank = data.rank - 1 if data.rank and not data.nested else None
             return Value(replace(data, constant=NOT_CONSTANT, rank=rank, least=0, nested=rank is None))
         if isinstance(data.placement, Sharded) and data.placement.axis > 0 and not data.nested:
             return self.run.placing.op("operator.getitem", Arguments([Value(data), v.constant(0)]), reader)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from migrator.analysis.ops.call import Arg, Op, OpCall
+from migrator.analysis.ops.call import Arg, Kind, Op, OpCall
 from migrator.analysis.ops.elementwise import Elementwise
-from migrator.analysis.ops.sampling import PerSample
+from migrator.analysis.ops.sampling import LossFunction, LossObject, PerSample
 from migrator.analysis.ops.terms import sharded
-from migrator.analysis.placement import Either, Partial, Replicated, Unknown
+from migrator.analysis.placement import Either, Partial, Replicated, Unknown, either
 from migrator.records import replace
 
 UNKNOWN = "what this does with the batch is not known"
@@ -46,8 +46,15 @@ def infer(row: Op, call: OpCall) -> Arg:
     if _is_undecided(result) and takes_batches:
         result = _with_equal_ranks(row, call, result)
     if result.rank is not None or result.least >= 2 or not _stays_deep(row, call):
-        return result
+        return _as_deep(row, call, result)
     return replace(result, least=2)
+
+
+def _as_deep(row: Op, call: OpCall, result: Arg) -> Arg:
+    """The result with as many axes as what is broadcast to it has at least."""
+    if result.rank is not None or not isinstance(row.kind, Elementwise):
+        return result
+    return replace(result, least=max((_least_rank(a) for a in call.args if a.items is None), default=0))
 
 
 def _inferred(row: Op, call: OpCall) -> Arg:
@@ -147,6 +154,14 @@ def _pairs_rows(operands: Sequence[Arg]) -> bool:
     return bool(known) and max(map(_least_rank, operands)) > max(known)
 
 
+def _may_pair_rows(operands: Sequence[Arg]) -> bool:
+    """Whether one may be a vector beside values `(rows, 1)`, as labels that were loaded beside predictions. A vector
+    hardly fits beside more columns or axes: what stands beside those has as many."""
+    most = max(map(_least_rank, operands))
+    is_column = most == 2 and any(a.width == 1 and _least_rank(a) == 2 for a in operands)
+    return is_column and any(a.rank is None and a.least < 2 for a in operands)
+
+
 def _least_rank(arg: Arg) -> int:
     return arg.least if arg.rank is None else arg.rank
 
@@ -158,15 +173,13 @@ def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     known = {a.rank for a in cut} - {None}
     if not cut or len(known) > 1 or any(a.items is not None for a in call.args):
         return otherwise
-    if isinstance(row.kind, Elementwise) and _pairs_rows(cut):
+    if isinstance(row.kind, Elementwise) and (_pairs_rows(cut) or _may_pair_rows(cut)):
         return otherwise
+    if _takes_vectors(row.kind) and all(_least_rank(a) < 2 for a in cut):
+        return _of_vectors(row, call, otherwise)
     least = row.kind.least if isinstance(row.kind, PerSample) else 0
     rank = next(iter(known), max(2, least))
-    args = [
-        replace(a, rank=rank) if sharded(a.placement) is not None else replace(a, rank=0) if a.rank is None else a
-        for a in call.args
-    ]
-    result = _inferred(row, replace(call, args=args))
+    result = _inferred(row, _at_rank(call, rank))
     if result.is_lost:
         return otherwise
     # Two axes were but an example.
@@ -174,3 +187,26 @@ def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
         return result
     found = _without_rank(result)
     return replace(found, least=found.least if any(a.least >= 2 for a in cut) else 0)
+
+
+def _at_rank(call: OpCall, rank: int | None) -> OpCall:
+    """The call where all rows of the batch have so many axes in all, and what all workers have is numbers."""
+    args = [
+        replace(a, rank=rank) if sharded(a.placement) is not None else replace(a, rank=0) if a.rank is None else a
+        for a in call.args
+    ]
+    return replace(call, args=args)
+
+
+def _of_vectors(row: Op, call: OpCall, otherwise: Arg) -> Arg:
+    """What a loss of Keras's is of values that may have no axis of features: of vectors one number, else one each."""
+    results = [_inferred(row, _at_rank(call, rank)) for rank in (1, 2)]
+    if any(map(_is_undecided, results)):
+        return otherwise
+    return Arg(either([result.placement for result in results]))
+
+
+def _takes_vectors(kind: Kind) -> bool:
+    """Whether it is a loss of Keras's that does not need scores of classes, which have an axis of those."""
+    function = kind.function if isinstance(kind, LossObject) else kind
+    return isinstance(function, LossFunction) and not function.sparse

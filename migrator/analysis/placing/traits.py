@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from migrator.analysis import row_counts
+from migrator.analysis.ops.contracting import MatrixProduct
 from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Sizes, Stacked
-from migrator.analysis.ops.moving import GetItem, Splits
+from migrator.analysis.ops.moving import ExpandDims, GetItem, Splits
 from migrator.analysis.placement import ROWS, Partial
 from migrator.analysis.placing import ragged, shapes
 from migrator.analysis.placing.operation import Operation
-from migrator.analysis.values import Value
+from migrator.analysis.values import Data, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -21,12 +23,13 @@ if TYPE_CHECKING:
 
 _OF_MASKS = frozenset({"operator.invert", "operator.and_", "operator.or_", "operator.xor"})
 _MULTIPLYING = ("product", "quotient")
+_TELLING_WIDTHS = (Elementwise, MatrixProduct, ExpandDims, GetItem)
 _KEEPING_COUNTS = (Sizes, Cast, GetItem, Splits, Same, Stacked)
 
 
 def kept(run: Run, op: Operation, result: Value) -> Value:
     """The result with what it keeps of that which is known of the arguments."""
-    result = _widened(op, _masking(op, result))
+    result = _widened(run, op, _masking(op, result))
     result = shapes.kept(op, result)
     result = _multiplied(op, _counting(op, ragged.kept(op, result)))
     if op.path.endswith(".tolist") and result.data is not None:
@@ -43,16 +46,37 @@ def _masking(op: Operation, result: Value) -> Value:
     return Value(replace(result.data, mask=True)) if is_mask else result
 
 
-def _widened(op: Operation, result: Value) -> Value:
-    """The result of an elementwise op with the width of its operands: one of more than one decides."""
-    if op.row is None or not isinstance(op.row.kind, Elementwise) or result.data is None:
+def _widened(run: Run, op: Operation, result: Value) -> Value:
+    """The result with the size of its last axis, where what it is made of tells it."""
+    if result.data is None or op.row is None or not isinstance(op.row.kind, _TELLING_WIDTHS):
         return result
-    widths = {x.data.width for _, x in op.args.all() if x.data is not None and x.data.width is not None}
-    known = widths - {1} if len(widths) > 1 else widths
-    several = [x for _, x in op.args.all() if x.data is not None and x.data.rank != 0]
-    if len(known) != 1 or (known == {1} and len(several) > 1):
-        return result
-    return Value(replace(result.data, width=known.pop()), result.objects)
+    kind, given = op.row.kind, [d for _, x in op.args.all() for d in run.objects.leaves(x)]
+    width = None
+    if isinstance(kind, Elementwise):
+        width = _common_width(given)
+    elif isinstance(kind, MatrixProduct) and len(given) == 2 and not op.args.keywords:
+        width = given[1].size_of_last if given[1].axes > 1 else None
+    elif isinstance(kind, ExpandDims) and any(d.constant == -1 for d in given[1:]):
+        width = 1
+    elif isinstance(kind, GetItem) and len(op.args.positional) > 1:
+        width = 1 if _adds_a_last_axis(op.args.positional) else None
+    return result if width is None else Value(replace(result.data, width=width), result.objects)
+
+
+def _adds_a_last_axis(given: Sequence[Value]) -> bool:
+    """Whether `x[index]` is one such as `y[:, None]` of a vector, or `y[..., None]`."""
+    owner, index = given[0].data, given[1].only
+    if owner is None or not isinstance(index, Tuple) or not index.items or not index.items[-1].is_none:
+        return False
+    axes = sum(not item.is_none for item in index.items)
+    return axes == owner.rank or any(item.constant is Ellipsis for item in index.items)
+
+
+def _common_width(given: Sequence[Data]) -> int | None:
+    """That of values that are broadcast: one of more than one decides, and else it is one if each has that."""
+    widths = {d.size_of_last for d in given if d.rank != 0}
+    known = widths - {1, None}
+    return known.pop() if len(known) == 1 else 1 if widths == {1} else None
 
 
 def _counting(op: Operation, result: Value) -> Value:

@@ -27,7 +27,16 @@ def replicated(run: Run, op: Operation) -> Value:
     if op.row is None or (isinstance(result.placement, Unknown) and not op.whole):
         nested = op.row is None
         return Value(Data(REPLICATED, whole=op.whole, nested=nested, symbolic=op.symbolic, needs=op.needs))
+    if op.whole and result.is_lost and result.items is None and result.rank is None:
+        known = axes(run, op)
+        result = replace(result, rank=known.rank, least=known.least)
     return of_all_rows(run, op, result, op.needs) if op.whole else as_value(run, op, result, op.needs)
+
+
+def axes(run: Run, op: Operation) -> Arg:
+    """The result as far as its axes go, which do not depend on where what it is made of stands."""
+    result = infer(run, op.row, op.args, op.made, lambda data: REPLICATED)
+    return Arg() if result.is_lost or result.items is not None else result
 
 
 def of_all_rows(run: Run, op: Operation, result: Arg, needs: frozenset[Repair], why: str = "") -> Value:
@@ -57,9 +66,11 @@ def of_all_rows(run: Run, op: Operation, result: Arg, needs: frozenset[Repair], 
         Data(
             REPLICATED,
             rank=result.rank,
+            least=result.least,
             whole=has_rows,
             symbolic=op.symbolic,
             needs=needs,
+            mask=result.dtype == "bool",
             pairs=pairs and has_rows,
             several=several and has_rows,
             across=axes.pop() if has_rows and len(axes) == 1 else 0,

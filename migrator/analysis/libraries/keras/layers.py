@@ -59,9 +59,11 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
         args = Arguments(
             args.positional, {k: x for k, x in args.keywords.items() if k != "training"}, args.rest, args.nodes
         )
-    made = arguments_of(run, atom)
+    made, rank = arguments_of(run, atom), _rank(path, args)
     made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
-    result = v.mapped(run.placing.place(row, path, args, node, made), lambda d: replace(d, least=max(d.least, 2)))
+    named = _function_of_a_vector(path, made, rank)
+    placed = run.placing.op(named, args, node) if named else run.placing.place(row, path, args, node, made)
+    result = v.mapped(placed, lambda d: replace(d, rank=rank or d.rank, least=max(d.least, 2)))
     for function in _activations(path, made):
         result = applied(run, function, Arguments([result]), node, frame)
     penalties.note_of_outputs(run, made.keywords.get("activity_regularizer"), result, node, frame)
@@ -70,7 +72,6 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
         result = v.mapped(result, lambda d: replace(d, nested=True))
     width = _width(path, made)
     ends, told = masks.ended_by(path, made), masks.given(run, args)
-    rank = _rank(path, args)
     return v.mapped(
         result,
         lambda d: replace(
@@ -81,6 +82,16 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
             masked=(d.masked or told) and not ends,
         ),
     )
+
+
+def _function_of_a_vector(path: str, made: Arguments, rank: int | None) -> str:
+    """The function that Activation is told by name, where it has no features to work along: a softmax then goes over
+    the batch. Empty for all else."""
+    function = made.get("activation", 0)
+    if path != "keras.layers.Activation" or rank != 1 or function is None:
+        return ""
+    name = f"keras.activations.{function.constant}"
+    return name if ops.lookup(name) is not None else ""
 
 
 def _wrapped(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -103,7 +114,8 @@ def _wrapped(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Fr
 
 
 def _activations(path: str, made: Arguments) -> Iterator[Value]:
-    """The functions that a layer is told to put its outputs through; those by name take each value by itself."""
+    """The functions that a layer is told to put its outputs through; those by name take each value by itself, or
+    the features of a sample."""
     position = 1 if path == "keras.layers.Dense" else 0 if path == "keras.layers.Activation" else None
     for name in ("activation", "recurrent_activation"):
         given = made.get(name, position if name == "activation" else None)

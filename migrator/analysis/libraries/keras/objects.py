@@ -145,7 +145,10 @@ def _add(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
 
 def _add_weight(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     made = Made(tensorflow.VARIABLE, Site(node, frame.context))
-    run.heap.store(made, "content", NUMBER)
+    shape = args.keywords.get("shape")
+    content = run.placing.op("tensorflow.zeros", Arguments([shape]), node) if shape is not None else NUMBER
+    is_same = content.data is not None and content.data.is_replicated and not content.data.needs
+    run.heap.store(made, "content", content if is_same else NUMBER)
     return v.of(made)
 
 
