@@ -62,7 +62,9 @@ def shard_dataset(facts: Facts) -> Findings:
         else:
             yield _cut_batches(facts, plan)
     for update in facts.sharding.trained_whole:
-        if facts.sharding.splits_any and not facts.reductions.are_agreed(update):
+        # What is gathered of a batch that every worker has as a whole holds it several times.
+        is_agreed = facts.reductions.are_agreed(update) and not facts.reductions.repairs(update)
+        if facts.sharding.splits_any and not is_agreed:
             yield unseen_batches(update, "while others of the program are split")
         else:
             yield Trust(
