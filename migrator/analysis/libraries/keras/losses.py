@@ -179,12 +179,22 @@ def _applied(
     run: Run, parts: Sequence[Value], args: Arguments, weights: Value, node: cst.CSTNode, frame: Frame
 ) -> Value:
     found: list[Value] = []
+    args = _aligned(args)
     for part in parts:
         for atom in part:
             found.append(_compiled_part(run, atom, args, weights, node, frame))
         if part.data is not None and not part.is_none:
             found.append(_named(run, part.data, args, node))
     return v.join_all(found) if found else NUMBER
+
+
+def _aligned(args: Arguments) -> Arguments:
+    """Targets with the axis of one value that predictions have: Keras adds it where they lack it."""
+    true, predicted = (x.data for x in (*args.positional[:2], NUMBER, NUMBER)[:2])
+    if true is None or predicted is None or true.rank is not None or predicted.size_of_last != 1:
+        return args
+    aligned = Value(replace(true, least=max(true.least, 2)), args.positional[0].objects)
+    return Arguments([aligned, *args.positional[1:]], args.keywords, args.rest, args.nodes)
 
 
 def _any_part(run: Run, value: Value) -> Value:
