@@ -14,7 +14,7 @@ HEAD = """
     def make():
         return tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(1)])
 
-    x, y = np.load("x.npy"), np.load("y.npy")
+    x, y = np.load("x.npy"), np.load("y.npy").reshape(-1, 1)
 """
 STEP = """
     def step(model, opt, a, b):

@@ -130,7 +130,7 @@ model.fit(x, y, batch_size=12)
 LOOP = """
 import tensorflow as tf
 import small_package
-model = tf.keras.Sequential([tf.keras.layers.Dense(4), tf.keras.layers.Dense(1)])
+model = tf.keras.Sequential([tf.keras.layers.Dense(4), tf.keras.layers.Dense(2)])
 optimizer = tf.keras.optimizers.SGD(0.01)
 for a, b in tf.data.Dataset.from_tensor_slices((x, y)).batch(12):
     with tf.GradientTape() as tape:

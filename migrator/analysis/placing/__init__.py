@@ -29,10 +29,12 @@ from migrator.analysis.placing.gathering import Gathering
 from migrator.analysis.placing.inference import as_value, infer
 from migrator.analysis.placing.operation import Operation, operation
 from migrator.analysis.placing.parts import Parts
+from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.repaired import gathered, repaired
 from migrator.analysis.placing.repairing import Repairing, by_gathering
 from migrator.analysis.placing.views import as_it_is
 from migrator.analysis.values import Data, Function, Made, Value
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -126,9 +128,17 @@ class Placing:
         if any(d.needs or not (d.is_replicated or isinstance(d.placement, Unknown)) for d in handed):
             return v.unseen("what a function gives that another library calls is a worker's part of the batch")
         if not any(isinstance(a, Made) and a.path == VARIABLE for _, value in args.all() for a in value):
-            return self.place(None, "", args, node)
+            return self._of_unknown(args, node)
         with self.repairing.ruled_out("it is given the variable itself, and not what that holds"):
-            return self.place(None, "", args, node)
+            return self._of_unknown(args, node)
+
+    def _of_unknown(self, args: Arguments, node: cst.CSTNode) -> Value:
+        """Of what is put together further up, the function may take gradients, of which each worker has its own."""
+        value = self.place(None, "", args, node)
+        if not any(d.undone for _, given in args.all() for d in self.run.objects.leaves(given)):
+            return value
+        met = v.Repair(node, frozenset(), UNKNOWN, form="done")
+        return v.mapped(value, lambda d: replace(d, needs=d.needs | {met}))
 
     def _run_handed(self, args: Arguments, node: cst.CSTNode) -> Iterator[Value]:
         """Functions that are handed to one that nobody knows may be called by it, with whatever: what they give."""
