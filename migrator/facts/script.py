@@ -22,6 +22,7 @@ from migrator.facts.data.reading import Reading
 from migrator.facts.data.rows import RowFinder
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions import Decisions, LocalNumber
+from migrator.facts.decisions.foreign import Foreign
 from migrator.facts.decisions.means import Rows
 from migrator.facts.files.paths import Paths
 from migrator.facts.files.read_again import ReadAgain
@@ -230,8 +231,19 @@ class Facts:
     @cached_property
     def sharding(self) -> Sharding:
         return Sharding(
-            self.tree, self.resolver, self.training, self.reading, self.minibatches, self.keywords, self.mapped
+            self.tree,
+            self.resolver,
+            self.training,
+            self.reading,
+            self.minibatches,
+            self.keywords,
+            self.mapped,
+            lambda: self.foreign.trained_with,
         )
+
+    @cached_property
+    def foreign(self) -> Foreign:
+        return Foreign(self.tree, self.resolver, self.training, self.sharding, self.files)
 
     @cached_property
     def mapped(self) -> Mapped:

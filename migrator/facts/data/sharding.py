@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Union
 
@@ -26,11 +26,10 @@ from migrator.facts.data.order import AnyOrder, Order, UnseededFiles
 from migrator.facts.data.pipeline_cuts import CutPipeline, PipelineCuts
 from migrator.facts.data.pipelines import Pipeline
 from migrator.facts.data.reading import Consumption, Reading
-from migrator.facts.names.packages import draws_alike
 from migrator.facts.objects.keywords import Keywords
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object
-from migrator.facts.program.syntax import argument, imported_modules
+from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Statement, Tree
 from migrator.facts.training.sites import Fit, Training, Update
 from migrator.records import dataclass
@@ -67,12 +66,15 @@ class Sharding:
         minibatches: MinibatchFinder,
         keywords: Keywords,
         mapped: Mapped,
+        trained_with: Callable[[], str],
     ) -> None:
+        """`trained_with` names the package that nobody knows of which something comes into the training, or none."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
         self.reading = reading
         self.minibatches = minibatches
+        self._trained_with = trained_with
         self.pipelines = reading.pipelines
         self._order = Order(tree, resolver)
         self._loose_ends: dict[AnyOrder | UnseededFiles, None] = {}
@@ -260,10 +262,9 @@ class Sharding:
                 unseen = self.pipelines.history(undecided.dataset).unseen
                 why = f"whether training reads this dataset, or evaluation, cannot be seen: {unseen}"
                 found.append(_refuse(undecided.dataset, why, "use a function of its own for training"))
-            elif self._unknown_package:
-                found.append(
-                    unseen_batches(update, f"and what {self._unknown_package} gives may differ from worker to worker")
-                )
+            elif self._trained_with():
+                beside = f"and what {self._trained_with()} gives may differ from worker to worker"
+                found.append(unseen_batches(update, beside))
             elif self._unordered is not None:
                 why = (
                     "what this gives comes in an order of its own on each worker, and every worker trains on all of it"
@@ -281,15 +282,6 @@ class Sharding:
         )
 
     @cached_property
-    def _unknown_package(self) -> str:
-        """A package that the program imports and nobody knows: it may draw by itself; empty where there is none."""
-        for node in self.tree.imports:
-            for name in imported_modules(node):
-                if not draws_alike(name) and not self.resolver.imports_file(self.tree.module_of(node), name):
-                    return name.partition(".")[0]
-        return ""
-
-    @cached_property
     def _unordered(self) -> cst.Call | None:
         """A call that gives results as they come: `as_completed(…)`, `pool.imap_unordered(…)`."""
         for call in self.tree.calls:
@@ -301,7 +293,7 @@ class Sharding:
 
     def _has_no_data(self, update: Update) -> bool:
         """Whether nothing but variables, numbers and functions enters what the gradients are taken of."""
-        tapes = [self._tape_of(call) for g in update.gradients for call in g.tape_calls]
+        tapes = [self.training.tape_of(call) for g in update.gradients for call in g.tape_calls]
         if not tapes or None in tapes:
             return False
         bodies = [body for tape in tapes if tape is not None for body in self.training.run_by(tape)]
@@ -312,14 +304,6 @@ class Sharding:
         """Whether it is the name of an attribute or of a keyword, and no variable's."""
         owner = self.tree.parent[name]
         return getattr(owner, "attr", None) is name or getattr(owner, "keyword", None) is name
-
-    def _tape_of(self, call: cst.Call) -> cst.CSTNode | None:
-        """The `with` statement of the tape that the call asks."""
-        tape = call.func.value if isinstance(call.func, cst.Attribute) else None
-        bindings = self.resolver.reaching(tape) if isinstance(tape, cst.Name) else []
-        places = {self.tree.statement_of(b.node) for b in bindings}
-        only = places.pop() if len(places) == 1 else None
-        return only if isinstance(only, cst.With) else None
 
     def _is_no_data(self, name: cst.Name, bodies: Sequence[cst.CSTNode]) -> bool:
         bindings = self.resolver.reaching(name)

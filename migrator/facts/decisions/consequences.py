@@ -30,7 +30,7 @@ from migrator.facts.training.sites import Training
 
 SETTINGS = frozenset({"learning_rate", "lr", "momentum", "weight_decay", "_learning_rate", "_lr"})
 # What a library's function may do without any worker's training being another one.
-_HARMLESS = (
+HARMLESS = (
     "builtins.", "logging.", "warnings.", "math.", "numpy.", "tensorflow.", "keras.", "time.", "json.", "os.path.",
     "datetime.", "matplotlib.", "pandas.", "collections.", "itertools.", "functools.", "copy.", "pprint.", "tqdm",
     "absl.logging.", "statistics.", "operator.", "sys.std", "wandb.", "mlflow.", "csv.", "io.", "string.", "re.",
@@ -59,8 +59,10 @@ class Consequences:
         files: Files,
         regions: Regions,
         exchanges: Iterable[cst.CSTNode] = (),
+        harmless: Iterable[str] = (),
     ) -> None:
-        """`exchanges`: where all workers put together what each of them has."""
+        """`exchanges`: where all workers put together what each of them has; `harmless`: packages of which any call
+        may be left out on some."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
@@ -68,6 +70,7 @@ class Consequences:
         self.files = files
         self.regions = regions
         self._exchanges = list(exchanges)
+        self._harmless = (*HARMLESS, *(f"{package}." for package in harmless))
         self._known: dict[cst.CSTNode, bool] = {}
 
     def follow(self, condition: cst.CSTNode) -> bool:
@@ -88,9 +91,9 @@ class Consequences:
         for reached in self.training.reached_from(body):
             if any(self.tree.contains(reached, site) for site in self._sites):
                 return True
-            if any(map(self._call_matters, self.regions.calls_in(reached))):
+            if any(map(self.call_matters, self.regions.calls_in(reached))):
                 return True
-            if any(self.tree.contains(reached, b.node) for b in self._settings_made):
+            if any(self.tree.contains(reached, b.node) for b in self.settings_made):
                 return True
             if reached is not body and any(self.tree.contains(reached, node) for node in self._raises):
                 return True
@@ -120,7 +123,7 @@ class Consequences:
         return list(self.tree.all_of(cst.Raise))
 
     @cached_property
-    def _settings_made(self) -> list[Binding]:
+    def settings_made(self) -> list[Binding]:
         """Attributes of a library's objects that the script sets: of optimizers, layers, callbacks, models."""
         return [
             binding
@@ -137,7 +140,8 @@ class Consequences:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def _call_matters(self, call: cst.Call) -> bool:
+    def call_matters(self, call: cst.Call) -> bool:
+        """Whether the call may make another training of it, where not all workers make it."""
         values = self.resolver.values(call.func)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.SETTING_VARIABLES:
             return self._may_be_trained(call.func.value)
@@ -162,7 +166,7 @@ class Consequences:
                 return self._sets_foreign(call)
             if value.path.startswith(_BUILDING):
                 return True
-            return not f"{value.path}.".startswith(_HARMLESS)
+            return not f"{value.path}.".startswith(self._harmless)
         if isinstance(value, Class) and self.resolver.derives_from(value, lambda path: path.startswith(_BUILDING)):
             return True
         if isinstance(value, (Function, Class, Object, Literal)):
@@ -173,7 +177,7 @@ class Consequences:
 
     def _result_matters(self, value: Result) -> bool:
         """`model(x)`, `loss_fn(y, p)`: calls of what a library has made."""
-        return not isinstance(value.function, External) or not f"{value.function.path}.".startswith(_HARMLESS)
+        return not isinstance(value.function, External) or not f"{value.function.path}.".startswith(self._harmless)
 
     def _method_matters(self, value: Member) -> bool:
         owner = value.owner
@@ -188,7 +192,7 @@ class Consequences:
             return True
         if isinstance(owner, Result):
             path = owner.function.path if isinstance(owner.function, External) else ""
-            return bool(path) and (path.startswith(_DRAWS) or not f"{path}.".startswith(_HARMLESS))
+            return bool(path) and (path.startswith(_DRAWS) or not f"{path}.".startswith(self._harmless))
         return not isinstance(owner, (Literal, External, Object))
 
     def _may_be_trained(self, variable: cst.BaseExpression) -> bool:
@@ -201,7 +205,7 @@ class Consequences:
         """What comprehensions go through that make layers or models for each item of it."""
         found = []
         for node in self.tree.all_of(cst.ListComp, cst.GeneratorExp, cst.SetComp):
-            if any(map(self._call_matters, self.regions.calls_in(node.elt))):
+            if any(map(self.call_matters, self.regions.calls_in(node.elt))):
                 found.append(node.for_in.iter)
         return found
 
@@ -217,7 +221,7 @@ class Consequences:
             for binding in self.tree.attributes.get(name, ()):
                 if isinstance(binding.value, cst.BaseExpression) and self._is_of_library(binding):
                     yield binding.value
-        for binding in self._settings_made:
+        for binding in self.settings_made:
             owner = binding.target.value if isinstance(binding.target, cst.Attribute) else None
             is_set = any(map(self._is_of_framework, self.resolver.values(owner))) if owner is not None else False
             if is_set and isinstance(binding.value, cst.BaseExpression):

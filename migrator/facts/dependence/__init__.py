@@ -54,6 +54,7 @@ class Dependence(Graph):
         namespaces = Namespaces(self, tree, resolver, names)
         handed_back = HandedBack(tree, resolver, indirect, functions)
         containers = Containers(self, tree, resolver, kinds, indirect, names, namespaces, handed_back)
+        self._containers = containers
         self._items = items = Items(self, tree, resolver, indirect, namespaces, containers)
         self._reads = reads = Reads(self, tree, resolver, kinds, names, sizes, functions, items, namespaces)
         self._changes = changes = Changes(self, resolver, kinds, indirect, names, containers)
@@ -80,6 +81,10 @@ class Dependence(Graph):
     def changed_by(self, call: cst.Call) -> list[Key]:
         """What a method of an object that the script does not define may change, and what a library is told."""
         return [*self._changes.changed_by(call), *self._out_of_sight.told_by(call)]
+
+    def contents(self, node: cst.CSTNode) -> list[Key]:
+        """Where what is put into the value goes, from which it comes to all that hold it."""
+        return self._containers.contents(node)
 
     def _link_all(self) -> None:
         is_part: dict[type, bool] = {}

@@ -354,6 +354,14 @@ class Training:
                     queue.append(node)
         return list(bodies)
 
+    def tape_of(self, call: cst.Call) -> cst.CSTNode | None:
+        """The `with` statement of the tape that the call asks."""
+        tape = call.func.value if isinstance(call.func, cst.Attribute) else None
+        bindings = self.resolver.reaching(tape) if isinstance(tape, cst.Name) else []
+        places = {self.tree.statement_of(b.node) for b in bindings}
+        only = places.pop() if len(places) == 1 else None
+        return only if isinstance(only, cst.With) else None
+
     def run_by(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The same, with the lambdas that are called there by a name."""
         bodies = dict.fromkeys(self.reached_from(node))
