@@ -66,7 +66,8 @@ class Foreign:
         spread = Spread(dependence, _ANY_WAY, lambda _: True, lambda number: self._link(number, dependence, package))
         of_package = [b for b in self._bindings if b.kind == "import" and b.node in imports]
         called = [call for call in self.tree.calls if self._calls(call, package)]
-        spread.add(((dependence.number(key), 1) for key in (*of_package, *called)), (), ())
+        made: list[Key] = [*of_package, *called]
+        spread.add(((dependence.number(key), 1) for key in made), (), ())
         reached = [dependence.keys[number] for number in spread.marks]
         return any(map(self._trains, reached)) or self._is_computed_with(reached)
 
@@ -161,9 +162,9 @@ class Foreign:
             for tape in tapes or [None]:
                 # Where no tape is seen the whole program may compute what is trained on.
                 yield from self.training.run_by(tape) if tape is not None else self.tree.modules
-        for function in self.tree.functions:
-            if self._is_run_by_keras(function):
-                yield from self.training.reached_from(function)
+        for method in self.tree.functions:
+            if self._is_run_by_keras(method):
+                yield from self.training.reached_from(method)
         for call in self.tree.calls:
             values = self.resolver.values(call.func)
             paths = [v.path for v in values if isinstance(v, External)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from migrator.facts.decisions.called_alone import CalledAlone
 from migrator.facts.names import api
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.resolve import Resolver
@@ -27,10 +28,11 @@ _OF_MODES = frozenset({"training", "mask"})
 class GivenByKeras:
     """The parameters that get a worker's rows."""
 
-    def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, alone: CalledAlone) -> None:
         self.tree = tree
         self.resolver = resolver
         self.training = training
+        self._alone = alone
 
     def by_fit(self) -> Iterator[Binding]:
         """What `fit` gives a `train_step` of the script's own, or a `compute_loss`."""
@@ -59,6 +61,8 @@ class GivenByKeras:
             is_fitted = any(isinstance(v, Object) and cls in self.resolver.lineage(v.of) for v in fitted)
             if self.training.kinds.is_keras_model_class(cls) and are_seen and not is_fitted:
                 continue  # the script calls it itself
+            if self._alone.is_called_alone(cls):
+                continue
             for kind, names in _RUN_BY_MODELS:
                 if self.resolver.derives_from(cls, lambda path, kind=kind: path.startswith(kind)):  # type: ignore[misc]
                     yield from (m for m in (self.resolver.method(cls, name) for name in names) if m is not None)

@@ -71,6 +71,7 @@ class LocalSources:
         training: Training,
         sharding: Sharding,
         metrics: FedMetrics,
+        given: GivenByKeras,
         interruptions: Interruptions,
     ) -> None:
         self.tree = tree
@@ -78,17 +79,17 @@ class LocalSources:
         self.training = training
         self.sharding = sharding
         self._metrics = metrics
+        self._given = given
         self._interruptions = interruptions
         self._iteration = Iteration(tree, resolver)
 
     def marks(self) -> dict[Key, Marks]:
         """The values that are each worker's own to begin with."""
         found: dict[Key, Marks] = {}
-        given = GivenByKeras(self.tree, self.resolver, self.training)
         found.update(self._batches())
         found.update({fit.call: Mark.VALUE for fit in self.training.batch_fits})
-        found.update(dict.fromkeys(given.by_fit(), Mark.VALUE))
-        found.update(dict.fromkeys(given.by_models(), Mark.VALUE))
+        found.update(dict.fromkeys(self._given.by_fit(), Mark.VALUE))
+        found.update(dict.fromkeys(self._given.by_models(), Mark.VALUE))
         found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
         found.update(dict.fromkeys(self._metrics_of_models(), Mark.VALUE))
         found.update(dict.fromkeys(self._metrics.compiled.read_otherwise(), Mark.VALUE))

@@ -13,8 +13,10 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.data.sharding import Sharding
+from migrator.facts.decisions.called_alone import CalledAlone
 from migrator.facts.decisions.consequences import Consequences
 from migrator.facts.decisions.fed_metrics import FedMetrics
+from migrator.facts.decisions.given_by_keras import GivenByKeras
 from migrator.facts.decisions.interruptions import Interruptions
 from migrator.facts.decisions.local_sources import LocalSources
 from migrator.facts.decisions.marks import PASSED, Mark
@@ -39,7 +41,8 @@ class Locality:
         self.regions = consequences.regions
         self.metrics = FedMetrics(tree, resolver, training)
         self.interruptions = Interruptions(tree, resolver, training)
-        self._sources = LocalSources(tree, resolver, training, sharding, self.metrics, self.interruptions)
+        given = GivenByKeras(tree, resolver, training, CalledAlone(tree, resolver, lambda: self.dependence))
+        self._sources = LocalSources(tree, resolver, training, sharding, self.metrics, given, self.interruptions)
         # Gradients are reduced before anything reads them.
         gradients = [g for update in training.updates for g in update.gradients]
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}

@@ -10,8 +10,8 @@ from importlib.machinery import PathFinder
 WITHOUT_TENSORS = frozenset({
     "IPython", "PIL", "absl", "addict", "click", "colorama", "cv2", "docopt", "dotenv", "easydict", "fire", "h5py",
     "imageio", "joblib", "matplotlib", "mpl_toolkits", "natsort", "networkx", "nltk", "numpy", "pandas", "plotly",
-    "prettytable", "pyDOE", "pylab", "requests", "rich", "scipy", "seaborn", "skimage", "sklearn", "tabulate", "termcolor",
-    "toml", "tqdm", "typing_extensions", "yacs", "yaml",
+    "prettytable", "pyDOE", "pylab", "requests", "rich", "scipy", "seaborn", "skimage", "sklearn", "tabulate",
+    "termcolor", "toml", "tqdm", "typing_extensions", "yacs", "yaml",
 })  # fmt: skip
 # Python 3.9 does not list it; there such imports may end up behind the runtime's.
 STANDARD_LIBRARY = frozenset(

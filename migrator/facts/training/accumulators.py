@@ -74,15 +74,31 @@ class Accumulators:
     def _filled(self) -> dict[object, list[Gradients]]:
         """What is added to the variables, by the name or attribute that leads to them."""
         found: dict[object, list[Gradients]] = {}
+        for target, added in self._additions():
+            gradients = self.flow.sources(added)
+            if gradients and not self._is_linear(added, gradients, set()):
+                self._bent.update(gradients)
+            for key in self._containers(target) if gradients else ():
+                found.setdefault(key, []).extend(gradients)
+        return found
+
+    def _additions(self) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+        """What is added to in place, and what is added: to a variable, or to an array that a loop takes out of a list,
+        `for a, g in zip(sums, gradients): a += g`."""
         for call in self.tree.calls:
             func = call.func
             if isinstance(func, cst.Attribute) and call.args and _adds(func.attr.value, call.args[0].value):
-                gradients = self.flow.sources(call.args[0].value)
-                if gradients and not self._is_linear(call.args[0].value, gradients, set()):
-                    self._bent.update(gradients)
-                for key in self._containers(func.value) if gradients else ():
-                    found.setdefault(key, []).extend(gradients)
-        return found
+                yield func.value, call.args[0].value
+        for change in self.tree.augmented:
+            array: cst.BaseExpression = change.target
+            while isinstance(array, cst.Subscript):
+                array = array.value
+            if isinstance(change.operator, cst.AddAssign) and isinstance(array, cst.Name) and self._is_looped(array):
+                yield array, change.value
+
+    def _is_looped(self, name: cst.Name) -> bool:
+        """Whether the name is one that a loop gives; the addition itself gives it anew."""
+        return any(b.kind == "for" for b in self.tree.scope_of(name).bindings.get(name.value, ()))
 
     def _is_linear(self, node: cst.CSTNode, gradients: list[Gradients], seen: set[cst.CSTNode]) -> bool:
         """Whether the expression gives a sum of multiples of the gradients: what is done to each worker's part, and
