@@ -177,7 +177,7 @@ class Calls:
                 else:
                     found.positional.extend(items)
             elif arg.star == "**":
-                self._unpack_keywords(value, found)
+                self.unpack_keywords(value, found)
             elif arg.keyword is not None:
                 found.take([{**way, arg.keyword.value: value} for way in found.ways or [found.keywords]])
                 found.nodes[arg.keyword.value] = arg.value
@@ -186,7 +186,7 @@ class Calls:
                 found.positional.append(value)
         return found
 
-    def _unpack_keywords(self, value: Value, found: Arguments) -> None:
+    def unpack_keywords(self, value: Value, found: Arguments) -> None:
         """Takes what the dictionary holds, or each of those that it may be."""
         given: list[dict[str, Value]] = []
         for atom in value:

@@ -25,6 +25,8 @@ has one of its own, named by its rank and their number, with all elements in it,
 Where the time is in the name of a folder that the chief writes into and all read from, all take the chief's:
 `lockstep.broadcast(datetime.now().strftime("%Y%m%d-%H%M%S"))`.
 
+What a function returns of a write, and no call uses, the chief alone returns: `return manager.save()`.
+
 Leaves alone: files that are only read; what is guarded by the rank already; output to the terminal; the files of
 `fit`'s callbacks (see synchronise-callbacks); what each worker writes into a temporary folder of its own and reads
 again there.

@@ -12,6 +12,7 @@ from migrator.facts.program.syntax import is_format
 from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
 
+from .extents import is_waited_for
 from .questions import existence_test
 from .statements import calls_model_early, names_read_after, only_prints, trains
 
@@ -52,7 +53,47 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
         return Guard(statement, statement, condition)
     if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
         return _guard_assignment(facts, write, small, small.targets[0].target, condition)
+    if isinstance(small, cst.Return) and small.value is write.node and _is_returned_to_nobody(facts, write):
+        # What comes behind a guard would run on the workers that do not return there.
+        return Guard(statement, statement, condition) if _ends_function(facts, statement) else _chiefs(write, condition)
     return Refusal(write.node, "what this write returns is needed by every worker", _ADVICE)
+
+
+def _chiefs(write: Write, condition: str) -> Wrap:
+    return Wrap(write.node, "", f" if {condition} else None")
+
+
+def _is_returned_to_nobody(facts: Facts, write: Write) -> bool:
+    """Whether no call uses what the function returns, and no worker waits for the file: the chief has returned."""
+    queue, passed = [facts.tree.function_of(write.statement)], set[cst.CSTNode]()
+    while queue:
+        function = queue.pop()
+        if not isinstance(function, cst.FunctionDef) or not facts.keywords.is_only_called(function):
+            return False
+        passed.add(function)
+        for call in facts.resolver.callers(function):
+            parent = facts.tree.parent[call]
+            if isinstance(parent, cst.Return):
+                outer = facts.tree.function_of(parent)
+                queue += [outer] if outer not in passed else []
+            elif not isinstance(parent, cst.Expr):
+                return False
+    return not is_waited_for(facts, Guard(write.statement, write.statement, ""), ())
+
+
+def _ends_function(facts: Facts, statement: cst.CSTNode) -> bool:
+    """Whether nothing more would run in the function without this `return`."""
+    for owner in facts.tree.ancestors(statement):
+        if isinstance(owner, cst.FunctionDef):
+            return True
+        if isinstance(owner, (cst.For, cst.While, cst.Try)):
+            return False
+        if isinstance(owner, cst.IndentedBlock):
+            if owner.body[-1] is not statement:
+                return False
+        elif isinstance(owner, cst.BaseStatement):
+            statement = owner
+    return False
 
 
 def guarded_fetch(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
@@ -78,7 +119,7 @@ def _guard_assignment(
         if facts.tree.is_read(n) and any(b.node is assign for b in facts.resolver.reaching(n))
     ]
     if uses and all(_is_only_told(facts, n) for n in uses) and not _are_told_next(facts, write.statement, uses):
-        return Wrap(write.node, "", f" if {condition} else None")
+        return _chiefs(write, condition)
     block = facts.tree.block_of(write.statement)
     last = write.statement
     body = list(cast(cst.IndentedBlock, block).body)

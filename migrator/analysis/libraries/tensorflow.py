@@ -336,7 +336,7 @@ def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Val
             return v.unseen("what is differentiated here is not seen")
         weights = args.get("output_gradients", 2)
         if weights is not None and any(d.constant is not None for d in run.objects.leaves(weights)):
-            loss = v.unseen("it is weighted by output_gradients")
+            loss = _weighted(run, loss, weights)
         run.differentiate(node, loss)
         return _gradients(run, loss, sources, node in run.reduced)
     if name in ("jacobian", "batch_jacobian"):
@@ -345,6 +345,20 @@ def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Val
             return Value(replace(data[0], rank=None))
         return _jacobian(run, args)
     return NUMBER
+
+
+def _weighted(run: Run, loss: Value, weights: Value) -> Value:
+    """What the tape sums up where it is told how each value weighs: their products."""
+    losses, factors = run.objects.sequence_items(loss), run.objects.sequence_items(weights)
+    if losses is not None and factors is not None and len(losses) == len(factors):
+        return v.of(Tuple(tuple(_weighted(run, *pair) for pair in zip(losses, factors))))
+    leaves, by = list(run.objects.leaves(loss)), list(run.objects.leaves(weights))
+    is_plain = losses is None and factors is None and len(leaves) == len(by) == 1
+    if is_plain and not (leaves[0].nested or leaves[0].whole or by[0].needs or by[0].whole):
+        placed = run.placing.inferred("tensorflow.multiply", Value(leaves[0]), Value(by[0]))
+        if len(placed) == 1 and not isinstance(placed[0], Unknown):
+            return Value(replace(leaves[0], placement=placed[0]))
+    return v.unseen("it is weighted by output_gradients")
 
 
 def _jacobian(run: Run, args: Arguments) -> Value:

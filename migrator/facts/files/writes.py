@@ -263,6 +263,8 @@ class Files:
         is_method = isinstance(func, cst.Attribute) and func.attr.value in _PATH_METHODS and self.is_path(call)
         if not is_method:
             for value in self.resolver.values(func):
+                if isinstance(value, Member) and calls(value.owner) == "tensorflow.train.CheckpointManager":
+                    return []  # it is given a number
                 for writer, places in _PATHS_OF.items():
                     if isinstance(value, External) and writer.match(value.path):
                         return [arg.value for arg in call.args[places]]

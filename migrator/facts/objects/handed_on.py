@@ -33,7 +33,7 @@ class HandedOn:
         """Whether these are the `**kwargs` of the function around, and no call of it gives anything there that a
         migration has to see or to change. What the call names itself cannot be among them."""
         function = self._owner(rest)
-        if function is None or not self._is_only_called(function) or not self._is_as_it_came(function, rest):
+        if function is None or not self.is_only_called(function) or not self._is_as_it_came(function, rest):
             return False
         params = (*function.params.params, *function.params.kwonly_params)
         harmless = {*_NEED_NOT_BE_SEEN, *(param.name.value for param in params)}
@@ -50,7 +50,7 @@ class HandedOn:
         is_rest = isinstance(rest, cst.Name) and param is not None and param.name.value == rest.value
         return function if is_rest and isinstance(function, cst.FunctionDef) else None
 
-    def _is_only_called(self, function: cst.FunctionDef) -> bool:
+    def is_only_called(self, function: cst.FunctionDef) -> bool:
         """Whether all that is done with the function is to call it, at places that are seen."""
         called = {id(caller.func) for caller in self.resolver.callers(function)}
         if not called or function.decorators:

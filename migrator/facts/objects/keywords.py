@@ -37,6 +37,10 @@ class Keywords:
         rest = [self._handed_on.given(call, arg.value, name) for arg in call.args if arg.star == "**"]
         return next((given for given in rest if given is not None), None)
 
+    def is_only_called(self, function: cst.FunctionDef) -> bool:
+        """Whether all that is done with the function is to call it, at places that are seen."""
+        return self._handed_on.is_only_called(function)
+
     def pair(self, call: cst.Call) -> cst.Arg | None:
         """`*train`, where it alone gives `fit` x and y, and nothing behind them; None for all else."""
         only = only_unpacked(call)

@@ -46,7 +46,7 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
         function = arguments_of(run, atom).get("function", 0)
         if function is None:
             return NUMBER
-        result = applied(run, function, args, node, frame)
+        result = applied(run, function, _with_arguments(run, atom, args), node, frame)
         return masks.with_masks(result) if arguments_of(run, atom).get("mask", 2) is not None else result
     if path.rpartition(".")[2] in _WRAPPERS:
         return _wrapped(run, atom, args, node, frame)
@@ -92,6 +92,16 @@ def _function_of_a_vector(path: str, made: Arguments, rank: int | None) -> str:
         return ""
     name = f"keras.activations.{function.constant}"
     return name if ops.lookup(name) is not None else ""
+
+
+def _with_arguments(run: Run, atom: Made, args: Arguments) -> Arguments:
+    """What a `Lambda(f, arguments={...})` calls its function with."""
+    given = arguments_of(run, atom).get("arguments", 3)
+    if given is None or given.constant is None:
+        return args
+    every = Arguments(list(args.positional), dict(args.keywords), args.rest, args.nodes)
+    run.calls.unpack_keywords(given, every)
+    return every
 
 
 def _wrapped(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
