@@ -6,6 +6,7 @@ import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Member, Object, Result
+from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 
 # Arguments of `fit` that stay as they are, and mean the same of a worker's part of the data.
@@ -22,6 +23,10 @@ class HandedOn:
 
     def given(self, call: cst.Call, rest: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
         """What one of those gives the parameter who call the function around, where all they hand on is `little`."""
+        only = self._only_caller(rest)
+        if only is not None:
+            given = argument(only, name)
+            return given.value if given is not None and name not in self._taken(call, rest) else None
         if name not in _NEED_NOT_BE_SEEN or not self.is_little(call, rest):
             return None
         function = self._owner(rest)
@@ -35,14 +40,33 @@ class HandedOn:
         function = self._owner(rest)
         if function is None or not self.is_only_called(function) or not self._is_as_it_came(function, rest):
             return False
-        params = (*function.params.params, *function.params.kwonly_params)
-        harmless = {*_NEED_NOT_BE_SEEN, *(param.name.value for param in params)}
-        harmless |= {arg.keyword.value for arg in call.args if arg.keyword is not None}
+        if self._only_caller(rest) is not None:
+            return True
+        harmless = {*_NEED_NOT_BE_SEEN, *self._taken(call, rest)}
         return all(
             arg.star == "" and (arg.keyword is None or arg.keyword.value in harmless)
             for caller in self.resolver.callers(function)
             for arg in caller.args
         )
+
+    def _taken(self, call: cst.Call, rest: cst.BaseExpression) -> set[str]:
+        """What callers name that is not handed on to the call: the function's own parameters, and what the call names
+        itself."""
+        function = self._owner(rest)
+        params = (*function.params.params, *function.params.kwonly_params) if function is not None else ()
+        named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+        return {*(param.name.value for param in params), *named}
+
+    def _only_caller(self, rest: cst.BaseExpression) -> cst.Call | None:
+        """The one call of the function around, where `rest` is handed on here alone: what it names, it names for this
+        call, as the items of a dictionary that nobody else reads."""
+        function = self._owner(rest)
+        callers = self.resolver.callers(function) if function is not None else []
+        if function is None or len(callers) != 1 or not self.is_only_called(function):
+            return None
+        name = cst.ensure_type(rest, cst.Name).value
+        others = [n for n in self.tree.names[name] if n is not rest and self.tree.contains(function.body, n)]
+        return callers[0] if not others and not any(arg.star for arg in callers[0].args) else None
 
     def _owner(self, rest: cst.BaseExpression) -> cst.FunctionDef | None:
         function = self.tree.function_of(rest)
