@@ -48,7 +48,7 @@ from .extents import is_asked_first, is_read_later, is_waited_for, joined, lies_
 from .folders import folders
 from .guards import guarded, guarded_fetch
 from .own_files import cache_files, cached_downloads, chiefs_names, summary_writers
-from .sinks import Sink, as_sink, sink_of, until_closed, written_elsewhere
+from .sinks import Sink, as_sink, chiefs_handler, sink_of, until_closed, written_elsewhere
 
 
 @rule(optional=True)
@@ -60,8 +60,11 @@ def write_once(facts: Facts) -> Findings:
     for call in facts.files.opened:
         if not facts.files.is_chief_only(call):
             sink = as_sink(facts, [call], until_closed(facts, call))
+            handler = chiefs_handler(facts, call) if sink is None else None
             if sink is not None:
                 sinks.append(sink)
+            elif handler is not None:
+                yield handler
             else:
                 yield Refusal(
                     call,

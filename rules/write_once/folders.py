@@ -12,28 +12,26 @@ from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 
 from .questions import existence_test
+from .statements import trains
 
 
 def folders(facts: Facts) -> Iterator[AddArgument | Guard | Refusal]:
     for call in facts.files.folders:
         if facts.files.is_chief_only(call) or argument(call, "exist_ok", 2) is not None:
             continue
-        statement = facts.tree.statement_of(call)
-        if _may_exist(facts, call) and existence_test(facts, call) is not None:
+        line, asking = facts.tree.parent[facts.tree.parent[call]], existence_test(facts, call)
+        if asking is not None and _may_exist(facts, call):
             yield AddArgument(call, ("exist_ok=True",))
-        elif (
-            isinstance(statement, cst.SimpleStatementLine)
-            and len(statement.body) == 1
-            and isinstance(statement.body[0], cst.Expr)
-        ):
-            outer = existence_test(facts, call) or statement
-            yield Guard(outer, outer, facts.call("is_chief"))
-        else:
+        elif not isinstance(facts.tree.parent[call], cst.Expr) or (asking is not None and trains(facts, asking)):
             yield Refusal(
                 call,
                 "all workers would make this folder at a time, and all but one fail",
                 "use os.makedirs(..., exist_ok=True)",
             )
+        elif isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+            yield Guard(line, line, facts.call("is_chief"))
+        else:
+            yield Guard(call, call, facts.call("is_chief"))  # parts the line
 
 
 def _may_exist(facts: Facts, call: cst.Call) -> bool:

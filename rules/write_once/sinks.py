@@ -53,6 +53,20 @@ def as_sink(facts: Facts, openings: Sequence[cst.Call], statements: Sequence[cst
     return None if may_be_read and not statements else found
 
 
+def chiefs_handler(facts: Facts, opening: cst.Call) -> Wrap | None:
+    """A handler of logs that renames its file now and then, which must not be os.devnull: on all but the chief one that
+    drops what it is given. None where that is not enough."""
+    first = facts.tree.statement_of(opening)
+    if not facts.files.changes_files(opening) or question_around(facts, Guard(first, first, ""), False) is not None:
+        return None
+    if any(facts.read_again.reads(first, first, [opening])):
+        return None
+    logging = facts.standard_imports.name(facts.tree.module_of(opening), "logging") or "logging"
+    before, behind = ("(", ")") if isinstance(facts.tree.parent[opening], cst.Attribute) else ("", "")
+    nothing = f" if {facts.call('is_chief')} else {logging}.NullHandler(){behind}"
+    return Wrap(opening, before, nothing, imports="logging")
+
+
 def until_closed(facts: Facts, opening: cst.Call) -> list[cst.CSTNode]:
     """The statements from the one that opens the file to the one beside it that closes it."""
     first, closing = facts.tree.statement_of(opening), facts.files.closing(opening)

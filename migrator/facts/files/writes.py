@@ -95,7 +95,11 @@ _PATH_READERS = frozenset({"read_text", "read_bytes"}) | _PATH_LISTERS
 _PATH_METHODS = _PATH_WRITERS | _PATH_READERS | {"open"}
 _TABLE_WRITERS = frozenset({"to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_hdf", "to_feather"})
 _MEMORY = ("io.BytesIO", "io.StringIO")
-_LOG_FILES = frozenset({"logging.FileHandler", "logging.handlers.RotatingFileHandler"})
+# They put files aside and open others in their place.
+_CHANGING_FILES = frozenset({
+    f"logging.handlers.{name}" for name in ("RotatingFileHandler", "TimedRotatingFileHandler", "WatchedFileHandler")
+})  # fmt: skip
+_LOG_FILES = _CHANGING_FILES | {"logging.FileHandler"}
 _FIGURES = re.compile(r"^matplotlib\.pyplot\.(?:figure|gcf|subplots)$")
 
 
@@ -106,7 +110,9 @@ _SINKS = re.compile(
     r"|tensorflow\.gfile\.(?:GFile|FastGFile|Open))$"
 )
 _PATH_NAMES = ("file", "filename", "path", "name")
-_WRITING_METHODS = frozenset({"write", "writelines", "flush", "close"})
+_WRITING_METHODS = frozenset({
+    "write", "writelines", "flush", "close", "setLevel", "setFormatter", "addFilter", "removeFilter",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,6 +327,12 @@ class Files:
         is_file = not any(isinstance(v, External) and v.path.startswith("logging.basic") for v in values)
         given = (argument(call, name, 0 if is_file else None) for name in _PATH_NAMES)
         return next((arg.value for arg in given if arg is not None), None)
+
+    def changes_files(self, call: cst.Call) -> bool:
+        """Whether it makes a handler of logs, of which nothing is asked, that opens its file anew by itself."""
+        values = self.resolver.values(call.func)
+        is_handler = bool(values) and all(isinstance(v, External) and v.path in _CHANGING_FILES for v in values)
+        return is_handler and self._is_only_written(call)
 
     def _is_parted(self, call: cst.Call) -> bool:
         """Whether the rank decides which file the call opens: each worker has one of its own then, or os.devnull."""
