@@ -311,6 +311,11 @@ class Pipelines:
         if applied is not None:
             self._follow_into(call, applied, path, pipeline, seen)
             return
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "zip" and self.is_dataset(call.func.value):
+            # Of the dataset that it is a method of, nothing is read.
+            pipeline.source, pipeline.source_path = call, "tensorflow.data.Dataset.zip"
+            pipeline.is_zip_of_batches = self._zips_batches(call)
+            return
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.DATASET_METHODS:
             step = Step(self._method(call.func.attr.value, call), call)
             step = replace(step, inner=self._batches_inside(step))

@@ -84,6 +84,9 @@ _FETCHING = re.compile(
     r"^(?:urllib\.request\.urlretrieve|shutil\.unpack_archive|wget\.download|gdown\.download\w*|os\.system"
     r"|subprocess\.(?:run|call|check_call|check_output)|nltk\.download|kaggle\..*)$"
 )
+_COMMANDS = re.compile(r"^subprocess\.(?:run|call|check_call|check_output)$")
+# Programs that print what stands in files, the same wherever they run.
+_READING_PROGRAMS = frozenset({"cat", "cut", "grep", "head", "ls", "md5sum", "sha256sum", "tail", "wc"})
 _UNPACKING = frozenset({"extractall", "extract"})
 _ARCHIVES = ("zipfile.", "tarfile.")
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"
@@ -167,9 +170,19 @@ class Files:
             name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
             owners = self.resolver.values(call.func.value) if isinstance(call.func, cst.Attribute) else ()
             unpacks = name in _UNPACKING and any(origin(v).startswith(_ARCHIVES) for v in owners)
-            if unpacks or any(map(_FETCHING.match, paths)):
+            if unpacks or (any(map(_FETCHING.match, paths)) and not self._only_reads(call)):
                 found.add(call)
         return found
+
+    def _only_reads(self, call: cst.Call) -> bool:
+        """Whether it runs a program that only reads: `subprocess.check_output(["wc", "-l", path])`."""
+        if not any(isinstance(v, External) and _COMMANDS.match(v.path) for v in self.resolver.values(call.func)):
+            return False
+        command = argument(call, "args", 0)
+        words = command.value.elements if command is not None and isinstance(command.value, cst.List) else ()
+        program = words[0].value if words else None
+        is_reading = isinstance(program, cst.SimpleString) and program.evaluated_value in _READING_PROGRAMS
+        return is_reading and argument(call, "shell") is None and argument(call, "stdout") is None
 
     @cached_property
     def cached_downloads(self) -> list[cst.Call]:
@@ -524,4 +537,4 @@ class Files:
             return True
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _PATH_READERS and self.is_path(call):
             return True
-        return call in self.restores
+        return call in self.restores or self._only_reads(call)
