@@ -52,6 +52,10 @@ def test_what_a_logger_is_given() -> None:
     assert trained_with("import wandb\nrun = wandb.init()", told="run.log({'loss': loss})") == ""
 
 
+def test_layers_that_draw_as_tensorflow_does() -> None:
+    assert trained_with("import tensorflow_addons as tfa\nX = tfa.image.gaussian_filter2d(X)") == ""
+
+
 @pytest.mark.parametrize(
     "before",
     [

@@ -217,8 +217,8 @@ def test_loop_without_batches_is_trained_whole(loop: str) -> None:
 
 
 def test_loop_without_batches_is_refused_where_workers_may_differ() -> None:
-    loop = "import prices\nfor i in range(100):\n    step(x[i], y[i])\n"
-    facts = script("x = y = np.zeros([100, 1])", STEP + loop).facts
+    loop = "import prices\nx = prices.load()\nfor i in range(100):\n    step(x[i], y[i])\n"
+    facts = script("y = np.zeros([100, 1])", STEP + loop).facts
     (plan,) = facts.sharding.plans
     assert isinstance(plan, Refusal)
     assert "no batches are surely seen" in plan.reason

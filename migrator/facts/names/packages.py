@@ -32,6 +32,10 @@ _ELSEWHERE = frozenset({
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 
 
+# They draw by TensorFlow's generators.
+_OF_TENSORFLOW = frozenset({"tensorflow_addons", "tensorflow_hub"})
+
+
 def is_known(root: str) -> bool:
     """Whether the package of this name is a framework, Python's own or one that is known here."""
     return root in FRAMEWORKS or root in WITHOUT_TENSORS or root in STANDARD_LIBRARY or root in ("lockstep", "builtins")
@@ -49,4 +53,5 @@ def is_there(root: str) -> bool:
 
 def draws_alike(module: str) -> bool:
     """Whether the package draws no random numbers but from generators that the workers have in common."""
-    return is_known(module.partition(".")[0])
+    root = module.partition(".")[0]
+    return is_known(root) or root in _OF_TENSORFLOW
