@@ -7,10 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.decisions.called_alone import CalledAlone
+from migrator.facts.dependence.functions import is_member_of_unknown
 from migrator.facts.names import api
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Object, Result
+from migrator.facts.objects.values import Class, Element, External, Object, Parameter, Result, Unknown
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.facts.training.sites import Training
 
@@ -20,8 +21,9 @@ _RUN_BY_MODELS = (
     (("keras.losses.",), ("call", "__call__")),
     (("keras.metrics.",), ("update_state",)),
 )
-_TAKING_FUNCTIONS = ("keras.layers.", "keras.losses.", "keras.metrics.")
+_TAKING_FUNCTIONS = ("keras.layers.", "keras.losses.", "keras.metrics.", "tensorflow.feature_column.")
 _STEPS = ("train_step", "compute_loss")
+_UNSEEN = (Parameter, Unknown, Element)
 _OF_MODES = frozenset({"training", "mask"})
 
 
@@ -49,9 +51,20 @@ class GivenByKeras:
         for function in dict.fromkeys(self._run_by_models()):
             params = [*function.params.posonly_params, *function.params.params, *function.params.kwonly_params]
             is_method = isinstance(function, cst.FunctionDef) and self.resolver.owner_class(function) is not None
-            for param in params[is_method:]:
-                if param.name.value not in _OF_MODES:
+            for position, param in enumerate(params[is_method:]):
+                is_option = _is_option(param) and not self._may_be_given(param, position)
+                if param.name.value not in _OF_MODES and not is_option:
                     yield from (b for b in self.tree.scopes[function].bindings[param.name.value] if b.node is param)
+
+    def _may_be_given(self, param: cst.Param, position: int) -> bool:
+        """Whether a call gives an option of which it is not seen what it calls; others are followed."""
+        for call in self.tree.calls:
+            named = any(arg.star or (arg.keyword and arg.keyword.value == param.name.value) for arg in call.args)
+            if named or len(call.args) > position:
+                values = self.resolver.values(call.func)
+                if not values or any(isinstance(v, _UNSEEN) or is_member_of_unknown(v) for v in values):
+                    return True
+        return False
 
     def _run_by_models(self) -> Iterator[FunctionLike]:
         fitted = [v for fit in self.training.fits for v in fit.values]
@@ -76,3 +89,11 @@ class GivenByKeras:
                 keyword = arg.keyword.value if arg.keyword is not None else ""
                 if not keyword.endswith("optimizer") and not api.takes_weights(keyword):
                     yield from functions_in(self.resolver, arg.value)
+
+
+def _is_option(param: cst.Param) -> bool:
+    """Whether nobody gives it but who calls the function by hand: Keras gives tensors, and has no others than `None` to
+    begin with."""
+    return isinstance(param.default, (cst.BaseNumber, cst.BaseString)) or (
+        isinstance(param.default, cst.Name) and param.default.value in ("True", "False")
+    )

@@ -13,19 +13,24 @@ class Mark:
     VALUE = 1  # computed from this worker's samples
     COUNT = 2  # how many samples this worker has seen
     INSIDE = 4  # a container, alike on all workers but for local values in it
-    CHOSEN = 8  # alike, or picked from what is alike, by a local choice
+    CHOSEN = 8 | 64  # alike, or picked from what is alike, by a local choice
     OWN = 16  # has nothing to do with the data: the time, the process, the system's randomness
     STATISTIC = 32  # comes from a model whose BatchNormalization has seen this worker's samples alone
+    PICKED = 64  # chosen itself: without this only something in it is
 
 
 def _through(way: Way, mark: Marks) -> Marks:
     """How a value is local that another enters in this way."""
     if way is Way.WHOLE:
         return mark
-    if way is Way.PRESENCE:
-        return mark & Mark.CHOSEN
     if way is Way.CHOICE:
         return Mark.CHOSEN if mark & ~Mark.INSIDE else Mark.NONE
+    if way is Way.INTO:
+        mark &= ~Mark.PICKED
+    elif mark & Mark.CHOSEN:  # what is taken out of something may be what was chosen there
+        mark |= Mark.CHOSEN
+    if way is Way.PRESENCE:
+        return mark & Mark.CHOSEN
     if way in (Way.SIZE, Way.LENGTH):
         local = Mark.VALUE | Mark.COUNT if way is Way.LENGTH else Mark.VALUE
         sizes = Mark.COUNT if mark & local else Mark.NONE
@@ -36,4 +41,4 @@ def _through(way: Way, mark: Marks) -> Marks:
 
 
 # What enters a value in a way that is local like this.
-PASSED = [[_through(way, mark) for mark in range(2 * Mark.STATISTIC)] for way in Way]
+PASSED = [[_through(way, mark) for mark in range(2 * Mark.PICKED)] for way in Way]

@@ -105,9 +105,10 @@ class SteeringPlaces:
         return found
 
     def _picks_trainer(self, call: cst.Call) -> bool:
-        """Whether it is a method, of an object that a local value has picked, that trains."""
+        """Whether it is a method, of an object that a local value has picked, that trains; what is picked inside the
+        object is looked at where that is used."""
         func = call.func
-        if not isinstance(func, cst.Attribute) or not self.locality.of(func.value) & Mark.CHOSEN:
+        if not isinstance(func, cst.Attribute) or not self.locality.of(func.value) & Mark.PICKED:
             return False
         reached = self.training.reached_from(call)
         return any(self.tree.contains(body, site) for body in reached for site in self.training.sites)

@@ -102,6 +102,8 @@ class Dependence(Graph):
                 self._internals.link_read(cast(cst.Attribute, node))
             elif kind is cst.Call:
                 self._calls.link(cast(cst.Call, node))
+            elif kind is cst.Lambda:
+                self._functions.link_lambda(cast(cst.Lambda, node))
             elif kind is cst.Del:
                 self._items.link_deleted(cast(cst.Del, node).target)
             elif kind is cst.Yield:

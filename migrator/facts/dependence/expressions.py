@@ -12,7 +12,7 @@ from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree
 
 # These have walks of their own.
-_LINKED_APART = frozenset({cst.Call, cst.Attribute, cst.Name})
+_LINKED_APART = frozenset({cst.Call, cst.Attribute, cst.Name, cst.Lambda})
 # What these make of each of their parts; others ask which part it is.
 _WAYS_OF_PARTS = {
     **dict.fromkeys((cst.List, cst.Tuple, cst.Dict), Way.INTO),
@@ -45,8 +45,6 @@ class Expressions:
         elif isinstance(parent, cst.DictElement) and node is parent.key:
             self.graph.link(node, self.tree.parent[parent], Way.USED)
             way = None
-        elif isinstance(parent, cst.Lambda):
-            way = Way.WHOLE if node is parent.body else None
         elif isinstance(parent, COMPREHENSIONS):
             way = Way.WHOLE if node is parent.for_in else Way.INTO
             if isinstance(parent, cst.SetComp) or (isinstance(parent, cst.DictComp) and node is parent.key):

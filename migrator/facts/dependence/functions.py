@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.dependence.graph import Graph, Key, Way
+from migrator.facts.dependence.libraries import makes_new
 from migrator.facts.dependence.loops import Loops
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.resolve import Resolver
@@ -24,8 +25,13 @@ from migrator.facts.objects.values import (
     Value,
     calls,
 )
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.tree import Tree, semantic_children
 
+# What makes of its parts nothing but what these are.
+_PLAIN = (
+    cst.Element, cst.List, cst.Tuple, cst.BinaryOperation, cst.UnaryOperation, cst.BooleanOperation,
+    cst.Comparison, cst.ComparisonTarget, cst.IfExp,
+)  # fmt: skip
 _DESCRIBING = frozenset({"compute_output_shape", "get_config", "count_params"})
 
 
@@ -167,6 +173,27 @@ class Functions:
             reaching = self.resolver.reaching(name)
             if not any(b.kind == "param" and self.tree.contains(function, b.node) for b in reaching):
                 yield name
+
+    def link_lambda(self, function: cst.Lambda) -> None:
+        """The function as a value: what it gives besides what it makes of its arguments, which come to those who call
+        it."""
+        own = {name.value for name in self.tree.names_in(function.params)}
+        queue: list[cst.CSTNode] = [function.body]
+        while queue:
+            node = queue.pop()
+            if isinstance(node, cst.Arg):
+                queue.append(node.value)
+            elif not any(name.value in own for name in self.tree.names_in(node)):
+                self.graph.link(node, function)
+            elif isinstance(node, _PLAIN) or self._makes_new(node):
+                queue += semantic_children(node)
+            elif not isinstance(node, cst.Name):
+                self.graph.link(node, function)
+
+    def _makes_new(self, node: cst.CSTNode) -> bool:
+        """Whether a library's function makes something of its arguments alone."""
+        values = self.resolver.values(node.func) if isinstance(node, cst.Call) else ()
+        return bool(values) and all(isinstance(v, External) and makes_new(v.path) for v in values)
 
     def link_wrappers(self, call: cst.Call) -> None:
         """The functions that decorators have put in the place of the one that is called get what it is given."""

@@ -24,6 +24,8 @@ _FOLLOWED = frozenset({
     "", "tensorflow", "keras", "tf_keras", "numpy", "builtins", "typing", "abc", "enum", "dataclasses", "functools",
     "itertools", "operator", "copy", "argparse", "tensorflow_datasets", *PACKAGES,
 })  # fmt: skip
+# Methods of their objects call at once what they are given, with what these hold: `frame.apply(f)`.
+_AT_ONCE = frozenset({"pandas"})
 # Where text goes that is printed.
 _STREAMS = "sys"
 _TO_STREAMS = frozenset({"builtins.print", "contextlib.redirect_stdout", "contextlib.redirect_stderr"})
@@ -191,6 +193,8 @@ class OutOfSight:
         """What a library is given, to be called later."""
         for call in self.tree.calls:
             libraries = self._told_by(call) if call.args else set()
+            if not any(isinstance(v, External) for v in self.resolver.values(call.func)):
+                libraries -= _AT_ONCE
             for arg in call.args if libraries else ():
                 functions = list(self._run_by(arg.value))
                 yield from ((library, function) for library in libraries for function in functions)

@@ -15,7 +15,7 @@ from migrator.facts.dependence.namespaces import Namespaces, asked_of, start_of_
 from migrator.facts.dependence.sizes import RANKS, SIZES, Sizes, is_shape
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import File, Object, Value
+from migrator.facts.objects.values import External, File, Object, Value
 from migrator.facts.program.tree import Tree
 
 _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
@@ -91,9 +91,14 @@ class Reads:
         if not (isinstance(parent, cst.Call) and parent.func is node):
             for owner in owners:
                 method = self.resolver.method(owner.of, name) if isinstance(owner, Object) else None
-                if method is not None:  # a property, in one way or another
+                if method is not None and not self._is_plain_method(method):  # a property, in one way or another
                     self.functions.link_returned(method, node)
             self.link_object(node)
+
+    def _is_plain_method(self, method: cst.FunctionDef) -> bool:
+        """Whether the name gives the method itself, which is followed where it is called."""
+        given = [self.resolver.values(decorator.decorator) for decorator in method.decorators]
+        return all(External("tensorflow.function") in values for values in given)
 
     def link_object(self, node: cst.Name | cst.Attribute | cst.Call) -> None:
         """An object that is used as a whole is all that its attributes and special methods give."""

@@ -6,6 +6,7 @@ seen what is called, with all that is given there.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -21,6 +22,7 @@ from migrator.facts.objects.values import (
     Element,
     External,
     Function,
+    Literal,
     Member,
     Object,
     Parameter,
@@ -48,7 +50,14 @@ _PUTTING = frozenset({
 })  # fmt: skip
 # They run what they are given on rows or tables of theirs, and make no function of it that the script could call with
 # something else unseen: of what a layer or a loss runs, the parameters are known to be a worker's rows.
-_RUNNING = ("tensorflow.data.", "keras.layers.", "keras.losses.", "keras.metrics.", "pandas.")
+_RUNNING = (
+    "tensorflow.data.", "keras.layers.", "keras.losses.", "keras.metrics.", "tensorflow.feature_column.", "pandas.",
+)  # fmt: skip
+# They keep the functions that they are given, in what they make or as they are: none runs yet.
+_KEEPING = re.compile(
+    r"^functools\.partial$|^tensorflow\.feature_column\."
+    r"|^keras\.(?:activations|initializers|regularizers|constraints|losses|metrics)\.get$"
+)
 _OPERATORS = {
     cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "truediv", cst.FloorDivide: "floordiv",
     cst.Modulo: "mod", cst.Power: "pow", cst.MatrixMultiply: "matmul", cst.LeftShift: "lshift",
@@ -73,7 +82,7 @@ class Indirect:
     def handed(self, call: cst.Call) -> tuple[list[FunctionLike], list[cst.BaseExpression]]:
         """The functions that the call may run with what it is given, and what that is."""
         values = self.resolver.values(call.func)
-        if _PARTIAL in values:
+        if values and (_PARTIAL in values or all(isinstance(v, External) and _KEEPING.match(v.path) for v in values)):
             return [], []  # nothing runs yet
         given = self.given_by(call)
         of_weights = {arg.value for value in values for arg in _making(value) if _is_of_weights(value, arg)}
@@ -164,6 +173,11 @@ class Indirect:
             for inner in self.resolver.values(value.call.args[0].value):
                 if inner != value:
                     yield from self._run_by(inner)
+        elif isinstance(value, Literal) and isinstance(value.node, (cst.List, cst.Tuple, cst.Dict)):
+            for element in value.node.elements:
+                for inner in self.resolver.values(element.value):
+                    if not isinstance(inner, Literal):
+                        yield from self._run_by(inner)
 
     def _is_of_keras(self, value: Object) -> bool:
         return self.kinds.has_weights(value) or self.resolver.derives_from(
@@ -191,29 +205,78 @@ class Indirect:
         """Functions of the script that it stores or hands on, so that calls may run them that do not show it."""
         found: dict[FunctionLike, None] = {}
         for function in self.tree.functions:
-            if self.wrappers(function) or any(
+            if (self.wrappers(function) and not self._is_seen_wrapped(function)) or any(
                 any(isinstance(v, Function) and v.node is function for v in self.resolver.values(node))
                 for node in self._read_apart(function.name.value)
                 if not self._is_run_where_given(node)
+                and not self._is_made_to_be_given(function, node)
+                and not self._stands_for_decorated(function, node)
             ):
                 found[function] = None
         found.update((node, None) for node in self.tree.all_of(cst.Lambda) if self._escapes(node))
         return list(found)
 
     def _is_run_where_given(self, function: cst.BaseExpression) -> bool:
-        """Whether the function is handed to what runs it itself, with what that has, and gives it to nobody."""
+        """Whether the function is handed to what runs it itself, with what that has, and gives it to nobody; by a name
+        that it gets, too, which is read nowhere else."""
         parent = self.tree.parent.get(function)
+        if isinstance(parent, cst.Assign) and all(isinstance(t.target, cst.Name) for t in parent.targets):
+            scope = self.tree.scope_of(cst.ensure_type(parent.targets[0].target, cst.Name))
+            names = [t.target.value for t in parent.targets if isinstance(t.target, cst.Name)]
+            reads = [node for name in names for node in self._read_apart(name)]
+            is_local = isinstance(scope.node, cst.FunctionDef) and not any(map(self._calls_of, names))
+            return is_local and all(self._is_argument_of_running(node) for node in reads)
+        return self._is_argument_of_running(function)
+
+    def _is_argument_of_running(self, node: cst.BaseExpression) -> bool:
+        parent = self.tree.parent.get(node)
+        if isinstance(parent, cst.AssignTarget):
+            return True
         call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
         values = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
         return bool(values) and all(origin(v).startswith(_RUNNING) for v in values)
 
-    def _is_made_to_be_given(self, function: cst.Lambda) -> bool:
-        """Whether each call that makes the function hands it to what runs it itself: `Lambda(shuffled(2))`."""
-        maker = self.tree.function_of(function)
-        if maker is None or maker.decorators or any(True for _ in self._read_apart(maker.name.value)):
+    def _calls_of(self, name: str) -> list[cst.Call]:
+        """The calls of what has that name, be it a method."""
+        return [c for c in self.tree.calls if isinstance(c.func, (cst.Name, cst.Attribute)) and _name(c.func) == name]
+
+    def _is_made_to_be_given(self, function: FunctionLike, read: cst.CSTNode) -> bool:
+        """Whether it is read where its maker returns it, and each call of that hands it to what runs it itself:
+        `Lambda(shuffled(2))`."""
+        maker, parent = self.tree.function_of(function), self.tree.parent.get(read)
+        if not isinstance(maker, cst.FunctionDef) or not isinstance(parent, cst.Return):
+            return False
+        if self.tree.function_of(parent) is not maker or not all(map(_only_binds, maker.decorators)):
+            return False
+        if any(True for _ in self._read_apart(maker.name.value)):
             return False
         callers = self.resolver.callers(maker)
-        return bool(callers) and all(map(self._is_run_where_given, callers))
+        are_seen = bool(callers) and set(self._calls_of(maker.name.value)) <= set(callers)
+        return are_seen and all(map(self._is_run_where_given, callers))
+
+    def _is_seen_wrapped(self, function: cst.FunctionDef) -> bool:
+        """Whether what its decorators make of it is all that calls it besides those that name it."""
+        decorators = list(self._decorators_of(function))
+        return len(decorators) == len(function.decorators) and all(map(self._calls_what_it_decorates, decorators))
+
+    def _calls_what_it_decorates(self, decorator: cst.FunctionDef) -> bool:
+        """Whether the decorator does nothing with the function but call it, and give its own to nobody else."""
+        params = [*decorator.params.posonly_params, *decorator.params.params]
+        if len(params) != 1 or not self._only_decorates(decorator):
+            return False
+        reads = [node for node in self._read_apart(params[0].name.value) if self.tree.contains(decorator, node)]
+        return all(isinstance(self.tree.parent.get(node), cst.Param) for node in reads)
+
+    def _stands_for_decorated(self, function: FunctionLike, read: cst.CSTNode) -> bool:
+        """Whether it is read where a decorator puts it in the place of functions that are nowhere read themselves."""
+        decorator, parent = self.tree.function_of(function), self.tree.parent.get(read)
+        if not isinstance(decorator, cst.FunctionDef) or not isinstance(parent, cst.Return):
+            return False
+        if self.tree.function_of(parent) is not decorator or not self._calls_what_it_decorates(decorator):
+            return False
+        decorated = [f for f in self._decorated_by.get(decorator, ()) if isinstance(f, cst.FunctionDef)]
+        names = {f.name.value for f in decorated if f is not function}
+        return bool(names) and not any(True for name in names for _ in self._read_apart(name))
 
     def _escapes(self, function: cst.Lambda) -> bool:
         parent = self.tree.parent.get(function)
@@ -221,7 +284,7 @@ class Indirect:
             call = self.tree.parent.get(parent)
             return isinstance(call, cst.Call) and not self._runs_itself(call)
         if isinstance(parent, cst.Return):
-            return not self._is_made_to_be_given(function)
+            return not self._is_made_to_be_given(function, function)
         if isinstance(parent, cst.Assign) and all(isinstance(t.target, cst.Name) for t in parent.targets):
             names = [t.target.value for t in parent.targets if isinstance(t.target, cst.Name)]
             return any(
@@ -499,6 +562,15 @@ def _class_of(value: Object | Class) -> Class:
 
 def _is_setter(decorator: cst.BaseExpression) -> bool:
     return isinstance(decorator, cst.Attribute) and decorator.attr.value == "setter"
+
+
+def _name(node: cst.Name | cst.Attribute) -> str:
+    return node.value if isinstance(node, cst.Name) else node.attr.value
+
+
+def _only_binds(decorator: cst.Decorator) -> bool:
+    """`@staticmethod`: what is called stays the function as it is written."""
+    return isinstance(decorator.decorator, cst.Name) and decorator.decorator.value in ("staticmethod", "classmethod")
 
 
 def _text(node: cst.CSTNode) -> str:

@@ -134,7 +134,7 @@ class Kinds:
 
     def numbers_turns(self, iterated: cst.CSTNode, path: tuple[int, ...]) -> bool:
         """Whether that part of a `for` target numbers the turns: `step` of `for step, batch in enumerate(dataset)`, of
-        `tqdm(enumerate(dataset))`, or of `dataset.enumerate()`."""
+        `tqdm(enumerate(dataset))`, or of `dataset.enumerate()`, `tqdm(dataset.enumerate())`."""
         if path[:1] != (0,):
             return False
         while isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
@@ -146,7 +146,7 @@ class Kinds:
                 break
             iterated = owner
         values = self._resolver.values(iterated)
-        return bool(values) and all(is_call_of(value, "builtins.enumerate") for value in values)
+        return bool(values) and all(is_call_of(value, "builtins.enumerate") or _is_numbered(value) for value in values)
 
     @staticmethod
     def is_array(value: Value) -> bool:
@@ -193,6 +193,12 @@ def _is_compile(call: cst.Call) -> bool:
         return False
     named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
     return bool(named & _TOLD_TO_COMPILE)
+
+
+def _is_numbered(value: Value) -> bool:
+    """`dataset.enumerate()`"""
+    made = value.function if isinstance(value, Result) else None
+    return isinstance(made, Member) and made.name == "enumerate" and is_dataset(made.owner)
 
 
 def origin(value: Value) -> str:
