@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
 
+from migrator.analysis import row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -224,6 +225,9 @@ class Expressions:
             known = compared(operator, left, rights[0])
             if known is not None:
                 return v.constant(known)
+            alike = row_counts.compared(left, rights[0]) if operator in ("Equal", "NotEqual") else None
+            if alike is not None:
+                return alike
             if operator in _OPERATORS:
                 nodes = (node.left, node.comparisons[0].comparator)
                 return self.run.operator(f"operator.{_OPERATORS[operator]}", (left, rights[0]), nodes, node)

@@ -73,6 +73,26 @@ def common(given: Sequence[Data]) -> Counts:
     return apart.pop() if len(apart) == 1 else ()
 
 
+def compared(left: Value, right: Value) -> Value | None:
+    """What comes of comparing two numbers of rows, or two shapes, of the same batch: whatever part of it a worker has,
+    it has that twice. None for others."""
+    one, other = left.data, right.data
+    if one is None or other is None or left.objects or right.objects:
+        return None
+    is_exact = not any(d.several or d.multiple_of or d.masked or blocks(d) > 1 for d in (one, other))
+    is_alike = _measured(one) is not None and _measured(one) == _measured(other)
+    if not (is_exact and is_alike and len(one.counts) == 1 and one.counts == other.counts):
+        return None
+    return Value(Data(needs=one.needs | other.needs))
+
+
+def _measured(data: Data) -> int | str | None:
+    """The axis of the samples in a shape, or that the value is their number; None where it is neither."""
+    if isinstance(data.placement, Shape):
+        return data.placement.axis
+    return "number" if data.placement == ROWS else None
+
+
 def kept(op: Op | None, given: Sequence[Data], items: Sequence[Value] | None, result: Value) -> Value:
     """The result of the op with the batches whose rows it has. items: of the list that the op is given first."""
     data = result.data

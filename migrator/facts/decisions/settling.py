@@ -49,6 +49,11 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
             locality.settle(call)
         elif losses.gives_several(call):
             locality.hold(call)
+    for node in tree.all_of(cst.Comparison):
+        # Numbers of rows, and shapes, of one batch, of which each worker has the same part twice.
+        sides = [node.left, *(c.comparator for c in node.comparisons)]
+        if locality.of(node) == Mark.COUNT and all(map(losses.meets_rows, sides)) and losses.is_same(node):
+            locality.settle(node)
 
 
 def settle_draws(repaired: Iterable[Repair], tree: Tree, resolver: Resolver, locality: Locality) -> None:
