@@ -18,7 +18,7 @@ from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.python.containers import sent_to
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
-from migrator.analysis.truth import compared, outcome
+from migrator.analysis.truth import asked, compared, outcome
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Instance, Site, Tuple, Value
 from migrator.facts.program.tree import Scope
 from migrator.records import replace
@@ -201,7 +201,9 @@ class Expressions:
         operator = type(node.operator).__name__
         if operator == "Not":
             truth = outcome(value)
-            return v.constant(not truth) if truth is not None else self.run.compared([value], [node.expression], node)
+            if truth is not None:
+                return v.constant(not truth)
+            return self.run.compared([asked(value)], [node.expression], node)
         constant = value.constant
         if isinstance(constant, (int, float)) and operator in ("Minus", "Plus"):
             return v.constant(-constant if operator == "Minus" else constant)

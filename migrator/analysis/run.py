@@ -35,6 +35,7 @@ from migrator.analysis.placement import Partial, Sharded, Unknown
 from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.shares import Shares
 from migrator.analysis.statements import Statements
+from migrator.analysis.truth import asked
 from migrator.analysis.values import NOTHING, NUMBER, Bound, Class, Data, External, Function, Instance, Value
 from migrator.facts.program.modules import Modules, Script
 from migrator.facts.program.tree import Tree
@@ -383,6 +384,7 @@ class Run:
 
     def decide(self, node: cst.CSTNode, value: Value) -> Value:
         """Notes that what runs next depends on this value; gives it as all workers have it once it is put together."""
+        value = asked(value)
         before = self.decisions.get(node, NOTHING)
         self.decisions[node] = v.join(before, value)
         return self.agreed(node, value)

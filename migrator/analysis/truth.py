@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED
-from migrator.analysis.values import Bound, Class, External, Function, Instance, Made, Value
+from migrator.analysis.placement import REPLICATED, Sharded
+from migrator.analysis.values import Bound, Class, Data, External, Function, Instance, Made, Value
 
 _STRUCTURES = frozenset(External(f"builtins.{name}") for name in ("list", "tuple", "dict", "object"))
 _SAMENESS = {"Is": True, "Equal": True, "IsNot": False, "NotEqual": False}
@@ -20,6 +20,15 @@ def outcome(value: Value) -> bool | None:
         if isinstance(only, (Function, Class, Bound, Instance, Made, External)):
             return True
     return None
+
+
+def asked(value: Value) -> Value:
+    """What `if batch:` asks, which may be a tuple or dictionary of tensors, or nothing: whether there is one. Tensors
+    of several rows have no truth."""
+    data = value.data
+    if data is None or value.objects or not data.nested or data.placement != Sharded(0):
+        return value
+    return Value(Data(needs=data.needs))
 
 
 def compared(operator: str, left: Value, right: Value) -> bool | None:

@@ -32,6 +32,7 @@ from migrator.facts.decisions.settling import (
     settle_by_repair,
     settle_by_word,
     settle_draws,
+    settle_ends,
     settle_structures,
     settle_symbols,
 )
@@ -106,6 +107,7 @@ class Decisions:
         self.ratios = {n for n in averaged if self.locality.of(n) & Mark.COUNT and n in taped.behind}
         settle_symbols(self.locality, losses)
         settle_structures(tree, resolver, self.locality, losses)
+        settle_ends(tree, resolver, self.locality, losses)
         settle_draws(repaired, tree, resolver, self.locality)
         WholeCalls(tree, resolver, training, files, losses, self.locality).settle()
         self.repairs = settle_by_repair(frozenset(repaired), rows, losses, self.locality, self._places, taped)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import cast
 
 import libcst as cst
 
@@ -16,9 +17,10 @@ from migrator.facts.decisions.marks import Mark
 from migrator.facts.decisions.means import Rows
 from migrator.facts.decisions.steering import SteeringPlaces
 from migrator.facts.decisions.taped_losses import TapedLosses
+from migrator.facts.objects.datasets import is_dataset
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External
-from migrator.facts.program.tree import Tree
+from migrator.facts.objects.values import External, Result, Value, is_call_of
+from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.randomness.draws import draws
 
 
@@ -54,6 +56,41 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
         sides = [node.left, *(c.comparator for c in node.comparisons)]
         if locality.of(node) == Mark.COUNT and all(map(losses.meets_rows, sides)) and losses.is_same(node):
             locality.settle(node)
+
+
+def settle_ends(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
+    """`batch = next(batches, None)` and `if not batch:` ask whether there is another one, as often on all workers: a
+    tensor of several rows has no truth, so that it is a tuple or dictionary of them, or nothing."""
+    for node in tree.all_of(cst.If, cst.While, cst.IfExp, cst.Assert):
+        test = cast("cst.If | cst.While | cst.IfExp | cst.Assert", node).test
+        while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test = test.expression
+        if not isinstance(test, cst.Name) or not losses.is_rows(test):
+            continue
+        bindings = locality.dependence.bindings_of(test)
+        is_next = bool(bindings) and all(_is_next_or_none(binding, resolver) for binding in bindings)
+        if is_next and not locality.of(test) & (Mark.CHOSEN | Mark.OWN):
+            locality.settle(test)
+
+
+def _is_next_or_none(binding: Binding, resolver: Resolver) -> bool:
+    """Whether the name gets the next batch of a dataset, `None` behind the last one."""
+    call = binding.value
+    if binding.kind != "assign" or binding.path or not isinstance(call, cst.Call) or len(call.args) != 2:
+        return False
+    if resolver.values(call.func) != (External("builtins.next"),):
+        return False
+    iterators, end = (resolver.values(arg.value) for arg in call.args)
+    return (
+        end == (External("builtins.None"),) and bool(iterators) and all(_reads_dataset(v, resolver) for v in iterators)
+    )
+
+
+def _reads_dataset(iterator: Value, resolver: Resolver) -> bool:
+    if not isinstance(iterator, Result) or not is_call_of(iterator, "builtins.iter") or len(iterator.call.args) != 1:
+        return False
+    values = resolver.values(iterator.call.args[0].value)
+    return bool(values) and all(map(is_dataset, values))
 
 
 def settle_draws(repaired: Iterable[Repair], tree: Tree, resolver: Resolver, locality: Locality) -> None:
