@@ -94,6 +94,7 @@ class Indirect:
         found += wrapped
         if not wrapped and self._is_unseen(call):
             found += [f for f in self._escaped if accepts(f, call)]
+        found += [w for f in found if isinstance(f, cst.FunctionDef) for w in self.wrappers(f)]
         return list(dict.fromkeys(found)), given
 
     def given_by(self, call: cst.Call) -> list[cst.BaseExpression]:
