@@ -80,6 +80,8 @@ class Changes:
         if any(calls(v).startswith("keras.metrics.") for v in values):
             return self.containers.contents(call.func)
         method = self._method(call)
+        if isinstance(call.func, cst.Attribute) and self.names.shown_by(call.func.value):
+            return [("shown", binding) for binding in self.names.shown_by(call.func.value)]
         if method is None or (values and not any(isinstance(v, Member) for v in values)):
             return []
         if values and all(isinstance(v, Member) and not self._keeps(v.owner) for v in values):

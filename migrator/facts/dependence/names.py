@@ -7,6 +7,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.facts.names.api import BARS
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, Element, External, File, Object, Parameter, Unknown
 from migrator.facts.program.tree import Binding, Tree
@@ -27,6 +28,18 @@ class Names:
                 if binding.target is not None and self.tree.function_of(binding.node) is not home:
                     found.setdefault(binding)
         return list(found)
+
+    def shown_by(self, node: cst.BaseExpression) -> list[Binding]:
+        """Where the name gets the bar that it is, which shows how far a loop is, and what it is told besides; nothing
+        where it may be anything else."""
+        bindings = self.bindings_of(node) if isinstance(node, cst.Name) else []
+        return bindings if all(map(self._is_bar, bindings)) else []
+
+    def _is_bar(self, binding: Binding) -> bool:
+        """`bar = tqdm(batches)`, `with tqdm(batches) as bar`"""
+        made = binding.value if binding.kind in ("assign", "with") and not binding.path else None
+        values = self.resolver.values(made.func) if isinstance(made, cst.Call) else ()
+        return bool(values) and all(isinstance(v, External) and v.path in BARS for v in values)
 
     def bindings_of_attribute(self, node: cst.Attribute) -> list[Binding]:
         """Where the attribute gets its value; by its name alone where it is not seen whose it is."""

@@ -59,6 +59,10 @@ class Reads:
         if not bindings:  # `globals()["best"] = loss`
             for name in (node.value, None):
                 self.graph.link(("global", name), node)
+        parent = self.tree.parent.get(node)
+        if not (isinstance(parent, cst.For) and node is parent.iter):  # what a bar is told, it does not go through
+            for binding in self.names.shown_by(node):
+                self.graph.link(("shown", binding), node, Way.INTO)
         self.items.link_read(node, bindings)
         self.link_object(node)
 

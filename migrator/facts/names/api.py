@@ -63,12 +63,12 @@ def canonical(path: str) -> str:
     return path.lower() if _LOSSES_IN_CAPITALS.match(path) else path
 
 
+# Iterators that show progress.
+BARS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.tqdm_notebook", "tqdm.trange"})
 # Calls that give back the function they are given, with another way to run it.
 TRANSPARENT_WRAPPERS = frozenset({
     "tensorflow.function", "tensorflow.autograph.experimental.do_not_convert", "functools.wraps",
-    "tensorflow.recompute_grad", "tensorflow.py_function",
-    # iterators that show progress
-    "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.tqdm_notebook", "tqdm.trange",
+    "tensorflow.recompute_grad", "tensorflow.py_function", *BARS,
 })  # fmt: skip
 
 MODEL_CLASSES = frozenset({
