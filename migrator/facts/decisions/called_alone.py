@@ -30,7 +30,8 @@ class CalledAlone:
         """Whether all that is done with the layers of this class is to call them, with no part of a model."""
         method = self.resolver.method(cls, "call")
         callers = self.resolver.callers(method) if method is not None else []
-        if method is None or not callers or not self.resolver.derives_from(cls, _is_layer):
+        is_registered = bool(cls.node.decorators)  # a model that is loaded may have one
+        if method is None or not callers or is_registered or not self.resolver.derives_from(cls, _is_layer):
             return False
         if not all(self._is_made_or_named(name) for name in self.tree.names.get(cls.node.name.value, ())):
             return False

@@ -62,14 +62,18 @@ class Foreign:
         imports = self._packages[package]
         if any(isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar) for node in imports):
             return True
-        dependence = Dependence(self.tree, self.resolver, self.training.kinds)
-        spread = Spread(dependence, _ANY_WAY, lambda _: True, lambda number: self._link(number, dependence, package))
+        dependence = self._dependence
+        spread = Spread(dependence, _ANY_WAY, lambda _: True, lambda number: self._link(number, package))
         of_package = [b for b in self._bindings if b.kind == "import" and b.node in imports]
         called = [call for call in self.tree.calls if self._calls(call, package)]
         made: list[Key] = [*of_package, *called]
         spread.add(((dependence.number(key), 1) for key in made), (), ())
         reached = [dependence.keys[number] for number in spread.marks]
         return any(map(self._trains, reached)) or self._is_computed_with(reached)
+
+    @cached_property
+    def _dependence(self) -> Dependence:
+        return Dependence(self.tree, self.resolver, self.training.kinds)
 
     @cached_property
     def _bindings(self) -> list[Binding]:
@@ -79,8 +83,9 @@ class Foreign:
         """Whether it may call something of the package's."""
         return any(origin(v).partition(".")[0] == package for v in self.resolver.values(call.func))
 
-    def _link(self, number: int, dependence: Dependence, package: str) -> None:
+    def _link(self, number: int, package: str) -> None:
         """What follows from a value of the package's besides what is computed from it."""
+        dependence = self._dependence
         key = dependence.keys[number]
         if isinstance(key, cst.Call) and self._calls(key, package) and not self._only_tells(key):
             for arg in key.args:  # it may be changed in place
