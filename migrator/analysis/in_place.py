@@ -17,7 +17,8 @@ from migrator.analysis import values as v
 from migrator.analysis.ops.call import NOT_CONSTANT, Op
 from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Draws, Like, Makes, Same, Stacked
-from migrator.analysis.ops.moving import Joins, OneHot, Repeat, Tile
+from migrator.analysis.ops.moving import Joins, Repeat, Tile
+from migrator.analysis.ops.picking import OneHot
 from migrator.analysis.ops.reducing import Reduces
 from migrator.analysis.placement import ROWS, Local, Shape, Sharded, Unknown, options
 from migrator.analysis.values import Data, External, Made, Method, Operand, Repair, Tuple, Value

@@ -16,14 +16,8 @@ from migrator.analysis.ops.contracting import BatchDot, Einsum, FlatProduct, Mat
 from migrator.analysis.ops.elementwise import Cast, Elementwise, FloorDivision, ListSum, Power
 from migrator.analysis.ops.making import Broadcast, Constant, Counts, Draws, Like, Makes, Same, Sizes, Stacked
 from migrator.analysis.ops.moving import (
-    AlongRows,
     ExpandDims,
-    Gather,
-    GatherNd,
-    GetItem,
     Joins,
-    Mask,
-    OneHot,
     Pad,
     Permutes,
     Repeat,
@@ -32,6 +26,7 @@ from migrator.analysis.ops.moving import (
     Squeeze,
     Tile,
 )
+from migrator.analysis.ops.picking import AlongRows, Gather, GatherNd, GetItem, Mask, OneHot
 from migrator.analysis.ops.reducing import Along, Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.sampling import (
     AverageLoss,

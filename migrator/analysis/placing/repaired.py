@@ -8,7 +8,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg
 from migrator.analysis.ops.making import Draws, Makes
-from migrator.analysis.ops.moving import OF_UNSEEN_RANK
+from migrator.analysis.ops.picking import OF_UNSEEN_RANK
 from migrator.analysis.placement import ROWS, Partial, Replicated, Shape, Sharded, Unknown, options
 from migrator.analysis.placing import draws, whole
 from migrator.analysis.placing.inference import as_value, infer

@@ -6,7 +6,8 @@ import math
 
 from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Stacked
-from migrator.analysis.ops.moving import ExpandDims, GetItem
+from migrator.analysis.ops.moving import ExpandDims
+from migrator.analysis.ops.picking import GetItem
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.values import Data, Slice, Value
 from migrator.records import replace

@@ -11,7 +11,8 @@ from migrator.analysis import row_counts
 from migrator.analysis.ops.contracting import MatrixProduct
 from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Sizes, Stacked
-from migrator.analysis.ops.moving import ExpandDims, GetItem, Splits
+from migrator.analysis.ops.moving import ExpandDims, Splits
+from migrator.analysis.ops.picking import GetItem
 from migrator.analysis.placement import ROWS, Partial
 from migrator.analysis.placing import ragged, shapes
 from migrator.analysis.placing.operation import Operation
