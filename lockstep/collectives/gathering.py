@@ -12,7 +12,7 @@ from lockstep.collectives.differentiable import is_differentiable, of_gathered, 
 from lockstep.collectives.leaves import Leaf, to_leaf
 from lockstep.collectives.texts import from_bytes, is_strings, to_bytes
 from lockstep.collectives.world import backend, check_root
-from lockstep.shards import step_rows
+from lockstep.shards import repeated, step_rows
 
 _ADVICE = (
     "Every worker must gather the same structure at the same point; only the number of rows (the first axis) "
@@ -22,6 +22,7 @@ _ADVICE = (
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def all_gather(values: Any) -> Any:
+    repeated.note_gathers()  # be it differentiated or not
     return _gathered(values, "all_gather", "all_gather()")
 
 

@@ -128,8 +128,11 @@ def _reduce_slices(slices: Sequence[Any], reduction: str) -> list[Any]:
         if common_rows.are_of_no_batch(one.indices):
             values, indices = common_rows.added_up(values, indices, count)
             number = tf.constant(backend().size, tf.int64)
-        elif may_repeat:
-            values, indices = (repeated.of_first(part, count, shards) for part in (values, indices))
+        else:
+            if reduction == "mean" and repeated.are_gathered():
+                number = repeated.number_behind_gather(values, indices, count, shards)
+            if may_repeat or number is not shards:
+                values, indices = (repeated.of_first(part, count, number) for part in (values, indices))
         if reduction == "mean":
             values = values / tf.cast(number, values.dtype)
         reduced.append(tf.IndexedSlices(values, indices, one.dense_shape))

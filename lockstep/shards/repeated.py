@@ -8,6 +8,9 @@ for all where nothing was cut, and every rank trains on whole batches.
 A reduction is not told which batch its gradients come from: between the cut and the step may lie a pipeline that runs
 ahead, or a tf.function. What ranks with one shard have in common is known from the rows themselves: the same indices in
 the same order, with the same values, in all slices that are reduced together.
+
+Behind a gather all ranks compute the same, of all rows of the batch: what is looked up there, such as the weights of
+the classes that a batch has, is known in the same way, slice by slice.
 """
 
 from __future__ import annotations
@@ -24,6 +27,22 @@ _ROUNDING = 1e-3
 # Numbers of different shards; 1, since all ranks may train on the same batches until something is cut.
 _possible = {1}
 _is_cut = False
+_are_gathered = False
+
+
+def note_gathers() -> None:
+    """Rows are put together in a step, before its gradients are reduced."""
+    global _are_gathered
+    _are_gathered = True
+
+
+def are_gathered() -> bool:
+    return _are_gathered
+
+
+def number_behind_gather(values: Any, indices: Any, count: Any, different: Any) -> Any:
+    """1 where all ranks have the same rows of a slice, and else as many as they have computed `different` shards."""
+    return tf.where(_are_same(values, indices, count, int(count.shape[0])), tf.constant(1, tf.int64), different)
 
 
 def note_possible(rows: int | None, size: int) -> None:
