@@ -63,7 +63,8 @@ def shard_dataset(facts: Facts) -> Findings:
             yield _cut_batches(facts, plan)
     for update in facts.sharding.trained_whole:
         # What is gathered of a batch that every worker has as a whole holds it several times.
-        is_agreed = facts.reductions.are_agreed(update) and not facts.reductions.repairs(update)
+        gathered = [repair for repair in facts.reductions.repairs(update) if repair.form != "done"]
+        is_agreed = facts.reductions.are_agreed(update) and not gathered
         if facts.sharding.splits_any and not is_agreed:
             yield unseen_batches(update, "while others of the program are split")
         else:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import libcst as cst
 
 from migrator.facts.dependence import Dependence, Key
+from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Object
 from migrator.facts.program.tree import Tree
@@ -55,10 +56,18 @@ class CalledAlone:
         parent = self.tree.parent.get(node)
         if isinstance(parent, cst.Call):
             return parent.func is node
+        if isinstance(parent, (cst.Arg, cst.Element)):
+            return self._is_broadcast(node)
         if isinstance(parent, cst.Attribute) and parent.value is node:
             caller = self.tree.parent.get(parent)
             return parent.attr.value not in _RUNNING or (isinstance(caller, cst.Call) and caller.func is parent)
         return isinstance(parent, (cst.Attribute, cst.Assign, cst.AnnAssign, cst.AssignTarget, cst.Param, cst.Expr))
+
+    def _is_broadcast(self, node: cst.CSTNode) -> bool:
+        """Whether it is given to a broadcast, alone or in a list."""
+        call = next((owner for owner in self.tree.ancestors(node) if isinstance(owner, (cst.Call, cst.Lambda))), None)
+        values = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
+        return bool(values) and all(isinstance(v, External) and has_role(v.path, Role.BROADCAST) for v in values)
 
     def _takes_part_of_model(self, call: cst.Call) -> bool:
         """Whether the call is given what `keras.Input` makes, or what a layer makes of that."""
