@@ -24,6 +24,7 @@ SIZE = "the number of workers"
 WHOLE_BATCH = "lockstep.whole_batch"
 SHARD_LIKE = "lockstep.shard_like"
 WHOLE_BATCH_METRIC = "lockstep.whole_batch_metric"
+METRIC_RESULT = "lockstep.metric_result"
 # So many containers within one another are gone through.
 _DEEPEST = 4
 
@@ -39,6 +40,8 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
         return v.of(Made("keras.metrics.Mean", Site(node, ())))
     if path.endswith(".all_gather") and vocabulary.toolkit_of(path) is not None:
         return _put_together(run, _held(run, first), node, whole=True)
+    if path == METRIC_RESULT:  # one number, or several, whatever the metric was given
+        return Value(Data(needs=frozenset((Repair(node, frozenset(), "", form="done"),))))
     if path == SHARD_LIKE:
         return v.mapped(first, lambda d: replace(d, placement=Sharded(0), whole=False) if d.is_replicated else d)
     found = vocabulary.meaning(path)
