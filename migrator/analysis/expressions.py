@@ -239,7 +239,7 @@ class Expressions:
     def _conditional(self, node: cst.IfExp, frame: Frame) -> Value:
         condition = self.eval(node.test, frame)
         agreed = self.run.decide(node.test, condition)
-        truth = outcome(condition)
+        truth = self.run.way(node, condition)
         if truth is not None:
             return self.eval(node.body if truth else node.orelse, frame)
         return self.run.chosen(v.join(self.eval(node.body, frame), self.eval(node.orelse, frame)), [agreed])

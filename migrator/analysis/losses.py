@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.left_out import LeftOut
 from migrator.analysis.libraries.keras.applying import is_of_tensors
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.models import standalone
@@ -31,9 +32,9 @@ _DEEPEST = 6_000  # Python's own calls, of which each call of the program takes 
 
 class Losses:
     """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `combined`, `models`, `said`, `sources`, `written`: see Run.
-    `entries`: functions of interest, called or not. `numbers`: what the script decides by; where there is any, each row
-    of a batch is on one worker, so that means are taken over all rows. `gathered`: expressions around which all rows
-    are put together for that."""
+    `sites`: where the script trains, in functions that are called or not. `numbers`: what the script decides by; where
+    there is any, each row of a batch is on one worker, so that means are taken over all rows. `gathered`: expressions
+    around which all rows are put together for that."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Losses:
         rows: Collection[cst.CSTNode],
         sizes: Collection[cst.CSTNode],
         reduced: Collection[cst.CSTNode],
-        entries: Iterable[cst.FunctionDef],
+        sites: Collection[cst.CSTNode],
         models: Collection[cst.CSTNode] = (),
         said: Mapping[cst.CSTNode, str] | None = None,
         numbers: Collection[cst.CSTNode] = (),
@@ -54,27 +55,31 @@ class Losses:
         written: Mapping[cst.CSTNode, Collection[cst.CSTNode]] | None = None,
     ) -> None:
         self.tree = tree
-        self._entries = list(dict.fromkeys(entries))
-        self._numbers = numbers
         self._gathered = gathered
         self._plan = Plan(expressions=set(gathered), reductions={MEAN} if numbers else set())
         self.too_much = False
-        for _ in range(_MOST_ROUNDS):
-            known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
-            known.update(datasets=datasets, combined=combined)
+        known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
+        known.update(datasets=datasets, combined=combined)
+        rounds = 0
+        while rounds < _MOST_ROUNDS:
             self._run = Run(tree, scripts, **known, plan=self._plan, said=said, sources=sources, written=written)
             self._verdicts = Verdicts(tree, self._run)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
             try:
-                self._run.run(self._entries)
+                self._run.run(dict.fromkeys(f for f in map(tree.function_of, sites) if f is not None))
             except (TooMuch, RecursionError):
                 self.too_much = True
                 return
             finally:
                 sys.setrecursionlimit(limit)
+            left_out = LeftOut(tree, self._run).conditions(sites) - self._plan.branches
+            self._plan.branches |= left_out
+            if left_out:
+                continue
             if not Planner(tree, self._run, self._plan, self._verdicts, numbers, gathered).is_changed():
                 return
+            rounds += 1
 
     # -- questions -----------------------------------------------------------------------------------------------
 

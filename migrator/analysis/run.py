@@ -35,7 +35,7 @@ from migrator.analysis.placement import Partial, Sharded, Unknown
 from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.shares import Shares
 from migrator.analysis.statements import Statements
-from migrator.analysis.truth import asked
+from migrator.analysis.truth import asked, outcome
 from migrator.analysis.values import NOTHING, NUMBER, Bound, Class, Data, External, Function, Instance, Value
 from migrator.facts.program.modules import Modules, Script
 from migrator.facts.program.tree import Tree
@@ -57,7 +57,7 @@ class Plan:
     that work on all rows of a batch, of which they give back a worker's, or go on with those `at_once`; `summed`: terms
     among which are sums over a worker's part, beside what is made of all rows; `cut_again`: calls that make such of all
     rows as meets a worker's part of them, and of which a worker takes its own; `calls`: those of several functions that
-    are given all rows."""
+    are given all rows; `branches`: of which both ways are run, however their conditions come out."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
     layers: set[cst.CSTNode] = field(default_factory=set)
@@ -68,6 +68,7 @@ class Plan:
     reductions: set[str] = field(default_factory=set)
     summed: set[cst.CSTNode] = field(default_factory=set)
     calls: set[cst.CSTNode] = field(default_factory=set)
+    branches: set[cst.CSTNode] = field(default_factory=set)
 
 
 class Plain(NamedTuple):
@@ -164,6 +165,9 @@ class Run:
         self.not_rows: set[cst.CSTNode] = set()  # what stands, some time, otherwise than as rows of a worker
         self.not_symbolic: set[cst.CSTNode] = set()  # what is, some time, no tensor of a model that is built
         self.decisions: dict[cst.CSTNode, Value] = {}
+        # The ways of branches that were run; None: both.
+        self.ways: dict[cst.CSTNode, set[bool | None]] = defaultdict(set)
+        self.alone: set[cst.CSTNode] = set()  # functions that nobody has called, and that were run by themselves
         self.turns: dict[v.Atom, list[Value]] = {}  # what settles how many numbers a `range` gives
         self.losses: dict[cst.CSTNode, Value] = {}
         self.added_losses: dict[cst.CSTNode, Value] = {}
@@ -223,6 +227,7 @@ class Run:
                 self._run_module(module)
             for function in entries:
                 if function not in self.called:
+                    self.alone.add(function)
                     self._enter_alone(function)
             if not self.heap.is_stale:
                 return
@@ -388,6 +393,12 @@ class Run:
         before = self.decisions.get(node, NOTHING)
         self.decisions[node] = v.join(before, value)
         return self.agreed(node, value)
+
+    def way(self, branch: cst.If | cst.IfExp, condition: Value) -> bool | None:
+        """The way that is taken, where its condition is known."""
+        taken = None if branch in self.plan.branches else outcome(condition)
+        self.ways[branch].add(taken)
+        return taken
 
     def agreed(self, node: cst.CSTNode, value: Value) -> Value:
         """What a loss is decided by, as all workers have it once it is put together."""

@@ -126,7 +126,7 @@ class Statements:
     def _if(self, node: cst.If, frame: Frame) -> None:
         condition = self.eval(node.test, frame)
         agreed = self.run.decide(node.test, condition)
-        truth = outcome(condition)
+        truth = self.run.way(node, condition)
         before = frame.names
         ends = []
         deciding = [agreed] if self.run.may_differ(agreed) else []

@@ -158,8 +158,7 @@ class Facts:
         return self._known_losses[asked]
 
     def _run_losses(self, numbers: Collection[cst.CSTNode], gathered: Collection[cst.CSTNode]) -> Losses:
-        calls = [*(c for c in self.tree.calls if self.training.flow.is_tape_call(c)), *self.training.sites]
-        around = [f for f in map(self.tree.function_of, calls) if f is not None]
+        sites = [*(c for c in self.tree.calls if self.training.flow.is_tape_call(c)), *self.training.sites]
         made = self.sharding.made
         rows = {*self.sharding.cut_rows, *(m.node for m in made if isinstance(m, Made))}
         sizes = {m.node for m in made if isinstance(m, Size)}
@@ -171,7 +170,7 @@ class Facts:
             rows,
             sizes,
             reduced,
-            around,
+            sites,
             self.kinds.models_of_packages,
             self.stated.values,
             numbers,

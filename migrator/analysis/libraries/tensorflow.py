@@ -389,9 +389,11 @@ def _gradients(run: Run, loss: Value, sources: Value, are_reduced: bool) -> Valu
             kept = placement in (Partial("sum"),) or all(isinstance(d.placement, Sharded) for d in leaves)
             if kept:
                 return Data(data.placement, rank=data.rank, nested=data.nested, needs=needs | data.needs)
-            if placement == Partial("mean") and not needs and all(d.placement == placement for d in leaves):
-                # Each sample's part of a mean is divided by the number of rows.
-                return Data(Scaled(data.placement, -1), rank=data.rank, nested=data.nested, needs=data.needs)
+            if all(_is_mean(d) for d in leaves):
+                # Each sample's part of a mean is divided by the number of a worker's rows; and so it is where the mean
+                # is put together: the ranks' gradients are averaged, see lockstep/collectives/differentiable.py.
+                needed = needs | data.needs
+                return Data(Scaled(data.placement, -1), rank=data.rank, nested=data.nested, needs=needed)
             lost = Unknown("these gradients of samples are of a loss that is no sum over them")
             return Data(lost, needs=needs)
         if data.whole and all(d.is_replicated for d in leaves):
@@ -409,6 +411,11 @@ def _gradients(run: Run, loss: Value, sources: Value, are_reduced: bool) -> Valu
         inner = run.objects.parts(sources)
         return Value(replace(gradient(inner.data), nested=True)) if inner.data is not None else NUMBER
     return Value(gradient(Data(nested=False)))
+
+
+def _is_mean(loss: Data) -> bool:
+    """Whether it is a mean over a worker's rows, or what is made of all of them."""
+    return loss.placement == Partial("mean") or (loss.is_replicated and bool(loss.needs))
 
 
 def _of_loss(leaves: list[Data]) -> Placement:
