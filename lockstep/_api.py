@@ -228,6 +228,23 @@ def _rows_of_one(values: Any) -> Any:
     return values[None] if getattr(values, "shape", None) == () else values
 
 
+def sample_gradients(gradients: Any) -> Any:
+    """Make gradients with respect to samples what they are in one process, where the loss was put together.
+
+    gradients: what a tape gives for this worker's rows: a tensor [k, ...], IndexedSlices, None, or a nested structure
+    of these; of a loss made of what `all_gather` or `all_reduce` gave. Such gradients come as many times larger as
+    there are workers, so that the mean over the workers is right for weights. For samples that are moved along their
+    gradients (adversarial examples) or penalised by them. Can be differentiated in turn.
+
+    Returns the same structure; in one process the argument.
+    """
+    if size() == 1:
+        return gradients
+    from lockstep.collectives.differentiable import sample_gradients as implementation
+
+    return implementation(gradients)
+
+
 def synchronise_batch_normalization(models: Any) -> Any:
     """Let the BatchNormalization layers of models normalise with the moments of the whole global batch.
 

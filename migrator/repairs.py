@@ -56,6 +56,8 @@ def _at_the_place(facts: Facts, operand: Operand) -> Wrap | Replace:
         return Replace(operand.node, (facts.call("metric_result", facts.source(metric)),))
     if operand.how == "once":
         return Wrap(operand.node, f"{facts.runtime}.shard_batch(", ', loss="gather")')
+    if operand.how == "samples":
+        return Wrap(operand.node, f"{facts.runtime}.sample_gradients(", ")")
     if operand.how == "shard":
         return Wrap(operand.node, f"{facts.runtime}.shard_like(", f", {operand.like})")
     tail = ', reduction="sum")' if operand.how == "sum" else ")"

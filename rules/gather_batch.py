@@ -7,7 +7,9 @@ The gradients flow back through that: what each worker gets is its part of those
 through the model, where the time goes, stays split. What `compile` is given as such a loss, Keras applies by itself:
 lockstep.whole_batch gives it all rows. Of a model that `fit` trains, Keras takes a worker's rows: a layer that has made
 something of all of them gives back its own by lockstep.shard_like. So does a call that rolls or sorts the rows, where
-they then meet a worker's own in a model that also runs on these alone: negatives of the same batch.
+they then meet a worker's own in a model that also runs on these alone: negatives of the same batch. Where samples are
+moved along their gradients of a mean, or penalised by them, the mean is over all rows, and lockstep.sample_gradients
+makes them as large as on one device.
 
 before:
     loss = contrastive_loss(model(images), labels)

@@ -65,6 +65,22 @@ def _times_share(gradient: Any) -> Any:
     return _where_counting(gradient / tf.cast(rows.weight, gradient.dtype), rows)
 
 
+def sample_gradients(gradients: Any) -> Any:
+    """Gradients with respect to this rank's rows in the one-process run, of a loss that collectives have made."""
+    return tf.nest.map_structure(_without_share, gradients)
+
+
+def _without_share(gradient: Any) -> Any:
+    if gradient is None:
+        return None
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(_without_share(gradient.values), gradient.indices, gradient.dense_shape)
+    gradient = tf.convert_to_tensor(gradient)
+    rows = step_rows.current()
+    gradient = gradient / tf.cast(backend().size, gradient.dtype)
+    return gradient if rows is None else gradient * tf.cast(rows.weight, gradient.dtype)
+
+
 def _where_counting(value: Any, rows: step_rows.StepRows) -> Any:
     return tf.where(rows.counting > 0, value, tf.zeros_like(value))
 

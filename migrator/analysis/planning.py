@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 import libcst as cst
 
 from migrator.analysis import values as v
-from migrator.analysis.placement import ROWS, Sharded
+from migrator.analysis.placement import ROWS, Scaled, Sharded
 from migrator.analysis.placing import MEETS
 from migrator.analysis.placing.repairing import ROUNDED
 from migrator.analysis.run import Plan, Run
@@ -41,7 +41,23 @@ class Planner:
 
     def is_changed(self) -> bool:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
-        return self._improve() or self._mix()
+        return self._put_means_together() or self._improve() or self._mix()
+
+    def _put_means_together(self) -> bool:
+        """Plans to put means together of which gradients of samples are taken, where these meet what is not divided by
+        the number of a worker's rows. True where that is new."""
+        reductions = self._run.reductions - self._plan.reductions
+        if not self._run.of_means or not reductions:
+            return False
+        lost = {node for r in self._needed() if r.blocked for node in self._run.lost_at.get(r.node, ())}
+        if not any(map(self._is_divided, lost)):
+            return False
+        self._plan.reductions |= reductions
+        return True
+
+    def _is_divided(self, node: cst.CSTNode) -> bool:
+        leaves = self._run.objects.leaves(self._run.seen.get(node, NOTHING))
+        return any(isinstance(d.placement, Scaled) and isinstance(d.placement.base, Sharded) for d in leaves)
 
     def _improve(self) -> bool:
         """Plans to put rows together further out: around the arguments of a function that gathers, where what stands

@@ -185,6 +185,7 @@ class Run:
         # What changes rows of a worker's part in place as only all rows can be; with the repair that makes it right.
         self.changed: dict[cst.CSTNode, v.Repair] = {}
         self.lost_at: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
+        self.of_means: set[cst.CSTNode] = set()  # calls that take gradients of samples, of means over a worker's part
         self.to_sum: set[cst.CSTNode] = set()  # sums of terms that are to be planned as `summed`
         self.forward: set[cst.CSTNode] = set()
         # Calls of one of several functions, of which only some need their arguments put together.

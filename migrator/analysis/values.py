@@ -42,8 +42,8 @@ class Operand:
     """An expression that a repair wraps.
 
     `how`: "gather", "mean" or "sum" (all-reduced), "share" (divided by the number of workers), "shard" (of what is
-    made of all rows, a worker's own: those that stand where the rows of the name `like` do), or "once" (of rows that
-    all workers have, each on one of them).
+    made of all rows, a worker's own: those that stand where the rows of the name `like` do), "once" (of rows that all
+    workers have, each on one of them), or "samples" (gradients of samples, as large as in one process).
     """
 
     node: cst.CSTNode

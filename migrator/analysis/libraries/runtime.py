@@ -25,6 +25,7 @@ WHOLE_BATCH = "lockstep.whole_batch"
 SHARD_LIKE = "lockstep.shard_like"
 WHOLE_BATCH_METRIC = "lockstep.whole_batch_metric"
 METRIC_RESULT = "lockstep.metric_result"
+SAMPLE_GRADIENTS = "lockstep.sample_gradients"
 # So many containers within one another are gone through.
 _DEEPEST = 4
 
@@ -42,6 +43,8 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
         return _put_together(run, _held(run, first), node, whole=True)
     if path == METRIC_RESULT:  # one number, or several, whatever the metric was given
         return Value(Data(needs=frozenset((Repair(node, frozenset(), "", form="done"),))))
+    if path == SAMPLE_GRADIENTS:
+        return v.mapped(first, _of_one_process)
     if path == SHARD_LIKE:
         return v.mapped(first, lambda d: replace(d, placement=Sharded(0), whole=False) if d.is_replicated else d)
     found = vocabulary.meaning(path)
@@ -98,6 +101,11 @@ def _put_together(run: Run, value: Value, node: cst.CSTNode, *, whole: bool, dep
             run.heap.store(made, key, _put_together(run, part, node, whole=whole, depth=depth + 1))
         objects.add(made)
     return v.mapped(Value(value.data, frozenset(objects)) if nested else value, put)
+
+
+def _of_one_process(data: Data) -> Data:
+    """Gradients of samples that the script has made what they are in one process."""
+    return replace(data, needs=frozenset(r for r in data.needs if all(o.how != "samples" for o in r.operands)))
 
 
 def _shares(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value:

@@ -22,7 +22,19 @@ from migrator.analysis.placement import (
     Unknown,
     options,
 )
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Method, Repair, Site, Tuple, Value
+from migrator.analysis.values import (
+    NOTHING,
+    NUMBER,
+    Container,
+    Data,
+    Made,
+    Method,
+    Operand,
+    Repair,
+    Site,
+    Tuple,
+    Value,
+)
 from migrator.facts.names import api
 from migrator.records import replace
 
@@ -338,7 +350,7 @@ def _tape_method(run: Run, name: str, args: Arguments, node: cst.CSTNode) -> Val
         if weights is not None and any(d.constant is not None for d in run.objects.leaves(weights)):
             loss = _weighted(run, loss, weights)
         run.differentiate(node, loss)
-        return _gradients(run, loss, sources, node in run.reduced)
+        return _gradients(run, loss, sources, node)
     if name in ("jacobian", "batch_jacobian"):
         data = [d for x in args.positional for d in run.objects.leaves(x)]
         if name == "batch_jacobian" and data:
@@ -377,23 +389,28 @@ def _jacobian(run: Run, args: Arguments) -> Value:
     return Value(rows if is_one else replace(rows, nested=True, least=0))
 
 
-def _gradients(run: Run, loss: Value, sources: Value, are_reduced: bool) -> Value:
+def _gradients(run: Run, loss: Value, sources: Value, node: cst.CSTNode) -> Value:
     """Gradients of weights add up as the loss does, and are what all workers have where an update gets them reduced;
-    those of a batch stand as it does, if the samples' losses are summed."""
+    those of a batch stand as it does, if the samples' losses are summed, or what they are the mean of is put together.
+    """
     leaves = list(run.objects.leaves(loss))
     placement = _of_loss(leaves)
     needs = frozenset(r for d in leaves for r in d.needs)
+    are_reduced = node in run.reduced
+    of_samples = [isinstance(d.placement, Sharded) for d in run.objects.leaves(sources)]
 
     def gradient(data: Data) -> Data:
         if isinstance(data.placement, Sharded):
             kept = placement in (Partial("sum"),) or all(isinstance(d.placement, Sharded) for d in leaves)
             if kept:
                 return Data(data.placement, rank=data.rank, nested=data.nested, needs=needs | data.needs)
-            if all(_is_mean(d) for d in leaves):
-                # Each sample's part of a mean is divided by the number of a worker's rows; and so it is where the mean
-                # is put together: the ranks' gradients are averaged, see lockstep/collectives/differentiable.py.
-                needed = needs | data.needs
-                return Data(Scaled(data.placement, -1), rank=data.rank, nested=data.nested, needs=needed)
+            if placement == Partial("mean") and not needs and all(d.placement == placement for d in leaves):
+                # Each sample's part of a mean is divided by the number of rows.
+                run.of_means.add(node)
+                return Data(Scaled(data.placement, -1), rank=data.rank, nested=data.nested, needs=data.needs)
+            if needs and all(d.is_replicated and d.needs for d in leaves):
+                repair = _of_one_process(run, node, all(of_samples))
+                return Data(data.placement, rank=data.rank, nested=data.nested, needs=needs | data.needs | {repair})
             lost = Unknown("these gradients of samples are of a loss that is no sum over them")
             return Data(lost, needs=needs)
         if data.whole and all(d.is_replicated for d in leaves):
@@ -402,20 +419,29 @@ def _gradients(run: Run, loss: Value, sources: Value, are_reduced: bool) -> Valu
         are_agreed = has_no_rows or (are_reduced and not isinstance(placement, Unknown))
         return Data(REPLICATED if are_agreed else placement, nested=data.nested, needs=needs)
 
-    items = run.objects.sequence_items(sources)
-    if items is not None:
-        return v.of(Tuple(tuple(_gradients(run, loss, item, are_reduced) for item in items)))
-    if sources.data is not None:
-        return Value(gradient(sources.data))
-    if any(isinstance(a, Container) for a in sources):
-        inner = run.objects.parts(sources)
-        return Value(replace(gradient(inner.data), nested=True)) if inner.data is not None else NUMBER
-    return Value(gradient(Data(nested=False)))
+    def of(sources: Value) -> Value:
+        items = run.objects.sequence_items(sources)
+        if items is not None:
+            return v.of(Tuple(tuple(map(of, items))))
+        if sources.data is not None:
+            return Value(gradient(sources.data))
+        if any(isinstance(a, Container) for a in sources):
+            inner = run.objects.parts(sources)
+            return Value(replace(gradient(inner.data), nested=True)) if inner.data is not None else NUMBER
+        return Value(gradient(Data(nested=False)))
+
+    return of(sources)
 
 
-def _is_mean(loss: Data) -> bool:
-    """Whether it is a mean over a worker's rows, or what is made of all of them."""
-    return loss.placement == Partial("mean") or (loss.is_replicated and bool(loss.needs))
+def _of_one_process(run: Run, node: cst.CSTNode, is_of_samples: bool) -> Repair:
+    """The repair that makes gradients of samples what they are in one process: through what is put together they come
+    so many times larger that the mean over the workers is right for weights."""
+    blocked = run.placing.repairing.blocked
+    if not is_of_samples:
+        blocked = blocked or "gradients of weights are taken along with them"
+    repair = Repair(node, frozenset((Operand(node, "samples"),)), "these gradients are of samples", blocked)
+    run.note_repair(repair)
+    return repair
 
 
 def _of_loss(leaves: list[Data]) -> Placement:

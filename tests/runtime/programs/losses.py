@@ -80,6 +80,28 @@ def check_gradients_of_the_whole_batch() -> None:
                 np.testing.assert_allclose(mine, value, rtol=1e-5)
 
 
+def check_gradients_of_samples() -> None:
+    """As large as in one process, and differentiated in turn: a penalty on them."""
+
+    def penalised(x: Any, y: Any, gather: Gather, samples: Any) -> Any:
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                value = tf.sqrt(tf.reduce_mean(gather((tf.matmul(x, W) - y) ** 2)))
+            found = samples(inner.gradient(value, x))
+            penalty = tf.reduce_mean(gather(tf.reduce_sum(found**2, 1)))
+        return found, outer.gradient(penalty, W)
+
+    wanted, of_weights = penalised(tf.constant(X), Y, same, same)
+    for run in (penalised, tf.function(penalised)):
+        found, mine = run(tf.constant(share(X)), share(Y), lockstep.all_gather, lockstep.sample_gradients)
+        np.testing.assert_allclose(lockstep.all_gather(found), wanted, atol=2e-7)
+        np.testing.assert_allclose(lockstep.all_reduce(mine), of_weights, rtol=2e-5, atol=1e-8)
+    assert lockstep.sample_gradients([None])[0] is None
+    slices = lockstep.sample_gradients(tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]), tf.constant([4, 2])))
+    np.testing.assert_allclose(slices.values, np.ones([1, 2]) / SIZE)
+
+
 def check_gradients_of_branches_and_loops() -> None:
     """TensorFlow traces them into graphs of their own, with a tape inside of the function or around it."""
 
