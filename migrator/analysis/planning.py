@@ -41,7 +41,7 @@ class Planner:
 
     def is_changed(self) -> bool:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
-        return self._put_means_together() or self._improve() or self._mix()
+        return self._put_means_together() or self._improve() or self._mix() or self._gather_always()
 
     def _put_means_together(self) -> bool:
         """Plans to put means together of which gradients of samples are taken, where these meet what is not divided by
@@ -146,6 +146,15 @@ class Planner:
             planned |= self._run.reductions
             return True
         return False
+
+    def _gather_always(self) -> bool:
+        """Plans, where nothing else is left, to gather what is rows of a worker whenever it meets something, be that
+        made of all rows or not: a queue of rows is a constant at first. True where that is new."""
+        met = [r for r in self._needed() if r.why == MEETS and not r.blocked and self.verdicts.obstacle(r)]
+        given = {o.node for r in met for o in r.operands if o.how == "gather"}
+        new = (given & self._run.seen.keys()) - self._run.not_rows - self._plan.expressions
+        self._plan.expressions |= new
+        return bool(new)
 
     def _is_by_rows(self, call: cst.CSTNode) -> bool:
         """Whether the gradients that the call takes are those by rows, as of a penalty: however they are added up to
