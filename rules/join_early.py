@@ -40,7 +40,11 @@ from migrator.rule import Findings, rule
 def join_early(facts: Facts) -> Findings:
     if not facts.trains:
         return
-    settings = [call for call in facts.joining.device_settings if facts.joining.comes_late(call)]
+    settings = [
+        call
+        for call in facts.joining.device_settings
+        if facts.joining.comes_late(call) and not facts.training.is_never_run(call)
+    ]
     guarded: list[Statement] = []
     for call in settings:
         statement = _only_sets(facts, call)

@@ -242,7 +242,9 @@ class Joins:
             rows = "even" if any(cut and cut.rows != "one" for cut in cuts) else "one"
             return Arg(placed(replace(layout, rows=rows, blocks=len(items)), power), rank=rank)
 
-        return over_ranks([replace(items[0], rank=next((i.rank for i in items if i.rank is not None), None))], place)
+        # All have as many axes.
+        rank = next((i.rank for i in items if i.rank is not None), None)
+        return over_ranks([replace(items[0], rank=rank, least=max(i.least for i in items))], place)
 
     @staticmethod
     def _joined_beside(parts: Arg, axis: Any) -> Arg:

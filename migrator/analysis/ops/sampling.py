@@ -76,7 +76,9 @@ class PerSample:
                 raise NeedsWhole("its input has no axis for the batch", ALL_GATHER)
             return Arg(layout)
 
-        result = over_ranks(values[:1], place) if least > 1 else Arg(layout)
+        # Those that are joined along it all have as many.
+        first = [replace(value, least=max(one.least for one in values)) for value in values[:1]]
+        result = over_ranks(first, place) if least > 1 else Arg(layout)
         masked = any(value.masked for value in values) or bound.made.get("mask_zero", FALSE).constant is not False
         return self._result(replace(result, rank=self._left(values), masked=masked))
 

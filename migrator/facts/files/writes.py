@@ -355,7 +355,7 @@ class Files:
     def _is_only_written(self, opening: cst.Call) -> bool:
         """Whether nothing is asked of the file: not where it stands in it, nor its name."""
         return all(
-            attribute.attr.value in _WRITING_METHODS
+            attribute.attr.value in _WRITING_METHODS or isinstance(self.tree.parent[attribute], cst.AssignTarget)
             for attribute in self._attributes
             if self._is_made_by(attribute.value, opening)
         )

@@ -19,8 +19,9 @@ class StandardImports:
     def name(self, module: cst.Module, wanted: str) -> str | None:
         """The name by which the file has imported the module for all of its functions."""
         for name, bindings in self.tree.scopes[module].bindings.items():
-            is_import = len(bindings) == 1 and bindings[0].kind == "import"
-            if is_import and External(wanted) in self.resolver.binding_values(bindings[0]):
+            # `import logging` and `import logging.handlers` bind the same name to the same.
+            are_imports = bool(bindings) and all(binding.kind == "import" for binding in bindings)
+            if are_imports and all(External(wanted) in self.resolver.binding_values(b) for b in bindings):
                 return name
         return None
 

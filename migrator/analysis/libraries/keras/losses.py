@@ -157,7 +157,8 @@ def _reduced(run: Run, value: Value, reduction: str, node: cst.CSTNode) -> Value
 def of_compiled(run: Run, loss: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """What the loss given to `compile` is, as `fit` applies it to targets and predictions, and weighs it by a
     `sample_weight`."""
-    weights, args = args.get("sample_weight") or NONE, Arguments(args.positional, {}, args.rest, args.nodes)
+    weights = args.get("sample_weight") or NONE
+    args = _of_one_output(run, Arguments(args.positional, {}, args.rest, args.nodes))
     parts = [loss]
     if not any(isinstance(a, (Function, Bound, Made, Instance, External, Curried)) for a in loss) and loss.data is None:
         items = run.objects.sequence_items(loss)
@@ -168,6 +169,16 @@ def of_compiled(run: Run, loss: Value, args: Arguments, node: cst.CSTNode, frame
         return _applied(run, parts, args, weights, node, frame)
     args = Arguments([_any_part(run, x) for x in args.positional], args.keywords, args.rest)
     return _applied(run, parts, args, _any_part(run, weights), node, frame)
+
+
+def _of_one_output(run: Run, args: Arguments) -> Arguments:
+    """Of a model that gives a list of one output, `Model(inputs=[a], outputs=[b])`, with the targets by themselves."""
+    if len(args.positional) < 2 or args.positional[0].data is None:
+        return args
+    items = run.objects.sequence_items(args.positional[1])
+    if items is None or len(items) != 1:
+        return args
+    return Arguments([args.positional[0], items[0], *args.positional[2:]], args.keywords, args.rest, args.nodes)
 
 
 def _is_of_outputs(value: Value) -> bool:
