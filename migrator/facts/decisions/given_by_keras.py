@@ -26,6 +26,9 @@ _STEPS = ("train_step", "compute_loss")
 _UNSEEN = (Parameter, Unknown, Element)
 _OF_MODES = frozenset({"training", "mask"})
 
+# It gives its functions text, most often in a `map`, and what they make of it to the model, which is followed there.
+_OF_TEXT = ".TextVectorization"
+
 
 class GivenByKeras:
     """The parameters that get a worker's rows."""
@@ -83,7 +86,8 @@ class GivenByKeras:
             func = call.func
             compiles = isinstance(func, cst.Attribute) and func.attr.value == "compile"
             makes = any(
-                isinstance(v, External) and v.path.startswith(_TAKING_FUNCTIONS) for v in self.resolver.values(func)
+                isinstance(v, External) and v.path.startswith(_TAKING_FUNCTIONS) and not v.path.endswith(_OF_TEXT)
+                for v in self.resolver.values(func)
             )
             for arg in call.args if compiles or makes else ():
                 keyword = arg.keyword.value if arg.keyword is not None else ""
