@@ -128,7 +128,7 @@ class Keras:
             return models.sequential(self.run, atom, args, node, frame)
         outputs = self.run.heap.load(atom, ("end", "outputs"))
         if outputs is not NOTHING:
-            return models.functional(self.run, outputs, args)
+            return models.functional(self.run, outputs, args, node)
         if is_of(self.run, atom, lambda p: bool(LAYER.match(p) or api.makes_model(p))):
             return sample_by_sample(self.run, args)
         return self.run.placing.unknown(args, node)
@@ -170,7 +170,7 @@ class Keras:
             return models.sequential(self.run, atom, args, node, frame)
         outputs = self.run.heap.load(atom, ("end", "outputs"))
         if outputs is not NOTHING:
-            return models.functional(self.run, outputs, args)
+            return models.functional(self.run, outputs, args, node)
         classes = classes_of(self.run, atom)
         if any(name.endswith("Cell") for name in classes):
             states = Arguments(args.positional[1:])

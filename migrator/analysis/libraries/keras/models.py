@@ -14,7 +14,7 @@ from migrator.analysis.libraries.keras.convention import as_the_input, sample_by
 from migrator.analysis.libraries.keras.names import SYMBOLIC
 from migrator.analysis.libraries.keras.objects import arguments_of
 from migrator.analysis.placement import REPLICATED, Sharded, Unknown
-from migrator.analysis.values import NOTHING, NUMBER, Data, Instance, Made, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
 from migrator.records import replace
 
@@ -34,7 +34,7 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
         return sequential(run, atom, args, node, frame)
     outputs = run.heap.load(atom, ("end", "outputs"))
     if outputs is not NOTHING:
-        return functional(run, outputs, args)
+        return functional(run, outputs, args, node)
     original = arguments_of(run, atom).get("model", 0) if path in _COPIES else None
     if original is not None and original.objects:
         return run.calls.call(original, args, node, frame)
@@ -42,7 +42,7 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
     return sample_by_sample(run, args) if _OWN_MODEL.match(path) else trusted(run, atom.site.node, name, args)
 
 
-def functional(run: Run, outputs: Value, args: Arguments) -> Value:
+def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> Value:
     """A model of Keras tensors: its outputs stand as they did when they were built."""
     leaves = [d for x in args.positional[:1] for d in run.objects.leaves(x)]
     given = as_the_input(leaves)
@@ -75,8 +75,21 @@ def functional(run: Run, outputs: Value, args: Arguments) -> Value:
         if items is not None:
             outputs = v.of(Tuple(tuple(items)))
         else:
-            return v.mapped(Value(v.join_all([run.objects.parts(outputs)]).data), output)
+            one = v.mapped(Value(v.join_all([run.objects.parts(outputs)]).data), output)
+            return _list_of(run, one, node) if all(map(_is_list, outputs)) else one
     return v.mapped(outputs, output)
+
+
+def _is_list(outputs: v.Atom) -> bool:
+    return isinstance(outputs, Container) and outputs.kind == "list"
+
+
+def _list_of(run: Run, output: Value, node: cst.CSTNode) -> Value:
+    """As many outputs as the model has, which is not seen here, and the same on all workers."""
+    found = Container("list", Site(node, ()))
+    run.heap.store(found, None, output)
+    run.lists.add(node)
+    return v.of(found)
 
 
 def sequential(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
