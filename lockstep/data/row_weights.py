@@ -36,7 +36,7 @@ from lockstep.script import evaluation, which_keras
 from lockstep.script.metrics import each, is_whole
 from lockstep.script.no_rows import allow_no_rows
 from lockstep.script.variables import assign, values_of
-from lockstep.shards import step_rows
+from lockstep.shards import common_rows, step_rows
 from lockstep.shards.dealing import dealt_into, rows_together
 
 _ALL = 1 << 62
@@ -229,15 +229,19 @@ def _times(value: Any, weight: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, tf.IndexedSlices):
-        # What does not count is not there at all: an optimizer may do something for each row.
-        rows = tf.where(weight > 0, tf.shape(value.indices)[0], 0)
-        return tf.IndexedSlices(_times(value.values[:rows], weight), value.indices[:rows], value.dense_shape)
+        return common_rows.joined([_rows_times(part, weight) for part, _ in common_rows.split(value)])
     if isinstance(value, (int, float)):
         if tf.executing_eagerly():
             return value * float(weight) if weight > 0 else 0.0
         value = tf.convert_to_tensor(float(value))
     # What does not count may be anything, also no number.
     return tf.where(weight > 0, value * tf.cast(weight, value.dtype), tf.zeros_like(value))
+
+
+def _rows_times(slices: Any, weight: Any) -> Any:
+    """What does not count is not there at all: an optimizer may do something for each row."""
+    rows = tf.where(weight > 0, tf.shape(slices.indices)[0], 0)
+    return tf.IndexedSlices(_times(slices.values[:rows], weight), slices.indices[:rows], slices.dense_shape)
 
 
 class RowCount:

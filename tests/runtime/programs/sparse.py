@@ -217,4 +217,34 @@ def check_rows_that_are_looked_up_for_all_samples_at_once() -> None:
         assert_same_weights(together, alone, size)
 
 
+def step_over_all_rows(table: Any, gather: Callable[[Any], Any], reduce: Callable[[Any], Any]) -> Step:
+    """Looks up rows of one table for the samples, and behind a gather."""
+    optimizer = OPTIMIZERS["adam"]()
+
+    def step(words: Any, y: Any) -> None:
+        with tf.GradientTape() as tape:
+            known = tf.reduce_mean(tf.gather(table, words), axis=1)
+            labels = tf.gather(table, gather(words)[:, 0])
+            loss = tf.sqrt(tf.reduce_mean((gather(known * y) - labels) ** 2))
+        gradient = tape.gradient(loss, table)
+        assert isinstance(gradient, tf.IndexedSlices)
+        optimizer.apply_gradients([(reduce(gradient), table)])
+
+    return step
+
+
+def check_rows_in_front_of_and_behind_a_gather() -> None:
+    equal = np.repeat(WORDS[:1], 12, 0), np.repeat(Y[:1], 12, 0)
+    batches = [*slices(4), equal, *slices(13)]
+    for wrap in (eager, traced_once):
+        alone, together = (tf.Variable(np.ones([5, 4], np.float32)) for _ in range(2))
+        step_alone = wrap(step_over_all_rows(alone, lambda rows: rows, lambda gradient: gradient))
+        step_together = wrap(step_over_all_rows(together, lockstep.all_gather, lockstep.all_reduce))
+        for words, y in batches:
+            step_alone(words, y)
+            step_together(*(tf.constant(one) for one in lockstep.shard_batch(words, y, loss="gather")))
+            np.testing.assert_allclose(together.numpy(), alone.numpy(), atol=2e-6)
+        assert_equal_on_all_ranks([together.numpy()])
+
+
 run_checks(globals())
