@@ -13,7 +13,7 @@ from lockstep.collectives.gathering import gather_counted_rows
 from lockstep.collectives.leaves import Leaf, to_leaf
 from lockstep.collectives.scattering import no_slices, own_rows
 from lockstep.collectives.world import backend, check_root
-from lockstep.shards import common_rows, origins, repeated
+from lockstep.shards import common_rows, origins, repeated, step_rows
 
 REDUCTIONS = ("mean", "sum", "max", "min", "prod")
 _ADVICE = (
@@ -126,7 +126,9 @@ def _reduce_slices(slices: Sequence[Any], reduction: str) -> list[Any]:
     own = [one for one, (_, are_alike) in zip(rows, parts) if not are_alike]
     may_repeat = bool(own) and reduction == "mean" and repeated.are_possible()
     if may_repeat:
-        shards = repeated.number_of_different([one[:2] for one in own], [count for *_, count in own])
+        found = repeated.number_of_different([one[:2] for one in own], [count for *_, count in own])
+        step = step_rows.current()
+        shards = found if step is None else tf.where(step.may_repeat, found, shards)
     reduced = []
     for (part, are_alike), (values, indices, count) in zip(parts, rows):
         number = shards
@@ -138,5 +140,5 @@ def _reduce_slices(slices: Sequence[Any], reduction: str) -> list[Any]:
         if reduction == "mean":
             values = values / tf.cast(number, values.dtype)
         reduced.append(tf.IndexedSlices(values, indices, part.dense_shape))
-    found = iter(reduced)
-    return [common_rows.joined([next(found) for _ in one]) for one in split]
+    following = iter(reduced)
+    return [common_rows.joined([next(following) for _ in one]) for one in split]

@@ -252,10 +252,17 @@ class RowCount:
             tf.Variable(0, dtype=tf.int64, trainable=False, name=f"lockstep_rows_{name}")
             for name in ("seen", "counted", "counting")
         )
+        self.may_repeat = tf.Variable(False, trainable=False, name="lockstep_rows_may_repeat")
 
     def start(self, counting: int) -> None:
         """Of the rows of each epoch, the first so many count."""
         self._counting.assign(counting)
+        self.may_repeat.assign(False)
+
+    def stop(self) -> None:
+        """All rows count, also those that several ranks have."""
+        self._counting.assign(_ALL)
+        self.may_repeat.assign(True)
 
     def add(self, data: Any) -> tuple[Any, Any]:
         """Add the rows of one step's data; returns how many of them count, and how many there are."""
@@ -286,7 +293,7 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
     shard = _shard_in_fit.get()
     if shard is None:
         if model in _counts:  # its step may have been traced with weights
-            _counts[model].start(_ALL)
+            _counts[model].stop()
         return None
     if model not in _counts:
         _counts[model] = RowCount()
@@ -330,7 +337,7 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
                     assign(variable, counting)
                     before[id(variable)] = counting
 
-            seen = step_rows.StepRows(rows, weight, settle, held)
+            seen = step_rows.StepRows(rows, weight, settle, held, tf.identity(count.may_repeat))
             with step_rows.step(seen):
                 result = step(data)
             settle()
@@ -344,7 +351,7 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
 def look_away(model: Any) -> None:
     vars(model).pop("train_step", None)
     if model in _counts:  # what was traced goes on to ask it, in `train_on_batch`
-        _counts[model].start(_ALL)
+        _counts[model].stop()
 
 
 def _first(value: Any, rows: Any) -> Any:
