@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python import pywrap_tfe
 
 from lockstep.collectives.agreement import compare_calls
 from lockstep.collectives.differentiable import is_differentiable, of_gathered, with_gradient
 from lockstep.collectives.leaves import Leaf, to_leaf
 from lockstep.collectives.texts import from_bytes, is_strings, to_bytes
 from lockstep.collectives.world import backend, check_root
-from lockstep.shards import repeated, step_rows
+from lockstep.shards import eager_origins, origins, repeated, step_rows
 
 _ADVICE = (
     "Every worker must gather the same structure at the same point; only the number of rows (the first axis) "
@@ -22,7 +23,7 @@ _ADVICE = (
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def all_gather(values: Any) -> Any:
-    repeated.note_gathers()  # be it differentiated or not
+    origins.follow()
     return _gathered(values, "all_gather", "all_gather()")
 
 
@@ -51,7 +52,8 @@ def shard_like(values: Any, shard: Any) -> Any:
         found = tf.shape(whole, out_type=tf.int64)[0]
         told = "lockstep.shard_like: these are not the rows of all workers, as all_gather puts them together"
         with tf.control_dependencies([tf.debugging.assert_equal(found, tf.reduce_sum(counts), told)]):
-            return tf.ensure_shape(whole[first : first + rows], [own.shape[0], *whole.shape[1:]])
+            part = tf.ensure_shape(whole[first : first + rows], [own.shape[0], *whole.shape[1:]])
+        return origins.own(part)
 
     return tf.nest.map_structure(part, values)
 
@@ -140,7 +142,20 @@ def _parts(leaf: Leaf) -> list[Any]:
 def _joined(leaf: Leaf, rows: Any) -> Any:
     if leaf.kind == "slices":
         return tf.IndexedSlices(next(rows), next(rows), leaf.tensor.dense_shape)
-    return None if leaf.tensor is None else leaf.restore_rows(next(rows))
+    if leaf.tensor is None:
+        return None
+    restored = leaf.restore_rows(next(rows))
+    if tf.executing_eagerly() and leaf.tensor.dtype.is_integer and leaf.tensor.shape.rank:
+        _note_indices(restored)
+    return restored
+
+
+def _note_indices(rows: Any) -> None:
+    """Rows of all ranks by which others may be looked up: in this step, or in one that is given them."""
+    if not tf.is_tensor(rows):
+        eager_origins.note_array(rows)
+    if pywrap_tfe.TFE_Py_TapeSetIsEmpty():
+        repeated.note_whole()
 
 
 def gather_rows(tensors: Sequence[Any]) -> list[Any]:
@@ -163,10 +178,10 @@ def gather_counted_rows(tensors: Sequence[Any]) -> list[tuple[Any, Any]]:
 
 def _rows_of_all(tensor: Any, counts: Any) -> Any:
     rows = _gathered_rows(tensor, counts)
-    if not is_differentiable(tensor):
-        return rows
-    rank = backend().rank
-    return with_gradient([tensor], [rows], of_gathered(tf.reduce_sum(counts[:rank]), counts[rank]))[0]
+    if is_differentiable(tensor):
+        rank = backend().rank
+        (rows,) = with_gradient([tensor], [rows], of_gathered(tf.reduce_sum(counts[:rank]), counts[rank]))
+    return origins.alike(rows)
 
 
 def _gathered_rows(tensor: Any, counts: Any) -> Any:

@@ -13,7 +13,7 @@ from lockstep.collectives.gathering import gather_counted_rows
 from lockstep.collectives.leaves import Leaf, to_leaf
 from lockstep.collectives.scattering import no_slices, own_rows
 from lockstep.collectives.world import backend, check_root
-from lockstep.shards import common_rows, repeated
+from lockstep.shards import common_rows, origins, repeated, step_rows
 
 REDUCTIONS = ("mean", "sum", "max", "min", "prod")
 _ADVICE = (
@@ -83,6 +83,9 @@ def _reduce_tensors(tensors: Sequence[Any], reduction: str) -> list[Any]:
         sources, totals = [tensors[i] for i in floating], [reduced[i] for i in floating]
         for i, tensor in zip(floating, with_gradient(sources, totals, of_reduced(sources, totals, reduction))):
             reduced[i] = tensor
+        for i in dense:
+            if reduced[i].dtype.is_integer:
+                reduced[i] = origins.alike(reduced[i])
     if slices:
         for i, tensor in zip(slices, _reduce_slices([tensors[i] for i in slices], reduction)):
             reduced[i] = tensor
@@ -115,25 +118,27 @@ def _reducible(value: Any, reduction: str, function: str) -> Leaf:
 def _reduce_slices(slices: Sequence[Any], reduction: str) -> list[Any]:
     """All ranks' rows one after the other. Rows of one index are not merged: Keras optimizers that treat
     each occurrence by itself must see what they would see in one process."""
-    gathered = gather_counted_rows([part for one in slices for part in (one.values, one.indices)])
-    rows = [(values, indices) for (values, _), (indices, _) in zip(gathered[::2], gathered[1::2])]
-    counts = [count for _, count in gathered[::2]]
+    split = [common_rows.split(one) for one in slices]
+    parts = [part for one in split for part in one]
+    gathered = gather_counted_rows([tensor for part, _ in parts for tensor in (part.values, part.indices)])
+    rows = [(values, indices, count) for (values, count), (indices, _) in zip(gathered[::2], gathered[1::2])]
     shards = tf.constant(backend().size, tf.int64)
-    may_repeat = reduction == "mean" and repeated.are_possible()
+    own = [one for one, (_, are_alike) in zip(rows, parts) if not are_alike]
+    may_repeat = bool(own) and reduction == "mean" and repeated.are_possible()
     if may_repeat:
-        shards = repeated.number_of_different(rows, counts)
+        found = repeated.number_of_different([one[:2] for one in own], [count for *_, count in own])
+        step = step_rows.current()
+        shards = found if step is None else tf.where(step.may_repeat, found, shards)
     reduced = []
-    for one, (values, indices), count in zip(slices, rows, counts):
+    for (part, are_alike), (values, indices, count) in zip(parts, rows):
         number = shards
-        if common_rows.are_of_no_batch(one.indices):
+        if are_alike:
             values, indices = common_rows.added_up(values, indices, count)
             number = tf.constant(backend().size, tf.int64)
-        else:
-            if reduction == "mean" and repeated.are_gathered():
-                number = repeated.number_behind_gather(values, indices, count, shards)
-            if may_repeat or number is not shards:
-                values, indices = (repeated.of_first(part, count, number) for part in (values, indices))
+        elif may_repeat:
+            values, indices = (repeated.of_first(one, count, shards) for one in (values, indices))
         if reduction == "mean":
             values = values / tf.cast(number, values.dtype)
-        reduced.append(tf.IndexedSlices(values, indices, one.dense_shape))
-    return reduced
+        reduced.append(tf.IndexedSlices(values, indices, part.dense_shape))
+    following = iter(reduced)
+    return [common_rows.joined([next(following) for _ in one]) for one in split]

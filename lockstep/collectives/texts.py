@@ -42,7 +42,9 @@ def read(sent: dict[str, Any], like: Any) -> Any:
 def is_strings(value: Any) -> bool:
     """Whether this is a tensor or an array of strings, also inside a function."""
     if isinstance(value, np.ndarray):
-        return value.dtype.kind in "US" or (value.dtype.kind == "O" and all(isinstance(x, bytes) for x in value.flat))
+        return value.dtype.kind in "US" or (
+            value.dtype.kind == "O" and all(isinstance(x, (bytes, str)) for x in value.flat)
+        )
     return isinstance(value, tf.Tensor) and value.dtype == tf.string
 
 
@@ -61,13 +63,9 @@ def from_bytes(sent: Any, lengths: Any, like: Any) -> Any:
     if not isinstance(like, np.ndarray) or not tf.executing_eagerly():
         return strings
     found = strings.numpy()
-    return (
-        found
-        if like.dtype.kind == "O"
-        else np.char.decode(found.astype("S"))
-        if like.dtype.kind == "U"
-        else found.astype("S")
-    )
+    if like.dtype.kind == "O":
+        return np.vectorize(bytes.decode, ["O"])(found) if any(isinstance(x, str) for x in like.flat) else found
+    return np.char.decode(found.astype("S")) if like.dtype.kind == "U" else found.astype("S")
 
 
 def _plain(value: Any) -> Any:

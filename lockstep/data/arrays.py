@@ -14,6 +14,7 @@ from lockstep.data.leaves import leaves_of, length, mapped, rows_of
 from lockstep.data.random_state import note_arrays
 from lockstep.data.row_weights import note_shard
 from lockstep.data.same_batch import agree_on_rows
+from lockstep.shards.repeated import note_possible
 from lockstep.shards.sizes import local_batch_size, number_of_shards
 
 _CHECKED_ROWS = 64
@@ -39,6 +40,7 @@ def shard_arrays(arrays: tuple[Any, ...], validation_split: float, batch_size: i
         if loss != "mean":
             _check_parts(training, batch_size, shards)
         elif batch_size is not None:
+            note_possible(batch_size, shards)
             shards = number_of_shards(batch_size, shards)
             rank = rank * shards // backend().size
         indices = shard_of(lengths[0], rank, shards, validation_split, batch_size)

@@ -15,6 +15,7 @@ from lockstep.collectives.world import backend
 from lockstep.data.cuts import note_cut, refuse_cut
 from lockstep.data.leaves import leaves_of, mapped, rows_of
 from lockstep.data.same_batch import agree_on_rows, is_to_be_checked
+from lockstep.shards import origins
 from lockstep.shards.dealing import dealt
 from lockstep.shards.repeated import note_possible
 from lockstep.shards.sizes import say_what_it_costs
@@ -36,9 +37,16 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     if loss == "mean":
         note_possible(None, backend().size)
     if leaves:
-        values = tuple(mapped(value, lambda leaf: rows_of(leaf, _own_rows(_rows_of(leaf), loss))) for value in values)
+        values = tuple(mapped(value, lambda leaf: _own(leaf, loss)) for value in values)
         note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value)])
     return values[0] if len(values) == 1 else list(values)
+
+
+def _own(leaf: Any, loss: str) -> Any:
+    rows = rows_of(leaf, _own_rows(_rows_of(leaf), loss))
+    if isinstance(rows, tf.RaggedTensor):
+        return rows.with_flat_values(origins.own(rows.flat_values))
+    return origins.own(rows) if tf.is_tensor(rows) else rows
 
 
 def _own_rows(rows: Any, loss: str) -> Any:

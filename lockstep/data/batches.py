@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,14 +31,15 @@ _KEEP_BATCHES = {f"{name}Dataset" for name in ("Prefetch", "Options", "Cache", "
 class Cut:
     """Which rows of a batch are this rank's."""
 
-    def __init__(self, loss: str, rows: int | None = None) -> None:
-        """rows: how many every batch has, where that is known."""
+    def __init__(self, loss: str, rows: Iterable[int | None] = (None,)) -> None:
+        """rows: how many the batches have, None for any number."""
         self._loss = loss
         # Into how many shards `fit` may deal out all batches, that of a full one; 0 where batches are cut alike anyway.
         self.shards_in_fit = backend().size if loss == "mean" else 0
         self._now: Any = 0
         if loss == "mean":
-            note_possible(rows, backend().size)
+            for number in rows:
+                note_possible(number, backend().size)
 
     def __call__(self, rows: Any) -> slice:
         """Those of `rows` rows: an int or an integer tensor."""
@@ -130,10 +131,18 @@ def _static_sizes(dataset: Any) -> set[int | None]:
     return {shape[0] for shape in shapes if shape is not None and shape.rank}
 
 
+def _possible_sizes(dataset: Any) -> set[int | None]:
+    """The rows that a batch may have, None for any number."""
+    sizes = _static_sizes(dataset)
+    if sizes != {None}:
+        return sizes if len(sizes) == 1 else {None}
+    last = _rows_of_last(dataset)
+    return {None} if last is None else {*_known_sizes(dataset), last}
+
+
 def shard_dataset(dataset: Any, loss: str) -> Any:
     """A tf.data.Dataset of batches, cut; whoever calls this has made sure that all ranks' batches agree."""
-    sizes = _static_sizes(dataset)
-    cut = Cut(loss, sizes.pop() if len(sizes) == 1 else None)
+    cut = Cut(loss, _possible_sizes(dataset))
     cut.see_dataset(dataset)
 
     def own_rows(*element: Any) -> Any:

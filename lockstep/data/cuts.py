@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep.script import lines
+from lockstep.shards import repeated
 
 _made_by: dict[int, tuple[weakref.ref[Any], str]] = {}  # by id, since arrays have no hash
 _gathered: set[str] = set()
@@ -23,6 +24,7 @@ _cuts: dict[int, tuple[weakref.ref[Any], Any]] = {}  # by the id of what was cut
 
 def note_cut(function: str, shards: Iterable[Any], loss: str = "") -> None:
     """Remember that lockstep.<function> made these, for such a loss, as long as they exist."""
+    repeated.note_cut()
     line = lines.of_main_thread()
     made_by = f"lockstep.{function}" + (f" at {line}" if line else "")
     if loss == "gather":

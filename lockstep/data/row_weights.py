@@ -36,7 +36,7 @@ from lockstep.script import evaluation, which_keras
 from lockstep.script.metrics import each, is_whole
 from lockstep.script.no_rows import allow_no_rows
 from lockstep.script.variables import assign, values_of
-from lockstep.shards import step_rows
+from lockstep.shards import common_rows, step_rows
 from lockstep.shards.dealing import dealt_into, rows_together
 
 _ALL = 1 << 62
@@ -229,15 +229,19 @@ def _times(value: Any, weight: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, tf.IndexedSlices):
-        # What does not count is not there at all: an optimizer may do something for each row.
-        rows = tf.where(weight > 0, tf.shape(value.indices)[0], 0)
-        return tf.IndexedSlices(_times(value.values[:rows], weight), value.indices[:rows], value.dense_shape)
+        return common_rows.joined([_rows_times(part, weight) for part, _ in common_rows.split(value)])
     if isinstance(value, (int, float)):
         if tf.executing_eagerly():
             return value * float(weight) if weight > 0 else 0.0
         value = tf.convert_to_tensor(float(value))
     # What does not count may be anything, also no number.
     return tf.where(weight > 0, value * tf.cast(weight, value.dtype), tf.zeros_like(value))
+
+
+def _rows_times(slices: Any, weight: Any) -> Any:
+    """What does not count is not there at all: an optimizer may do something for each row."""
+    rows = tf.where(weight > 0, tf.shape(slices.indices)[0], 0)
+    return tf.IndexedSlices(_times(slices.values[:rows], weight), slices.indices[:rows], slices.dense_shape)
 
 
 class RowCount:
@@ -248,10 +252,17 @@ class RowCount:
             tf.Variable(0, dtype=tf.int64, trainable=False, name=f"lockstep_rows_{name}")
             for name in ("seen", "counted", "counting")
         )
+        self.may_repeat = tf.Variable(False, trainable=False, name="lockstep_rows_may_repeat")
 
     def start(self, counting: int) -> None:
         """Of the rows of each epoch, the first so many count."""
         self._counting.assign(counting)
+        self.may_repeat.assign(False)
+
+    def stop(self) -> None:
+        """All rows count, also those that several ranks have."""
+        self._counting.assign(_ALL)
+        self.may_repeat.assign(True)
 
     def add(self, data: Any) -> tuple[Any, Any]:
         """Add the rows of one step's data; returns how many of them count, and how many there are."""
@@ -282,7 +293,7 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
     shard = _shard_in_fit.get()
     if shard is None:
         if model in _counts:  # its step may have been traced with weights
-            _counts[model].start(_ALL)
+            _counts[model].stop()
         return None
     if model not in _counts:
         _counts[model] = RowCount()
@@ -326,7 +337,7 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
                     assign(variable, counting)
                     before[id(variable)] = counting
 
-            seen = step_rows.StepRows(rows, weight, settle, held)
+            seen = step_rows.StepRows(rows, weight, settle, held, tf.identity(count.may_repeat))
             with step_rows.step(seen):
                 result = step(data)
             settle()
@@ -340,7 +351,7 @@ def see_through(model: Any, watch_metrics: Callable[[Any], None]) -> RowCount | 
 def look_away(model: Any) -> None:
     vars(model).pop("train_step", None)
     if model in _counts:  # what was traced goes on to ask it, in `train_on_batch`
-        _counts[model].start(_ALL)
+        _counts[model].stop()
 
 
 def _first(value: Any, rows: Any) -> Any:

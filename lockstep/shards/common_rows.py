@@ -1,44 +1,61 @@
-"""Sparse gradients of rows that are looked up for no sample in particular: the positions of a sequence, say.
+"""Sparse gradients of rows that all workers look up alike: the positions of a sequence, say, or the classes of all
+labels, behind a gather.
 
-One process looks them up once for the whole batch, so each occurrence has one gradient, added up over all samples. On
-several ranks each has its part of that sum; left side by side they would be N occurrences to an optimizer.
+One process looks them up once for the whole batch, so each occurrence has one gradient. On several ranks each has its
+part of that, as of what is dense: that of its samples, or, where it has computed the whole loss, a whole one. Left side
+by side they would be N occurrences to an optimizer. What a rank looks up for its own samples is to be left so.
 
-Whether indices come from the batch is told by the graph that makes them; outside of a function nothing tells.
+Where the indices come from (see `origins`) tells which these are, and no comparison: workers may happen to have the
+same samples. Of what all have alike the rows are compared all the same before they are added up.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
 
-_SHAPES = ("Shape", "ShapeN", "Size", "Rank")
-# Of these only what is cut or reshaped matters: the ranks' rows are compared before they are added up.
-_FIRST_INPUT_ONLY = ("StridedSlice", "Slice", "Reshape", "BroadcastTo", "Tile")
+from lockstep.shards import eager_origins, origins
 
 
-def are_of_no_batch(indices: Any) -> bool:
-    """Whether indices are proven to be made of constants and shapes alone."""
-    if not hasattr(indices, "op"):
-        return False
-    seen: set[str] = set()
-    waiting = [indices.op]
-    while waiting:
-        operation = waiting.pop()
-        if operation.name in seen or operation.type in _SHAPES:
-            continue
-        seen.add(operation.name)
-        if operation.type in ("Placeholder", "PlaceholderWithDefault") or _does_more_than_compute(operation):
-            return False
-        inputs = list(operation.inputs)[:1] if operation.type in _FIRST_INPUT_ONLY else operation.inputs
-        waiting += [tensor.op for tensor in inputs]
-    return True
+def split(slices: Any) -> list[tuple[Any, bool]]:
+    """The tf.IndexedSlices that these were put together of, and whether all workers look up the same in them."""
+    pieces = [
+        (sum(number for number, _ in group), are_alike)
+        for are_alike, group in itertools.groupby(_pieces(slices.indices), lambda piece: piece[1])
+    ]
+    if len(pieces) == 1:
+        return [(slices, pieces[0][1])]
+    found, start = [], 0
+    for number, are_alike in pieces:
+        chosen = slices.indices[start : start + number]
+        indices = origins.alike(chosen) if are_alike else origins.own(chosen)
+        found.append((tf.IndexedSlices(slices.values[start : start + number], indices, slices.dense_shape), are_alike))
+        start += number
+    return found
 
 
-def _does_more_than_compute(operation: Any) -> bool:
-    """Whether it reads a variable or an iterator, draws, or calls a function, which is not looked into."""
-    definition = operation.op_def
-    return definition.is_stateful or any(attribute.type in ("func", "list(func)") for attribute in definition.attr)
+def joined(parts: Sequence[Any]) -> Any:
+    """tf.IndexedSlices one behind the other."""
+    if len(parts) == 1:
+        return parts[0]
+    values, indices = ([getattr(one, name) for one in parts] for name in ("values", "indices"))
+    return tf.IndexedSlices(tf.concat(values, 0), tf.concat(indices, 0), parts[0].dense_shape)
+
+
+def _pieces(indices: Any) -> list[tuple[Any, bool]]:
+    """How many indices one behind the other come from where, and whether all workers have them alike."""
+    if tf.executing_eagerly():
+        return [(number, origin == eager_origins.ALIKE) for number, origin in eager_origins.origins_of(indices)]
+    parts = origins.parts_of(indices)
+    alike = [not origins.is_own(part) for part in parts]
+    if len(set(alike)) == 1:
+        return [(0, alike[0])]
+    if any(part.calls for part in parts):
+        raise eager_origins.mixed_in_function()
+    return [(tf.size(part.tensor), one) for part, one in zip(parts, alike)]
 
 
 def added_up(values: Any, indices: Any, count: Any) -> tuple[Any, Any]:
@@ -53,5 +70,5 @@ def added_up(values: Any, indices: Any, count: Any) -> tuple[Any, Any]:
     same = tf.reduce_all((count == longest) | (count == 0)) & tf.reduce_all(indices == tf.gather(indices, counterpart))
     rows = tf.where(same, longest, number)
     summed = tf.math.unsorted_segment_sum(values, tf.where(same, place, tf.range(number)), rows)
-    summed.set_shape(values.shape)
+    summed = tf.ensure_shape(summed, [None, *values.shape[1:]])
     return summed, indices[:rows]

@@ -9,8 +9,7 @@ A reduction is not told which batch its gradients come from: between the cut and
 ahead, or a tf.function. What ranks with one shard have in common is known from the rows themselves: the same indices in
 the same order, with the same values, in all slices that are reduced together.
 
-Behind a gather all ranks compute the same, of all rows of the batch: what is looked up there, such as the weights of
-the classes that a batch has, is known in the same way, slice by slice.
+So it is where a script gathers a batch before the step: then all ranks train on the whole of it.
 """
 
 from __future__ import annotations
@@ -30,19 +29,18 @@ _is_cut = False
 _are_gathered = False
 
 
-def note_gathers() -> None:
-    """Rows are put together in a step, before its gradients are reduced."""
+def note_whole() -> None:
+    """Indices of all ranks are put together outside of a step, which may be given them."""
     global _are_gathered
     _are_gathered = True
 
 
-def are_gathered() -> bool:
-    return _are_gathered
-
-
-def number_behind_gather(values: Any, indices: Any, count: Any, different: Any) -> Any:
-    """1 where all ranks have the same rows of a slice, and else as many as they have computed `different` shards."""
-    return tf.where(_are_same(values, indices, count, int(count.shape[0])), tf.constant(1, tf.int64), different)
+def note_cut() -> None:
+    """Something is cut: not all ranks train on the same batches by this alone."""
+    global _is_cut
+    if not _is_cut:
+        _is_cut = True
+        _possible.clear()
 
 
 def note_possible(rows: int | None, size: int) -> None:
@@ -50,16 +48,17 @@ def note_possible(rows: int | None, size: int) -> None:
 
     Before a step is traced, which would otherwise not look for what comes with a later batch.
     """
-    global _is_cut
-    if not _is_cut:
-        _is_cut = True
-        _possible.clear()
+    note_cut()
     sizes = range(1, size) if rows is None else [rows]
     _possible.update({number_of_shards(one, size) for one in sizes} - {size})
 
 
 def are_possible() -> bool:
-    return bool(_possible)
+    return bool(_numbers())
+
+
+def _numbers() -> set[int]:
+    return _possible | {1} if _are_gathered else _possible
 
 
 def number_of_different(slices: Sequence[tuple[Any, Any]], counts: Sequence[Any]) -> Any:
@@ -69,7 +68,7 @@ def number_of_different(slices: Sequence[tuple[Any, Any]], counts: Sequence[Any]
     """
     size = int(counts[0].shape[0])
     different = tf.constant(size, tf.int64)
-    for shards in sorted(_possible, reverse=True):
+    for shards in sorted(_numbers(), reverse=True):
         same = tf.reduce_all([_are_same(*one, count, size // shards) for one, count in zip(slices, counts)])
         different = tf.where(same, tf.constant(shards, tf.int64), different)
     return different

@@ -15,13 +15,15 @@ import tensorflow as tf
 class StepRows:
     """counting: how many of this rank's rows count, int64; weight: that over its mean over the ranks, float32; settle:
     leaves in the metrics, of what they were told since it was last called, what counts; held: how many rows it has,
-    counting or not; by_batch: the ids of variables of metrics that were told what counts; told: by these ids whether a
-    metric was told rows, of whichever ranks."""
+    counting or not; may_repeat: whether several ranks may have the same rows, which count on each of them; by_batch:
+    the ids of variables of metrics that were told what counts; told: by these ids whether a metric was told rows, of
+    whichever ranks."""
 
     counting: Any
     weight: Any
     settle: Callable[[], None]
     held: Any
+    may_repeat: Any = True
     by_batch: set[int] = field(default_factory=set)
     told: dict[int, Any] = field(default_factory=dict)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg
-from migrator.analysis.ops.making import Draws, Makes
+from migrator.analysis.ops.making import Counts, Draws, Makes
 from migrator.analysis.ops.picking import OF_UNSEEN_RANK
 from migrator.analysis.placement import ROWS, Partial, Replicated, Shape, Sharded, Unknown, options
 from migrator.analysis.placing import draws, whole
@@ -64,6 +64,9 @@ def repaired(run: Run, op: Operation, lost: Arg) -> Value:
         divided = _divided(run, op, why)
         if divided is not None:
             return divided
+    if op.row is not None and isinstance(op.row.kind, Counts) and any(d.placement == ROWS for d in op.leaves):
+        # A table with a row for each of the batch stands as all rows do, beside which a worker has its own.
+        return v.mapped(gathered(run, op, why), lambda d: replace(d, whole=True))
     reduced = infer(run, op.row, op.args, op.made, once_reduced)
     if reduced.is_lost:
         return gathered(run, op, why)

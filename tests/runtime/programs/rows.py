@@ -62,7 +62,8 @@ def check_gathering_strings() -> None:
     assert tf.function(lockstep.all_gather)(own).numpy().tolist() == everything
     pairs = lockstep.all_gather(tf.reshape(tf.constant(["a", f"{RANK}"] * RANK, tf.string), [RANK, 2]))
     assert pairs.numpy().tolist() == [[b"a", b"%d" % rank] for rank in range(SIZE) for _ in range(rank)]
-    assert lockstep.all_gather(np.array([f"é{RANK}"])).tolist() == [f"é{rank}" for rank in range(SIZE)]
+    for kind in ("U", "O"):
+        assert lockstep.all_gather(np.array([f"é{RANK}"], kind)).tolist() == [f"é{rank}" for rank in range(SIZE)]
 
 
 def check_gathering_every_kind_of_value() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable
 
@@ -10,6 +11,7 @@ import tensorflow as tf
 from checking import assert_equal_on_all_ranks, run_checks, seed_everything
 
 import lockstep
+from lockstep.shards import repeated
 
 keras = tf.keras
 layers = keras.layers
@@ -139,18 +141,25 @@ def check_pipelines() -> None:
 
 def check_equal_parts_of_a_batch_that_splits() -> None:
     """Parts that happen to be equal are not one part, where nothing is cut into fewer than there are workers."""
-    from lockstep.shards import repeated
-
     words, y = np.repeat(WORDS[:1], 2 * SIZE, 0), np.repeat(Y[:1], 2 * SIZE, 0)
+    with nothing_cut_for_a_mean():
+        alone, together = new_models()
+        step_of(alone, OPTIMIZERS["adam"]())(words, y)
+        whole = tf.data.Dataset.from_tensor_slices((words, y)).batch(2 * SIZE, drop_remainder=True)
+        train(step_of(together, OPTIMIZERS["adam"](), lockstep.all_reduce), lockstep.shard_batches(whole))
+        assert_same_weights(together, alone, "equal parts")
+        assert not repeated.are_possible()
+
+
+@contextlib.contextmanager
+def nothing_cut_for_a_mean() -> Iterator[None]:
+    """As if no check before had cut batches of any size."""
     before = set(repeated._possible)
     repeated._possible.clear()
-    alone, together = new_models()
-    step_of(alone, OPTIMIZERS["adam"]())(words, y)
-    whole = tf.data.Dataset.from_tensor_slices((words, y)).batch(2 * SIZE, drop_remainder=True)
-    train(step_of(together, OPTIMIZERS["adam"](), lockstep.all_reduce), lockstep.shard_batches(whole))
-    assert_same_weights(together, alone, "equal parts")
-    assert not repeated.are_possible()
-    repeated._possible.update(before)
+    try:
+        yield
+    finally:
+        repeated._possible.update(before)
 
 
 def compiled(models: tuple[Any, Any]) -> tuple[Any, Any]:
@@ -215,6 +224,41 @@ def check_rows_that_are_looked_up_for_all_samples_at_once() -> None:
         alone.fit(whole, verbose=0)
         together.fit(lockstep.shard_batches(whole), verbose=0, callbacks=lockstep.callbacks())
         assert_same_weights(together, alone, size)
+
+
+def step_over_all_rows(table: Any, gather: Callable[[Any], Any], reduce: Callable[[Any], Any]) -> Step:
+    """Looks up rows of one table for the samples, and behind a gather."""
+    optimizer = OPTIMIZERS["adam"]()
+
+    def step(words: Any, y: Any) -> None:
+        with tf.GradientTape() as tape:
+            known = tf.reduce_mean(tf.gather(table, words), axis=1)
+            labels = tf.gather(table, gather(words)[:, 0])
+            loss = tf.sqrt(tf.reduce_mean((gather(known * y) - labels) ** 2))
+        gradient = tape.gradient(loss, table)
+        assert isinstance(gradient, tf.IndexedSlices)
+        optimizer.apply_gradients([(reduce(gradient), table)])
+
+    return step
+
+
+def check_rows_in_front_of_and_behind_a_gather() -> None:
+    equal = np.repeat(WORDS[:1], 12, 0), np.repeat(Y[:1], 12, 0)
+    batches = [*slices(4), equal, *slices(13)]
+    with nothing_cut_for_a_mean():
+        for wrap in (eager, traced_once):
+            compare_over_all_rows(batches, wrap)
+
+
+def compare_over_all_rows(batches: Iterable[Any], wrap: Callable[[Step], Step]) -> None:
+    alone, together = (tf.Variable(np.ones([5, 4], np.float32)) for _ in range(2))
+    step_alone = wrap(step_over_all_rows(alone, lambda rows: rows, lambda gradient: gradient))
+    step_together = wrap(step_over_all_rows(together, lockstep.all_gather, lockstep.all_reduce))
+    for words, y in batches:
+        step_alone(words, y)
+        step_together(*(tf.constant(one) for one in lockstep.shard_batch(words, y, loss="gather")))
+        np.testing.assert_allclose(together.numpy(), alone.numpy(), atol=2e-6)
+    assert_equal_on_all_ranks([together.numpy()])
 
 
 run_checks(globals())
