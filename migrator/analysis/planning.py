@@ -45,15 +45,18 @@ class Planner:
 
     def _put_means_together(self) -> bool:
         """Plans to put means together of which gradients of samples are taken, where these meet what is not divided by
-        the number of a worker's rows. True where that is new."""
-        reductions = self._run.reductions - self._plan.reductions
-        if not self._run.of_means or not reductions:
+        the number of a worker's rows; of losses that models are compiled with, too. True where that is new."""
+        if not self._run.of_means:
             return False
         lost = {node for r in self._needed() if r.blocked for node in self._run.lost_at.get(r.node, ())}
         if not any(map(self._is_divided, lost)):
             return False
-        self._plan.reductions |= reductions
-        return True
+        reductions, losses = self._run.reductions - self._plan.reductions, self._run.compiled.keys() - self._plan.losses
+        if reductions:
+            self._plan.reductions |= reductions
+        else:
+            self._plan.losses |= losses
+        return bool(reductions or losses)
 
     def _is_divided(self, node: cst.CSTNode) -> bool:
         leaves = self._run.objects.leaves(self._run.seen.get(node, NOTHING))
