@@ -34,7 +34,7 @@ _PURE = (
     "tensorflow.", "keras.", "numpy.", "math.", "builtins.", "random.", "time.", "json.", "logging.", "statistics.",
     "collections.", "itertools.", "functools.", "os.", "sys.", "copy.", "operator.", "pickle.", "csv.", "matplotlib.",
     "pandas.", "sklearn.", "heapq.", "bisect.", "scipy.", "PIL.", "absl.", "warnings.", "datetime.", "pathlib.", "tqdm",
-    "lockstep.",
+    "lockstep.", "cv2.imwrite.", "cv2.imread.", "imageio.", "skimage.", "soundfile.", "librosa.",
 )  # fmt: skip
 _FILLING = frozenset({
     "numpy.put", "numpy.copyto", "numpy.place", "numpy.putmask", "numpy.fill_diagonal", "numpy.put_along_axis",
