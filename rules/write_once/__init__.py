@@ -14,6 +14,7 @@ after:
 Downloads and archives are fetched and unpacked by the chief, while the others wait; where a cached download's path is
 needed (`keras.utils.get_file`), they look it up after the chief. Windows are shown on the chief alone. Files are
 removed, moved and copied by the chief as well, with the question whether they are there, or once all have asked it.
+What has been read before, and may still be on a slower worker, is written over, moved or removed behind a barrier.
 
 A file that is open while more is done than to write it (a log of the training, a `with open(...)` block that draws
 random numbers or makes names for later) is written by all workers, on all but the chief to nowhere: `open(path if
@@ -40,11 +41,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from migrator.edits import Guard, InsertAfter, InsertBefore, Refusal
+import libcst as cst
+
+from migrator.edits import Guard, Refusal
 from migrator.facts.script import Facts
 from migrator.rule import Findings, rule
 
-from .extents import is_asked_first, is_read_later, is_waited_for, joined, lies_within, widened
+from .barriers import barriers
+from .extents import is_read_later, joined, lies_within, widened
 from .folders import folders
 from .guards import guarded, guarded_fetch
 from .own_files import cache_files, cached_downloads, chiefs_names, summary_writers
@@ -74,6 +78,7 @@ def write_once(facts: Facts) -> Findings:
                 )
     yield from chiefs_names(facts)
     guards: list[Guard] = []
+    chiefs: list[cst.CSTNode] = []
     for folder in folders(facts):
         if isinstance(folder, Guard):
             guards.append(folder)
@@ -93,6 +98,7 @@ def write_once(facts: Facts) -> Findings:
             yield replace(found, breaks_training=found.breaks_training or is_read_later(facts, as_it_stands, ()))
         elif not isinstance(found, Guard):
             yield found
+            chiefs.append(found.node)
         else:
             guards.append(found)
     yield from cached_downloads(facts)
@@ -101,10 +107,5 @@ def write_once(facts: Facts) -> Findings:
     guards = joined(facts, [widened(facts, guard, guards) for guard in guards])
     for sink in sinks:
         yield from written_elsewhere(facts, sink, guards)
-    for guard in guards:
-        yield guard
-        waits = is_waited_for(facts, guard, guards)
-        if is_asked_first(facts, guard, waits):
-            yield InsertBefore(guard.first, (facts.call("barrier"),))
-        if waits:
-            yield InsertAfter(guard.last, (facts.call("barrier"),))
+    yield from guards
+    yield from barriers(facts, guards, sinks, chiefs)

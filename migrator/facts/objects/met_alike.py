@@ -23,7 +23,7 @@ def places_met_alike(
     """The node with the calls through which it is run, where it runs under no condition but whether the file is run,
     in no loop, and in functions that only such places call and that are no generators, which run later; None
     otherwise."""
-    if any(isinstance(owner, _UNCERTAIN) and not _is_main(owner) for owner in _around(tree, node)):
+    if any(isinstance(owner, _UNCERTAIN) and not is_main(owner) for owner in _around(tree, node)):
         return None
     function = tree.function_of(node)
     if function is None:
@@ -45,7 +45,7 @@ def _around(tree: Tree, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     return itertools.takewhile(lambda owner: not isinstance(owner, cst.FunctionDef), tree.ancestors(node))
 
 
-def _is_main(node: cst.CSTNode) -> bool:
+def is_main(node: cst.CSTNode) -> bool:
     """`if __name__ == "__main__":`"""
     test = node.test if isinstance(node, cst.If) else None
     return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
