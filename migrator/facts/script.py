@@ -434,12 +434,13 @@ class Facts:
 
     @cached_property
     def worker_paths(self) -> WorkerPaths:
-        return WorkerPaths(self.tree, self.resolver, self.files)
+        return WorkerPaths(self.tree, self.resolver, self.files, self.training)
 
     @cached_property
     def sent(self) -> list[cst.BaseExpression]:
         """What all workers take from the chief where it is made, of what each would have its own."""
-        return [*self.worker_paths.chiefs, *self.sharding.obstacles.entropy.shared]
+        folders = (item.item for block in self.worker_paths.chiefs_folders for item in block.items)
+        return [*self.worker_paths.chiefs, *folders, *self.sharding.obstacles.entropy.shared]
 
     @cached_property
     def ports(self) -> Ports:

@@ -24,7 +24,8 @@ A file that a dataset is cached in (`dataset.cache("cache/train")`) is written w
 has one of its own, named by its rank and their number, with all elements in it, so that it serves any batch size.
 
 Where the time is in the name of a folder that the chief writes into and all read from, all take the chief's:
-`lockstep.broadcast(datetime.now().strftime("%Y%m%d-%H%M%S"))`.
+`lockstep.broadcast(datetime.now().strftime("%Y%m%d-%H%M%S"))`; so with temporary folders, `tempfile.mkdtemp()`, in
+which a callback writes what all read.
 
 What a function returns of a write, and no call uses, the chief alone returns: `return manager.save()`.
 
@@ -34,7 +35,7 @@ again there.
 Refuses: a write whose result the rest of the script needs; a write that draws random numbers, and a block in which
 training goes on or names are made that are read after it, where the file cannot be os.devnull (an archive, a file of
 which the script asks where it stands); a file that the chief writes and all read under a path which differs from worker
-to worker (a name with the time in it).
+to worker (a temporary file that is open, a name with the time in it that not all come to).
 """
 
 from __future__ import annotations

@@ -32,6 +32,11 @@ def barriers(
             yield InsertBefore(before, (facts.call("barrier"),))
         if guard in waiting:
             yield InsertAfter(guard.last, (facts.call("barrier"),))
+    for block in facts.worker_paths.chiefs_folders:
+        reads = [read for read in facts.worker_paths.reads_in(block) if not is_guarded(facts, read, guards)]
+        if any(still_read.is_open_behind(read, block) for read in reads):
+            # it is removed when the chief comes out of the block
+            yield InsertAfter(cst.ensure_type(block.body, cst.IndentedBlock).body[-1], (facts.call("barrier"),))
     others = [[call for path in sink.paths for call in calls_of(facts, path)] for sink in sinks]
     for calls in (*others, *([call] for call in chiefs if isinstance(call, cst.Call))):
         before = _before(facts, still_read, facts.tree.statement_of(calls[0]), calls, guards) if calls else None

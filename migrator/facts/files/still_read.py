@@ -50,6 +50,17 @@ class StillRead:
         """Whether the loop runs the call."""
         return any(self.tree.contains(loop, place) for way in self._ways(read) for place in way)
 
+    def is_open_behind(self, read: cst.Call, block: cst.CSTNode) -> bool:
+        """Whether the workers may come out of the block, one by one, without having met since the call has read."""
+        for way in self._ways(read):
+            for place in way:
+                inside = self.tree.contains(block, place)
+                if self.meetings.behind(place, block if inside else None):
+                    break
+                if inside:
+                    return True
+        return False
+
     # -- files ---------------------------------------------------------------------------------------------------
 
     def _may_read(self, read: cst.Call, write: cst.Call) -> bool:
