@@ -24,8 +24,10 @@ from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions import Decisions, LocalNumber
 from migrator.facts.decisions.foreign import Foreign
 from migrator.facts.decisions.means import Rows
+from migrator.facts.files.meetings import Meetings
 from migrator.facts.files.paths import Paths
 from migrator.facts.files.read_again import ReadAgain
+from migrator.facts.files.still_read import StillRead
 from migrator.facts.files.worker_paths import WorkerPaths
 from migrator.facts.files.writes import Files
 from migrator.facts.names import api
@@ -420,18 +422,24 @@ class Facts:
     def read_again(self) -> ReadAgain:
         return ReadAgain(self.tree, self.resolver, self.files, self.paths)
 
+    def still_read(self, barriers: Collection[cst.CSTNode]) -> StillRead:
+        """What may still be read where something is written, with barriers at these statements or behind them."""
+        meetings = Meetings(self.tree, self.resolver, self.files, self.training, self.trained, self.sent, barriers)
+        return StillRead(self.tree, self.resolver, self.files, self.paths, meetings)
+
     @cached_property
     def standard_imports(self) -> StandardImports:
         return StandardImports(self.tree, self.resolver)
 
     @cached_property
     def worker_paths(self) -> WorkerPaths:
-        return WorkerPaths(self.tree, self.resolver, self.files)
+        return WorkerPaths(self.tree, self.resolver, self.files, self.training)
 
     @cached_property
     def sent(self) -> list[cst.BaseExpression]:
         """What all workers take from the chief where it is made, of what each would have its own."""
-        return [*self.worker_paths.chiefs, *self.sharding.obstacles.entropy.shared]
+        folders = (item.item for block in self.worker_paths.chiefs_folders for item in block.items)
+        return [*self.worker_paths.chiefs, *folders, *self.sharding.obstacles.entropy.shared]
 
     @cached_property
     def ports(self) -> Ports:

@@ -14,6 +14,7 @@ after:
 Downloads and archives are fetched and unpacked by the chief, while the others wait; where a cached download's path is
 needed (`keras.utils.get_file`), they look it up after the chief. Windows are shown on the chief alone. Files are
 removed, moved and copied by the chief as well, with the question whether they are there, or once all have asked it.
+What has been read before, and may still be on a slower worker, is written over, moved or removed behind a barrier.
 
 A file that is open while more is done than to write it (a log of the training, a `with open(...)` block that draws
 random numbers or makes names for later) is written by all workers, on all but the chief to nowhere: `open(path if
@@ -23,7 +24,8 @@ A file that a dataset is cached in (`dataset.cache("cache/train")`) is written w
 has one of its own, named by its rank and their number, with all elements in it, so that it serves any batch size.
 
 Where the time is in the name of a folder that the chief writes into and all read from, all take the chief's:
-`lockstep.broadcast(datetime.now().strftime("%Y%m%d-%H%M%S"))`.
+`lockstep.broadcast(datetime.now().strftime("%Y%m%d-%H%M%S"))`; so with temporary folders, `tempfile.mkdtemp()`, in
+which a callback writes what all read.
 
 What a function returns of a write, and no call uses, the chief alone returns: `return manager.save()`.
 
@@ -33,18 +35,21 @@ again there.
 Refuses: a write whose result the rest of the script needs; a write that draws random numbers, and a block in which
 training goes on or names are made that are read after it, where the file cannot be os.devnull (an archive, a file of
 which the script asks where it stands); a file that the chief writes and all read under a path which differs from worker
-to worker (a name with the time in it).
+to worker (a temporary file that is open, a name with the time in it that not all come to).
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from migrator.edits import Guard, InsertAfter, InsertBefore, Refusal
+import libcst as cst
+
+from migrator.edits import Guard, Refusal
 from migrator.facts.script import Facts
 from migrator.rule import Findings, rule
 
-from .extents import is_asked_first, is_read_later, is_waited_for, joined, lies_within, widened
+from .barriers import barriers
+from .extents import is_read_later, joined, lies_within, widened
 from .folders import folders
 from .guards import guarded, guarded_fetch
 from .own_files import cache_files, cached_downloads, chiefs_names, summary_writers
@@ -74,6 +79,7 @@ def write_once(facts: Facts) -> Findings:
                 )
     yield from chiefs_names(facts)
     guards: list[Guard] = []
+    chiefs: list[cst.CSTNode] = []
     for folder in folders(facts):
         if isinstance(folder, Guard):
             guards.append(folder)
@@ -93,6 +99,7 @@ def write_once(facts: Facts) -> Findings:
             yield replace(found, breaks_training=found.breaks_training or is_read_later(facts, as_it_stands, ()))
         elif not isinstance(found, Guard):
             yield found
+            chiefs.append(found.node)
         else:
             guards.append(found)
     yield from cached_downloads(facts)
@@ -101,10 +108,5 @@ def write_once(facts: Facts) -> Findings:
     guards = joined(facts, [widened(facts, guard, guards) for guard in guards])
     for sink in sinks:
         yield from written_elsewhere(facts, sink, guards)
-    for guard in guards:
-        yield guard
-        waits = is_waited_for(facts, guard, guards)
-        if is_asked_first(facts, guard, waits):
-            yield InsertBefore(guard.first, (facts.call("barrier"),))
-        if waits:
-            yield InsertAfter(guard.last, (facts.call("barrier"),))
+    yield from guards
+    yield from barriers(facts, guards, sinks, chiefs)

@@ -62,11 +62,11 @@ def _fetches(facts: Facts, guard: Guard) -> bool:
 def is_read_later(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:
     """Whether the script may read afterwards what the guarded statements wrote. What is read inside of other guards,
     the chief reads that has written it."""
-    reads = facts.read_again.reads(guard.first, guard.last, _writing_in(facts, guard))
+    reads = facts.read_again.reads(guard.first, guard.last, writing_in(facts, guard))
     return any(not is_guarded(facts, read, guards) for read in reads)
 
 
-def _writing_in(facts: Facts, guard: Guard) -> list[cst.Call]:
+def writing_in(facts: Facts, guard: Guard) -> list[cst.Call]:
     """The calls in the guarded statements that write files."""
     first, last = facts.tree.statement_of(guard.first), facts.tree.statement_of(guard.last)
     start, end = facts.tree.order[first], facts.tree.last_order_in(last)
@@ -84,4 +84,4 @@ def is_asked_first(facts: Facts, guard: Guard, is_waited_for: bool) -> bool:
         return False
     spelled, paths = facts.paths.spelled, facts.files.paths
     asked = {spelled(path) for call in facts.files.asking_in(question.test) for path in paths(call)}
-    return any(spelled(path) in asked for call in _writing_in(facts, guard) for path in paths(call))
+    return any(spelled(path) in asked for call in writing_in(facts, guard) for path in paths(call))

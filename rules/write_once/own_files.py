@@ -23,11 +23,14 @@ def cache_files(facts: Facts) -> Iterator[Replace | Wrap]:
             yield Wrap(name, "", f' + f"{mark}"')
 
 
-def chiefs_names(facts: Facts) -> Iterator[Wrap | Refusal]:
+def chiefs_names(facts: Facts) -> Iterator[Wrap | InsertBefore | Refusal]:
     """What the chief has in the names of files that it writes and all read, where each worker has something of its own
     there."""
     for text in facts.worker_paths.chiefs:
         yield Wrap(text, f"{facts.runtime}.broadcast(", ")")
+    for block, first in zip(facts.worker_paths.chiefs_folders, facts.worker_paths.first_in_folders):
+        for name in (facts.source(item.asname.name) for item in block.items if item.asname is not None):
+            yield InsertBefore(first, (f"{name} = {facts.call('broadcast', name)}",))
     for read in facts.worker_paths.lost_reads:
         yield Refusal(
             read,

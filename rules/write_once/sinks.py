@@ -85,13 +85,13 @@ def written_elsewhere(facts: Facts, sink: Sink, guards: Sequence[Guard]) -> Iter
         yield Wrap(path, opening, f"{closing} if {condition} else {nowhere}", imports="os")
     if sink.statements:
         written = Guard(sink.statements[0], sink.statements[-1], "")
-        calls = [call for path in sink.paths for call in _calls_of(facts, path)]
+        calls = [call for path in sink.paths for call in calls_of(facts, path)]
         reads = facts.read_again.reads(written.first, written.last, calls)
         if any(not is_guarded(facts, read, guards) for read in reads):
             yield InsertAfter(written.last, (facts.call("barrier"),))
 
 
-def _calls_of(facts: Facts, path: cst.BaseExpression) -> Iterator[cst.Call]:
+def calls_of(facts: Facts, path: cst.BaseExpression) -> Iterator[cst.Call]:
     owner = facts.tree.parent[facts.tree.parent[path]]
     if isinstance(owner, cst.Call):
         yield owner

@@ -1,7 +1,7 @@
 """Paths that differ from worker to worker: temporary folders, names with the time in them.
 
 What the chief writes under such a path, no other worker finds under its own, unless all take the chief's: that is done
-with the time that is put into a name, as text or as a number.
+with the name of a temporary folder, and with what is put into a name, as text or as a number: the time, a random id.
 """
 
 from __future__ import annotations
@@ -19,24 +19,28 @@ from migrator.facts.objects.met_alike import places_met_alike
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Value
 from migrator.facts.program.tree import FunctionLike, Tree, semantic_children
+from migrator.facts.training.sites import Training
 
 _OWN = re.compile(
     r"^(?:tempfile\.(?:mkdtemp|mkstemp|mktemp|TemporaryDirectory|NamedTemporaryFile)|uuid\.uuid\d|os\.getpid"
     r"|time\.(?:time|time_ns|strftime|ctime|asctime|localtime|gmtime)|datetime\.(?:datetime|date)\.(?:now|utcnow|today))$"
 )
 _UNIQUE = re.compile(r"^(?:tempfile\.\w+|uuid\.uuid[14])$")
-_TEXTS = re.compile(r"^time\.(?:time|time_ns|strftime|ctime|asctime)$")
+_TEXTS = re.compile(r"^(?:time\.(?:time|time_ns|strftime|ctime|asctime)|tempfile\.(?:mkdtemp|mktemp)|os\.getpid)$")
+_FOLDER = "tempfile.TemporaryDirectory"
 _TELLING = frozenset({"strftime", "isoformat", "ctime", "timestamp"})  # methods of dates that give a text or a number
+_PARTS = frozenset({"hex", "int"})  # of a random id
 _TURNING = frozenset({"builtins.str", "builtins.int", "builtins.float", "builtins.round"})
 _NO_READERS = ("builtins.", "logging.", "os.", "tempfile.", "pathlib.", "shutil.")
-_WRITING_CALLBACKS = frozenset({"keras.callbacks.ModelCheckpoint"})
+_WRITING_CALLBACKS = frozenset({"keras.callbacks.ModelCheckpoint", "keras.callbacks.CSVLogger"})
 
 
 class WorkerPaths:
-    def __init__(self, tree: Tree, resolver: Resolver, files: Files) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, files: Files, training: Training) -> None:
         self.tree = tree
         self.resolver = resolver
         self.files = files
+        self.training = training
 
     def _run_by(self, call: cst.Call) -> list[FunctionLike]:
         return [value.node for value in self.resolver.values(call.func) if isinstance(value, Function)]
@@ -50,27 +54,56 @@ class WorkerPaths:
     @cached_property
     def chiefs(self) -> list[cst.BaseExpression]:
         """The texts and numbers of each worker's own in such paths, that all take from the chief."""
-        return list(dict.fromkeys(text for texts in self._reads.values() for text in texts or ()))
+        return [told for told in self._told if not isinstance(told, cst.With)]
 
     @cached_property
-    def _reads(self) -> dict[cst.Call, list[cst.BaseExpression] | None]:
+    def chiefs_folders(self) -> list[cst.With]:
+        """The blocks that have a temporary folder of each worker's own, the name of which all take from the chief."""
+        return [told for told in self._told if isinstance(told, cst.With)]
+
+    @property
+    def first_in_folders(self) -> list[cst.CSTNode]:
+        """The statements in front of which they take it."""
+        return [cst.ensure_type(block.body, cst.IndentedBlock).body[0] for block in self.chiefs_folders]
+
+    def reads_in(self, block: cst.With) -> list[cst.Call]:
+        """The calls that may read in the temporary folder of the block."""
+        made = {item.item for item in block.items}
+        return [read for read in self._may_read if made & set(self._origins(read, set()))]
+
+    @cached_property
+    def _told(self) -> list[cst.BaseExpression | cst.With]:
+        return list(dict.fromkeys(told for texts in self._reads.values() for told in texts or ()))
+
+    @cached_property
+    def _reads(self) -> dict[cst.Call, list[cst.BaseExpression | cst.With] | None]:
         """The calls that read under a path of this worker's own what the chief writes, with what is its own there; None
         where not all of that can be told."""
         written = {origin for write in self._written() for origin in self._origins(write, set())}
-        found: dict[cst.Call, list[cst.BaseExpression] | None] = {}
-        for read in self.files.reads if written else ():
+        found: dict[cst.Call, list[cst.BaseExpression | cst.With] | None] = {}
+        for read in self.files.looks if written else ():
             origins = set(self._origins(read, set()))
             if written & origins and not self.files.is_chief_only(read):
                 texts = [self._text_of(origin) for origin in origins]
                 told = [text for text in texts if text is not None and self._is_met_by_all(text)]
-                found[read] = sorted(told, key=self.tree.order.__getitem__) if len(told) == len(texts) else None
+                if len(told) == len(texts):
+                    found[read] = sorted(told, key=self.tree.order.__getitem__)
+                elif not self.files.asking_in(read):
+                    found[read] = None
         return found
 
-    def _text_of(self, origin: cst.Call) -> cst.BaseExpression | None:
-        """What is made of a time where it stands: `datetime.now().strftime("%H")`, `str(datetime.now())`."""
+    def _text_of(self, origin: cst.Call) -> cst.BaseExpression | cst.With | None:
+        """What is made of a time where it stands: `datetime.now().strftime("%H")`, `str(datetime.now())`; of a
+        temporary folder, the block that has it."""
         if any(isinstance(v, External) and _TEXTS.match(v.path) for v in self.resolver.values(origin.func)):
             return origin
         parent = self.tree.parent[origin]
+        if isinstance(parent, cst.WithItem):
+            block = cst.ensure_type(self.tree.parent[parent], cst.With)
+            is_named = parent.asname is not None and isinstance(parent.asname.name, cst.Name)
+            return block if is_named and isinstance(block.body, cst.IndentedBlock) and self._is_folder(origin) else None
+        if isinstance(parent, cst.Attribute) and parent.attr.value in _PARTS:
+            return parent
         if isinstance(parent, cst.FormattedStringExpression):
             return cst.ensure_type(self.tree.parent[parent], cst.FormattedString)
         call = self.tree.parent[parent]
@@ -82,9 +115,17 @@ class WorkerPaths:
         turns = bool(values) and all(isinstance(v, External) and v.path in _TURNING for v in values)
         return call if turns and len(call.args) == 1 else None
 
+    def _is_folder(self, origin: cst.Call) -> bool:
+        return any(isinstance(v, External) and v.path == _FOLDER for v in self.resolver.values(origin.func))
+
     def _is_met_by_all(self, node: cst.CSTNode) -> bool:
-        places = places_met_alike(self.tree, self.resolver, node)
+        places = places_met_alike(self.tree, self.resolver, node, turned_alike=self._trains)
         return places is not None and not any(map(self.files.is_chief_only, places))
+
+    def _trains(self, loop: cst.CSTNode) -> bool:
+        """Whether the loop trains: all workers turn it alike then, or cannot train at all."""
+        bodies = self.training.reached_from(loop)
+        return any(self.tree.contains(body, site) for body in bodies for site in self.training.sites)
 
     def is_read_by_itself(self, write: cst.CSTNode) -> bool:
         """Whether each worker writes into a folder that is surely its own, and reads it again there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 import libcst as cst
 
@@ -18,13 +18,19 @@ _UNCERTAIN = (
 
 
 def places_met_alike(
-    tree: Tree, resolver: Resolver, node: cst.CSTNode, passed: Collection[cst.CSTNode] = ()
+    tree: Tree,
+    resolver: Resolver,
+    node: cst.CSTNode,
+    passed: Collection[cst.CSTNode] = (),
+    turned_alike: Callable[[cst.For | cst.While], bool] = lambda loop: False,
 ) -> list[cst.CSTNode] | None:
     """The node with the calls through which it is run, where it runs under no condition but whether the file is run,
-    in no loop, and in functions that only such places call and that are no generators, which run later; None
-    otherwise."""
-    if any(isinstance(owner, _UNCERTAIN) and not _is_main(owner) for owner in _around(tree, node)):
-        return None
+    in no loop but those that all workers turn alike, and in functions that only such places call and that are no
+    generators, which run later; None otherwise."""
+    for owner in _around(tree, node):
+        is_alike = is_main(owner) or (isinstance(owner, (cst.For, cst.While)) and turned_alike(owner))
+        if isinstance(owner, _UNCERTAIN) and not is_alike:
+            return None
     function = tree.function_of(node)
     if function is None:
         return [node]
@@ -33,7 +39,8 @@ def places_met_alike(
     found = [node]
     callers = resolver.callers(function)
     for caller in callers:
-        more = places_met_alike(tree, resolver, caller, (*passed, node)) if caller not in passed else None
+        is_new = caller not in passed
+        more = places_met_alike(tree, resolver, caller, (*passed, node), turned_alike) if is_new else None
         if more is None:
             return None
         found += more
@@ -45,7 +52,7 @@ def _around(tree: Tree, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     return itertools.takewhile(lambda owner: not isinstance(owner, cst.FunctionDef), tree.ancestors(node))
 
 
-def _is_main(node: cst.CSTNode) -> bool:
+def is_main(node: cst.CSTNode) -> bool:
     """`if __name__ == "__main__":`"""
     test = node.test if isinstance(node, cst.If) else None
     return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
