@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded
 from migrator.analysis.placing.views import once_reduced
 from migrator.analysis.values import Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.program.syntax import part_at
@@ -107,6 +107,12 @@ class Shares:
             return value  # what is to be gathered is seen where the function is called
 
         def stated(data: Data) -> Data:
+            if _is_seen(data):
+                if data.placement != placement and not (said == "sum" and isinstance(data.placement, Sharded)):
+                    self.run.contradicted[node] = data.placement
+                return data
+            if any(repair.node in self.run.plan.expressions for repair in data.undone):
+                return data  # some of it is put together for something else: so must be the rest
             is_put_together = any(repair.form != "done" for repair in data.needs)
             is_whole = data.is_replicated and not is_put_together and (data.whole or said != "mean")
             if is_whole or data.constant is not NOT_CONSTANT or (data.placement == placement and not data.needs):
@@ -154,6 +160,13 @@ class Shares:
     def _has_ragged(self) -> bool:
         """Whether the program makes ragged tensors somewhere. Which data hold them is not followed."""
         return any("ragged" in name.lower() for name in self.run.tree.names)
+
+
+def _is_seen(data: Data) -> bool:
+    """Whether it is proven how a worker's own value stands, so that nobody's word is asked for. What may be several
+    values, such as those that a model gives of which nothing is known, may hold others than rows."""
+    is_known = isinstance(data.placement, (Sharded, Partial, Scaled, Shape)) and not data.undone and not data.mixed
+    return is_known and not (data.nested and isinstance(data.placement, Sharded))
 
 
 def _content(read: cst.CSTNode) -> Made:

@@ -279,8 +279,27 @@ class MinibatchFinder:
 
     def _is_read(self, node: cst.CSTNode, block: Statement) -> bool:
         if isinstance(node, cst.Name):
-            return self._is_load(node) and self._is_data(node, block)
+            return self._is_load(node) and self._is_data(node, block) and not self._works_on_data(node, block)
         return isinstance(node, cst.Attribute) and any(map(self.kinds.is_array, self.resolver.values(node)))
+
+    def _works_on_data(self, name: cst.Name, block: Statement) -> bool:
+        """Whether the name leads to what an imported module has that is called with data, and so gives none of its own:
+        `library.loss(y, model(x))`, `library.Loss(0.1)(y, model(x))`."""
+        if not all(binding.kind == "import" for binding in self.resolver.reaching(name)):
+            return False
+        given: list[cst.Arg] = []
+        node, parent = cast(cst.CSTNode, name), self.tree.parent.get(name)
+        while (isinstance(parent, cst.Attribute) and parent.value is node) or (
+            isinstance(parent, cst.Call) and parent.func is node
+        ):
+            given += parent.args if isinstance(parent, cst.Call) else ()
+            node, parent = parent, self.tree.parent.get(parent)
+        return any(
+            self.tree.contains(block, binding.node)
+            for arg in given
+            for made in self.tree.names_in(arg)
+            for binding in self.resolver.reaching(made)
+        ) or any(True for arg in given for _ in self._data_read(arg, block))
 
     def _is_item(self, node: cst.CSTNode, block: Statement) -> bool:
         """Whether the node takes rows of an array that comes from outside of the tape."""

@@ -42,6 +42,7 @@ from migrator.facts.decisions.whole_calls import WholeCalls
 from migrator.facts.dependence.regions import Regions
 from migrator.facts.files.writes import Files
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.stated import Stated
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
@@ -58,17 +59,17 @@ class Decisions:
         files: Files,
         losses: Losses,
         repaired: Collection[Repair] = (),
-        agreed: Iterable[cst.BaseExpression] = (),
+        stated: Stated | None = None,
         rows: Rows = Rows.ANY,
         gathered: Collection[cst.BaseExpression] | None = None,
         taken: Iterable[cst.CSTNode] = (),
         combined: Collection[cst.CSTNode] = (),
         sent: Iterable[cst.BaseExpression] = (),
     ) -> None:
-        """`repaired`: what is put together for the losses. `agreed`: what is the same on all workers, by the user's
-        word. `gathered`: where the losses are known with all rows put together for what steers; others are looked for
-        where it is given. `taken`: single samples that enter losses. `combined`: the names of which the losses know
-        that they get a number of all workers. `sent`: what all take from the chief anyway, where it is made."""
+        """`repaired`: what is put together for the losses. `stated`: what the user has said. `gathered`: where the
+        losses are known with all rows put together for what steers; others are looked for where it is given. `taken`:
+        single samples that enter losses. `combined`: the names of which the losses know that they get a number of all
+        workers. `sent`: what all take from the chief anyway, where it is made."""
         self.tree = tree
         self.training = training
         self.losses = losses
@@ -76,7 +77,9 @@ class Decisions:
         consequences = Consequences(
             tree, resolver, training, sharding, files, Regions(tree, resolver, training), gathered or ()
         )
-        self.locality = Locality(tree, resolver, training, sharding, consequences)
+        self.locality = Locality(
+            tree, resolver, training, sharding, consequences, stated.computing if stated is not None else ()
+        )
         self.metrics = Metrics(
             tree, resolver, training, sharding, files, self.locality, losses, parts_differ=rows is Rows.ONCE
         )
@@ -99,7 +102,10 @@ class Decisions:
         )
         self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
-        self.agreed_by_word = settle_by_word(agreed, self.locality)
+        agreed = stated.agreed if stated is not None else ()
+        self.agreed_by_word = settle_by_word(
+            (node for node in agreed if node not in losses.contradicted), self.locality
+        )
         self.locality.settle(*sent)
         self.locality.forget(*sent)
         # What losses would take the mean of, and counts rows: of several batches each worker has its own share.
