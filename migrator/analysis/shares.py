@@ -12,6 +12,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded
+from migrator.analysis.placing import BESIDE_WHOLE
 from migrator.analysis.placing.views import once_reduced
 from migrator.analysis.values import Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.program.syntax import part_at
@@ -111,16 +112,25 @@ class Shares:
                 if data.placement != placement and not (said == "sum" and isinstance(data.placement, Sharded)):
                     self.run.contradicted[node] = data.placement
                 return data
-            if any(repair.node in self.run.plan.expressions for repair in data.undone):
-                return data  # some of it is put together for something else: so must be the rest
+            if self._is_put_together(data, said):
+                return data
             is_put_together = any(repair.form != "done" for repair in data.needs)
             is_whole = data.is_replicated and not is_put_together and (data.whole or said != "mean")
             if is_whole or data.constant is not NOT_CONSTANT or (data.placement == placement and not data.needs):
                 return data
             self.run.needed_words.add(node)
+            if isinstance(placement, Partial):
+                self.run.reductions.add(said)
             return replace(data, placement=placement, constant=NOT_CONSTANT, whole=False, needs=frozenset())
 
         return v.mapped(value, stated)
+
+    def _is_put_together(self, data: Data, said: str) -> bool:
+        """Whether rows are put together for something else, so that all of it must be: a part of it, or what stands
+        beside it. Workers have unequally many then, of which means are none of the batch."""
+        plan = self.run.plan
+        planned = (r.node in plan.expressions or r.why.endswith(BESIDE_WHOLE) for r in data.undone)
+        return said in plan.reductions or any(planned)
 
     def need_word(self, node: cst.CSTNode, values: Iterable[Value]) -> None:
         """Notes that the user's word on this matters, if any of these is a worker's own, or was put together for it."""
