@@ -155,6 +155,7 @@ class MinibatchFinder:
         cut_before: dict[cst.BaseExpression, CutNames] = {}
         is_cut = False
         for node in self._data_read(body, block):
+            node = self._all_rows_of(node, block)
             if self.is_share_at(node, block):
                 is_cut = True
             elif (cut := self.earlier.behind(node, block)) is not None:
@@ -193,6 +194,12 @@ class MinibatchFinder:
         if direct:
             cuts.append(CutExpressions(tuple(direct), [update]))
         return cuts
+
+    def _all_rows_of(self, node: cst.BaseExpression, block: Statement) -> cst.BaseExpression:
+        """The batch that an item has all rows of, `labels[:, None]`, where that is made in the same turn."""
+        batch = node.value if isinstance(node, cst.Subscript) and _takes_all(node.slice[0].slice) else node
+        is_batch = isinstance(batch, cst.Name) and self.rows.of(batch) is not None
+        return batch if is_batch and self._is_bound_beside(cst.ensure_type(batch, cst.Name), block) else node
 
     def _cut_before_fit(self, fit: Fit) -> None:
         """Lets a `train_on_batch` read what earlier steps have cut, and what else it reads be cut there."""
@@ -531,6 +538,10 @@ class MinibatchFinder:
                 for v in self.resolver.values(node.func)
             )
         )
+
+
+def _takes_all(place: cst.BaseSlice) -> bool:
+    return isinstance(place, cst.Slice) and place.lower is None and place.upper is None and place.step is None
 
 
 def _takes_arguments(function: FunctionLike) -> bool:

@@ -143,9 +143,14 @@ class Decisions:
         found: dict[cst.BaseExpression, list[LocalNumber]] = {}
         origins = set(self.locality.origins)
         if origins:
-            for place in self._places.in_order:
-                if self._places.is_steered_locally(place):
+            late = []  # what nothing makes the same yet: perhaps what is combined for others does
+            for place in filter(self._places.is_steered_locally, self._places.in_order):
+                if self._numbers.are_enough_for(place):
                     found[place] = self._numbers.agree_on(place)
+                else:
+                    late.append(place)
+            for place in filter(self._places.is_steered_locally, late):
+                found[place] = self._numbers.agree_on(place)
             for place in self._fed_back.places():
                 found.setdefault(place, self._numbers.agree_on(place))
         for place in self._taken:
