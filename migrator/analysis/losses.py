@@ -364,6 +364,11 @@ class Losses:
         """How the expressions stand, as it is seen, of which the user's word says something else."""
         return {} if self.too_much else self._run.contradicted
 
+    @property
+    def combined_by_itself(self) -> set[cst.CSTNode]:
+        """The expressions of which the user's word says what a few sums and means tell, and all else is seen."""
+        return set() if self.too_much else self._run.combined_by_itself
+
     def obstacle(self, repair: Repair) -> str:
         """Why the repair cannot be written down; empty where it can."""
         return self._verdicts.obstacle(repair)

@@ -157,6 +157,7 @@ class Run:
         """Begins with no records."""
         self.needed_words: set[cst.CSTNode] = set()
         self.contradicted: dict[cst.CSTNode, Placement] = {}  # what the user says otherwise than it is seen to be
+        self.combined_by_itself: set[cst.CSTNode] = set()  # what is seen, and needs no word
         self.batch_sizes: set[int | None] = set()  # the sizes of batches that are known numbers
         self.trusted: dict[cst.CSTNode, str] = {}
         self.trusted_rows: dict[cst.CSTNode, str] = {}

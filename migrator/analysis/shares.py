@@ -13,6 +13,7 @@ from migrator.analysis import values as v
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded
 from migrator.analysis.placing import BESIDE_WHOLE
+from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.views import once_reduced
 from migrator.analysis.values import Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.program.syntax import part_at
@@ -112,6 +113,9 @@ class Shares:
                 if data.placement != placement and not (said == "sum" and isinstance(data.placement, Sharded)):
                     self.run.contradicted[node] = data.placement
                 return data
+            if _is_combined(data):
+                self.run.combined_by_itself.add(node)
+                return data
             if self._is_put_together(data, said):
                 return data
             is_put_together = any(repair.form != "done" for repair in data.needs)
@@ -177,6 +181,13 @@ def _is_seen(data: Data) -> bool:
     values, such as those that a model gives of which nothing is known, may hold others than rows."""
     is_known = isinstance(data.placement, (Sharded, Partial, Scaled, Shape)) and not data.undone and not data.mixed
     return is_known and not (data.nested and isinstance(data.placement, Sharded))
+
+
+def _is_combined(data: Data) -> bool:
+    """Whether nothing but means and sums of the workers' parts are needed for it, and all that is made of these is
+    seen."""
+    hows = {operand.how if repair.why != UNKNOWN else "" for repair in data.undone for operand in repair.operands}
+    return bool(hows) and hows <= {"mean", "sum"}
 
 
 def _content(read: cst.CSTNode) -> Made:

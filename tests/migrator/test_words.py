@@ -119,6 +119,23 @@ def test_a_condition_is_the_same_on_all_workers_where_the_user_says_so() -> None
     assert trusted(outcome) == ["replicated"]
 
 
+@pytest.mark.parametrize("condition", ["loss < 0.1", "float(loss) < 0.1 and len(data) > 3"])
+def test_a_condition_of_numbers_that_can_be_combined_needs_no_word(condition: str) -> None:
+    script = STOPPING.replace(STOP, f"if {condition}:")
+    outcome = said(f"if {condition}:", "replicated", script)
+    assert outcome.text.replace("  # migrate: replicated", "") == run(script).text
+    assert unused(outcome) == ["nothing here needs `# migrate: replicated`"]
+    assert trusted(outcome) == []
+
+
+def test_a_root_of_a_mean_is_no_mean() -> None:
+    root = "loss = tf.sqrt(tf.reduce_mean((y - model(x)) ** 2))"
+    script = LOOP.replace(LOSS, root)
+    outcome = said(root, "loss=mean", script)
+    assert "lockstep.all_reduce(tf.reduce_mean(" in outcome.text
+    assert unused(outcome) == ["nothing here needs `# migrate: loss=mean`"]
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -102,10 +102,10 @@ class Decisions:
         )
         self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
-        agreed = stated.agreed if stated is not None else ()
-        self.agreed_by_word = settle_by_word(
-            (node for node in agreed if node not in losses.contradicted), self.locality
-        )
+        agreed = [node for node in stated.agreed if node not in losses.contradicted] if stated is not None else []
+        # Where numbers behind it can be combined, no word is asked for.
+        agreed = [n for n in agreed if n not in losses.combined_by_itself or not self._numbers.are_behind(n)]
+        self.agreed_by_word = settle_by_word(agreed, self.locality)
         self.locality.settle(*sent)
         self.locality.forget(*sent)
         # What losses would take the mean of, and counts rows: of several batches each worker has its own share.
