@@ -8,6 +8,7 @@ from pathlib import Path
 
 import libcst as cst
 
+from migrator.analysis.placement import Partial, Placement, Sharded
 from migrator.edits import Refusal, Trust
 from migrator.facts.script import Facts
 from migrator.found import Found, site
@@ -74,7 +75,8 @@ def heed(facts: Facts, found: Mapping[Path, Sequence[Found]], rules: Mapping[str
                 trusted = Found(one.rule, _trust(site(one.what), word, _told(one)))
                 one = _refused(one, word) if is_edited and is_needed else trusted
             heeded[path].append(one)
-    used = {*ignored.values(), *_needed(facts)}
+    against = _contradicted(facts)
+    used = {*ignored.values(), *_needed(facts)} - against.keys()
     for word in _needed(facts):
         if word.statement is not None:
             heeded[facts.scripts[word.module].path].append(Found("", _trust(word.statement, word)))
@@ -120,10 +122,26 @@ def _needed(facts: Facts) -> list[Word]:
     return list(dict.fromkeys(word for node, word in facts.stated.words.items() if node in nodes))
 
 
+def _contradicted(facts: Facts) -> dict[Word, Placement]:
+    """The comments that say something else than is seen, and what that is."""
+    against = facts.losses.contradicted
+    return {word: against[node] for node, word in facts.stated.words.items() if node in against}
+
+
 def needless(facts: Facts, word: Word) -> Finding:
     """What the user reads of a comment that changes nothing."""
     ((line, column),) = facts.positions(word.module, [word.offset])
-    return Finding(line, column, "", f"nothing here needs `# migrate: {word.text}`", end_line=line, end_column=column)
+    seen = _contradicted(facts).get(word)
+    told = f"nothing here needs `# migrate: {word.text}`"
+    if seen is not None:
+        told = f"`# migrate: {word.text}` is not heeded: this is {_as_seen(seen)}"
+    return Finding(line, column, "", told, end_line=line, end_column=column)
+
+
+def _as_seen(placement: Placement) -> str:
+    if isinstance(placement, Partial):
+        return f"a {placement.reduction} over the samples"
+    return "a value of each sample" if isinstance(placement, Sharded) else "made of the number of samples"
 
 
 def told(

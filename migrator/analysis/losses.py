@@ -15,7 +15,7 @@ from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
-from migrator.analysis.placement import ROWS, Sharded, Unknown
+from migrator.analysis.placement import ROWS, Placement, Sharded, Unknown
 from migrator.analysis.placing import MEETS
 from migrator.analysis.planning import Planner
 from migrator.analysis.run import Plan, Run, TooMuch
@@ -363,6 +363,16 @@ class Losses:
     def needed_words(self) -> set[cst.CSTNode]:
         """The expressions of which the user's word says what would not be known, or known otherwise, without it."""
         return set() if self.too_much else self._run.needed_words
+
+    @property
+    def contradicted(self) -> dict[cst.CSTNode, Placement]:
+        """How the expressions stand, as it is seen, of which the user's word says something else."""
+        return {} if self.too_much else self._run.contradicted
+
+    @property
+    def combined_by_itself(self) -> set[cst.CSTNode]:
+        """The expressions of which the user's word says what a few sums and means tell, and all else is seen."""
+        return set() if self.too_much else self._run.combined_by_itself
 
     def obstacle(self, repair: Repair) -> str:
         """Why the repair cannot be written down; empty where it can."""

@@ -31,7 +31,7 @@ from migrator.analysis.libraries.keras.applying import BuiltCall
 from migrator.analysis.objects import Objects
 from migrator.analysis.packages import Packages
 from migrator.analysis.packages.sources import Sources
-from migrator.analysis.placement import Partial, Sharded, Unknown
+from migrator.analysis.placement import Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.shares import Shares
 from migrator.analysis.statements import Statements
@@ -157,6 +157,8 @@ class Run:
     def forget(self) -> None:
         """Begins with no records."""
         self.needed_words: set[cst.CSTNode] = set()
+        self.contradicted: dict[cst.CSTNode, Placement] = {}  # what the user says otherwise than it is seen to be
+        self.combined_by_itself: set[cst.CSTNode] = set()  # what is seen, and needs no word
         self.batch_sizes: set[int | None] = set()  # the sizes of batches that are known numbers
         self.trusted: dict[cst.CSTNode, str] = {}
         self.trusted_rows: dict[cst.CSTNode, str] = {}
@@ -319,13 +321,20 @@ class Run:
         finally:
             self._is_evaluating = before
 
-    def trust(self, node: cst.CSTNode, found: dict[cst.CSTNode, str], what: str) -> None:
-        """Notes what is taken to keep the rows of a batch apart, unless the user says that it does."""
-        said = [n for n in (node, *self.tree.ancestors(node)) if self.said.get(n) == "rows"]
-        if said:
-            self.needed_words.add(said[0])
+    def trust(
+        self, node: cst.CSTNode, found: dict[cst.CSTNode, str], what: str, maker: cst.CSTNode | None = None
+    ) -> None:
+        """Notes what is taken to keep the rows of a batch apart, unless the user says that it does, there or where it
+        is made."""
+        said = self._vouching(node) or (self._vouching(maker) if maker is not None else None)
+        if said is not None:
+            self.needed_words.add(said)
         else:
-            found.setdefault(node, what)
+            found[node] = found.get(node) or what
+
+    def _vouching(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """What the user says of the node, or of what it is a part of, if it is that rows stay apart."""
+        return next((n for n in (node, *self.tree.ancestors(node)) if self.said.get(n) == "rows"), None)
 
     def note_plain(self, node: cst.CSTNode) -> None:
         """Notes an operation that is right as it stands, on some way to it."""
@@ -517,9 +526,10 @@ class Run:
         return self.placing.op("operator.eq", Arguments(list(operands)[:2], nodes=_placed(nodes[:2])), node)
 
     def unknown_call(self, function: Value, args: Arguments, node: cst.CSTNode) -> Value:
-        """What nobody knows, called: of Keras tensors, a layer."""
+        """What nobody knows, called: of Keras tensors, a layer, as where the user says that it works as one."""
         self.libraries.called["", node] = None
-        if self.is_symbolic(args):
+        maker = function.data.maker if function.data is not None and not function.objects else None
+        if self.is_symbolic(args) or (maker is not None and self._vouching(maker) is not None):
             return unseen_layer(self, function, node, "", args)
         result = self.placing.unknown(args, node)
         self.libraries.may_set(args, result)

@@ -11,7 +11,9 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Sharded
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded
+from migrator.analysis.placing import BESIDE_WHOLE
+from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.views import once_reduced
 from migrator.analysis.values import Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.program.syntax import part_at
@@ -107,14 +109,32 @@ class Shares:
             return value  # what is to be gathered is seen where the function is called
 
         def stated(data: Data) -> Data:
+            if _is_seen(data):
+                if data.placement != placement and not (said == "sum" and isinstance(data.placement, Sharded)):
+                    self.run.contradicted[node] = data.placement
+                return data
+            if _is_combined(data):
+                self.run.combined_by_itself.add(node)
+                return data
+            if self._is_put_together(data, said):
+                return data
             is_put_together = any(repair.form != "done" for repair in data.needs)
             is_whole = data.is_replicated and not is_put_together and (data.whole or said != "mean")
             if is_whole or data.constant is not NOT_CONSTANT or (data.placement == placement and not data.needs):
                 return data
             self.run.needed_words.add(node)
+            if isinstance(placement, Partial):
+                self.run.reductions.add(said)
             return replace(data, placement=placement, constant=NOT_CONSTANT, whole=False, needs=frozenset())
 
         return v.mapped(value, stated)
+
+    def _is_put_together(self, data: Data, said: str) -> bool:
+        """Whether rows are put together for something else, so that all of it must be: a part of it, or what stands
+        beside it. Workers have unequally many then, of which means are none of the batch."""
+        plan = self.run.plan
+        planned = (r.node in plan.expressions or r.why.endswith(BESIDE_WHOLE) for r in data.undone)
+        return said in plan.reductions or any(planned)
 
     def need_word(self, node: cst.CSTNode, values: Iterable[Value]) -> None:
         """Notes that the user's word on this matters, if any of these is a worker's own, or was put together for it."""
@@ -154,6 +174,20 @@ class Shares:
     def _has_ragged(self) -> bool:
         """Whether the program makes ragged tensors somewhere. Which data hold them is not followed."""
         return any("ragged" in name.lower() for name in self.run.tree.names)
+
+
+def _is_seen(data: Data) -> bool:
+    """Whether it is proven how a worker's own value stands, so that nobody's word is asked for. What may be several
+    values, such as those that a model gives of which nothing is known, may hold others than rows."""
+    is_known = isinstance(data.placement, (Sharded, Partial, Scaled, Shape)) and not data.undone and not data.mixed
+    return is_known and not (data.nested and isinstance(data.placement, Sharded))
+
+
+def _is_combined(data: Data) -> bool:
+    """Whether nothing but means and sums of the workers' parts are needed for it, and all that is made of these is
+    seen."""
+    hows = {operand.how if repair.why != UNKNOWN else "" for repair in data.undone for operand in repair.operands}
+    return bool(hows) and hows <= {"mean", "sum"}
 
 
 def _content(read: cst.CSTNode) -> Made:

@@ -110,7 +110,8 @@ class Data:
     all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
     `counted`: see `is_positive`. `several`: made of a number of rows, and perhaps another number; of all rows,
     perhaps more or fewer than these. `foreign`: an
-    object of another package, perhaps a layer. `ragged`: its samples may have unequally many values.
+    object of another package, perhaps a layer. `maker`: the call that makes it, or the model of which a layer is one,
+    where nothing is seen of what that does with a batch. `ragged`: its samples may have unequally many values.
     `pairs`: has all rows along another axis than the first, too, or may have; `across`: that axis, where it is known
     and alone has them.
     `counts`: the batches of which it has the rows, or the number of rows, see row_counts.py. `shape`: its sizes, None
@@ -148,6 +149,7 @@ class Data:
     first: tuple[int, ...] | None = None
     listed: bool = False
     mixed: bool = False
+    maker: cst.CSTNode | None = None
 
     @property
     def sizes(self) -> tuple[int | None, ...] | None:
@@ -428,6 +430,7 @@ def join_data(a: Data, b: Data) -> Data:
         across=a.across if a.across == b.across else 0,
         listed=a.listed or b.listed,
         mixed=a.mixed or b.mixed or _are_mixed(a, b) or _are_mixed(b, a),
+        maker=a.maker if a.maker is b.maker else None,
     )
 
 

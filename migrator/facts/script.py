@@ -363,7 +363,7 @@ class Facts:
     ) -> Decisions:
         return Decisions(
             self.tree, self.resolver, self.training, self.sharding, self.files, losses, reductions.repairs_of_updates,
-            self.stated.agreed, rows, gathered, taken, self._combined_names, self.sent,
+            self.stated, rows, gathered, taken, self._combined_names, self.sent,
         )  # fmt: skip
 
     @cached_property

@@ -119,6 +119,23 @@ def test_a_condition_is_the_same_on_all_workers_where_the_user_says_so() -> None
     assert trusted(outcome) == ["replicated"]
 
 
+@pytest.mark.parametrize("condition", ["loss < 0.1", "float(loss) < 0.1 and len(data) > 3"])
+def test_a_condition_of_numbers_that_can_be_combined_needs_no_word(condition: str) -> None:
+    script = STOPPING.replace(STOP, f"if {condition}:")
+    outcome = said(f"if {condition}:", "replicated", script)
+    assert outcome.text.replace("  # migrate: replicated", "") == run(script).text
+    assert unused(outcome) == ["nothing here needs `# migrate: replicated`"]
+    assert trusted(outcome) == []
+
+
+def test_a_root_of_a_mean_is_no_mean() -> None:
+    root = "loss = tf.sqrt(tf.reduce_mean((y - model(x)) ** 2))"
+    script = LOOP.replace(LOSS, root)
+    outcome = said(root, "loss=mean", script)
+    assert "lockstep.all_reduce(tf.reduce_mean(" in outcome.text
+    assert unused(outcome) == ["nothing here needs `# migrate: loss=mean`"]
+
+
 @pytest.mark.parametrize(
     "lines",
     [
@@ -158,6 +175,88 @@ def test_a_word_that_nothing_needs_is_told(line: str, word: str) -> None:
 
 def test_a_word_that_only_repeats_what_is_known_is_told() -> None:
     outcome = said(MEAN, "loss=mean", STOPPING.replace(STOP, "if False:"))
+    assert unused(outcome) == ["nothing here needs `# migrate: loss=mean`"]
+
+
+@pytest.mark.parametrize(
+    ("line", "word", "seen"),
+    [
+        (MEAN, "loss=sum", "a mean over the samples"),
+        (MEAN.replace("mean", "sum"), "loss=mean", "a sum over the samples"),
+        (MEAN, "rows=none", "a mean over the samples"),
+        ("loss = (y - model(x)) ** 2", "loss=mean", "a value of each sample"),
+        ("loss = tf.reduce_sum(y * 2)\n        loss *= tf.shape(x)[0]", "rows=0", "made of the number of samples"),
+    ],
+)
+def test_a_word_against_what_is_seen_is_not_heeded(line: str, word: str, seen: str) -> None:
+    script = LOOP.replace(LOSS, line)
+    plain, outcome = run(script), run(script.replace(line, f"{line}  # migrate: {word}"))
+    assert unused(outcome) == [f"`# migrate: {word}` is not heeded: this is {seen}"]
+    assert trusted(outcome) == []
+    assert outcome.text.replace(f"  # migrate: {word}", "") == plain.text
+
+
+def test_of_two_words_on_one_loss_one_is_heeded() -> None:
+    both = LOOP.replace(LOSS, f"{LOSS}  # migrate: loss=mean").replace(GRADIENTS, f"{GRADIENTS}  # migrate: loss=sum")
+    outcome = run(both)
+    assert trusted(outcome) == ["loss=mean"]
+    assert unused(outcome) == ["`# migrate: loss=sum` is not heeded: this is a mean over the samples"]
+
+
+OWN_BATCHES = """import numpy as np
+import tensorflow as tf
+import mystery
+
+x, y = np.ones((21, 4), "float32"), np.ones((21, 1), "float32")
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+optimizer = tf.keras.optimizers.SGD(0.1)
+for i in range(0, 21, 5):
+    with tf.GradientTape() as tape:
+        loss = mystery.loss(y[i : i + 5], model(x[i : i + 5]))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+"""
+
+
+@pytest.mark.parametrize("function", ["mystery.loss", "mystery.losses.Loss(0.1)", "mystery.losses.Loss(0.1).of"])
+def test_what_an_unknown_function_is_given_is_seen(function: str) -> None:
+    outcome = run(OWN_BATCHES.replace("mystery.loss", function))
+    assert outcome.refusals == []
+    assert outcome.text.count("lockstep.all_gather(") == 2
+
+
+def test_what_it_gives_by_itself_may_be_data() -> None:
+    assert refused_by(run(OWN_BATCHES.replace("y[i : i + 5]", "mystery.batch(i)"))) == ["shard-dataset"]
+
+
+@pytest.mark.parametrize("line", ["loss = mystery.loss(y[i : i + 5], model(x[i : i + 5]))", GRADIENTS])
+def test_a_loss_by_the_users_word_changes_no_batch(line: str) -> None:
+    outcome = said(line, "loss=mean", OWN_BATCHES)
+    assert "all_gather" not in outcome.text
+    assert "lockstep.all_reduce(gradients)" in outcome.text
+    assert trusted(outcome) == ["loss=mean"]
+
+
+@pytest.mark.parametrize("returned", ["mystery.loss(y, p)", "e", "tf.sqrt(mystery.loss(y, p))"])
+def test_so_it_does_in_a_function_of_the_script(returned: str) -> None:
+    own = f"def loss_of(y, p):\n    e = mystery.error(y, p)\n    return {returned}\n\n\nx, y ="
+    script = OWN_BATCHES.replace("x, y =", own, 1).replace("loss = mystery.loss", "loss = loss_of")
+    line = "loss = loss_of(y[i : i + 5], model(x[i : i + 5]))"
+    assert run(script).text.count("lockstep.all_gather(") == 2
+    outcome = said(line, "loss=mean", script)
+    assert refused_by(outcome) == []
+    assert outcome.text.count("lockstep.all_gather(") == 0
+    assert trusted(outcome) == ["loss=mean"]
+
+
+def test_a_loss_of_compile_that_is_seen_to_be_a_sum_is_no_mean() -> None:
+    own = "def loss_of(y, p):\n    return tf.reduce_sum((y - p) ** 2)\n\n\nmodel ="
+    outcome = said(
+        'model.compile("sgd", loss=loss_of)',
+        "loss=mean",
+        FIT.replace("model =", own, 1).replace("helpers.loss", "loss_of"),
+    )
+    assert "lockstep.whole_batch(loss_of)" in outcome.text
     assert unused(outcome) == ["nothing here needs `# migrate: loss=mean`"]
 
 
@@ -380,6 +479,55 @@ def test_loaded_models_are_taken_on_trust_and_ready_made_ones_are_not() -> None:
     assert ready.remarks.trusted == ()
     assert loaded.is_changed
     assert ready.is_changed
+
+
+ENDS = """import tensorflow as tf
+import segmentation
+
+base = tf.keras.models.load_model("m.keras")
+model = tf.keras.Model({inputs}, tf.keras.layers.Dense(1)({outputs}))
+model.compile("sgd", "mse")
+model.fit(tf.ones([64, 8]), tf.ones([64, 1]), batch_size=32)
+"""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs"),
+    [
+        ("base.input", "base.output"),
+        ("base.inputs", "base.outputs[0]"),
+        ("base.layers[0].input", "base.layers[-2].output"),
+        ("base.layers[0].input", 'base.get_layer("features").output'),
+        ("tf.keras.models.clone_model(base).input", "tf.keras.models.clone_model(base).output"),
+    ],
+)
+def test_the_ends_of_a_loaded_model_are_taken_on_trust(inputs: str, outputs: str) -> None:
+    script = ENDS.format(inputs=inputs, outputs=outputs)
+    outcome = run(script)
+    assert [(f.line, f.message.split(".load_model")[0][-12:]) for f in outcome.remarks.trusted] == [(4, "keras.models")]
+    assert outcome.is_changed
+    assert trusted(said('load_model("m.keras")', "rows=0", script)) == ["rows=0"]
+    ready = script.replace('models.load_model("m.keras")', "applications.MobileNetV2(weights=None)")
+    assert trusted(run(ready)) == []
+
+
+@pytest.mark.parametrize("layer", ["segmentation.Block(3)", "segmentation.load().block(3)"])
+def test_a_layer_of_a_package_works_as_the_user_says_where_it_is_made(layer: str) -> None:
+    script = ENDS.replace("base =", f"block = {layer}\nbase =").format(inputs="inputs", outputs="block(inputs)")
+    script = script.replace('base = tf.keras.models.load_model("m.keras")', "inputs = tf.keras.Input((8,))")
+    assert trusted(run(script))[0].startswith("what `block` does")
+    outcome = said(f"block = {layer}", "rows=0", script)
+    assert trusted(outcome) == ["rows=0"]
+    assert unused(outcome) == []
+
+
+def test_so_does_one_that_a_model_of_the_script_calls() -> None:
+    script = LOOP.replace("model(x)", "model(block(x))").replace("model =", "block = helpers.Block()\nmodel =")
+    script = script.replace("helpers.loss(y, model(block(x)))", "tf.reduce_mean((y - model(block(x))) ** 2)")
+    assert "all_gather" in run(script).text
+    outcome = said("block = helpers.Block()", "rows=0", script)
+    assert "all_gather" not in outcome.text
+    assert trusted(outcome) == ["rows=0"]
 
 
 def test_samples_whose_size_is_not_seen_are_taken_to_stay_apart() -> None:

@@ -139,7 +139,8 @@ class Libraries:
         data = result.data
         if data is not None and data.is_replicated and not data.needs:
             # It may be an object, whose methods and items are asked for.
-            result = Value(replace(data, foreign=not path.startswith(_WITH_TABLES)))
+            is_foreign = not path.startswith(_WITH_TABLES)
+            result = Value(replace(data, foreign=is_foreign, maker=node if is_foreign else None))
         return axes.told(self.run, path, args, result)
 
     def may_set(self, args: Arguments, result: Value) -> None:
@@ -230,7 +231,7 @@ class Libraries:
         if data.nested and name in ("items", "values", "keys", "get", "pop"):
             return containers.nested_method(data, name)
         result = self.run.placing.unknown(given, node)
-        return v.mapped(result, lambda d: replace(d, foreign=True)) if data.foreign else result
+        return v.mapped(result, lambda d: replace(d, foreign=True, maker=node)) if data.foreign else result
 
     # -- parts ---------------------------------------------------------------------------------------------------
 

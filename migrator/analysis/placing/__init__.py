@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 # What puts lists of Python's one behind the other, and adds and multiplies arrays.
 _OF_LISTS = frozenset(f"operator.{name}" for name in ("add", "iadd", "concat", "iconcat", "mul", "imul"))
 MEETS = "a worker's part of the batch meets what is made of all of it"
+BESIDE_WHOLE = "over the rows of a worker meets what is made of all rows"
 UNLIKE = "a mean is taken over several batches at once, and they may be of different sizes"
 
 
@@ -94,7 +95,7 @@ class Placing:
             if reduction == "mean" and any(row_counts.are_unlike(d) for d in op.leaves):
                 return gathered(self.run, op, UNLIKE, ordered=False)
             if reduction in self.run.plan.reductions and not op.symbolic and not self.repairing.blocked:
-                why = f"a {reduction} over the rows of a worker meets what is made of all rows"
+                why = f"a {reduction} {BESIDE_WHOLE}"
                 return gathered(self.run, op, why, ordered=False)
         self.run.note_plain(op.node)
         return as_value(self.run, op, result, op.needs, whole=op.whole)

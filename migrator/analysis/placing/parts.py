@@ -40,8 +40,12 @@ class Parts:
             return Value(Data(constant=NOT_CONSTANT if data.rows is None else data.rows, rank=0, needs=data.needs))
         if data.layer and name == "layers":
             return Value(data)
+        if data.layer and name in _TENSORS_OF_LAYERS:
+            if data.maker is not None:
+                self.run.trust(data.maker, self.run.trusted, "")
+            return Value(Data(Sharded(0), symbolic=True))
         if data.layer:
-            return Value(Data(Sharded(0), symbolic=True)) if name in _TENSORS_OF_LAYERS else Value(Data(nested=True))
+            return Value(Data(nested=True))
         owner = Value(data)
         for path in (f"tensorflow.Tensor.{name}", f"numpy.ndarray.{name}"):
             row = ops.lookup(path)
@@ -53,7 +57,7 @@ class Parts:
         if name == "shape":
             return self.shape(data)
         if data.is_replicated or isinstance(data.placement, (Unknown, Local)):
-            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True))
+            return Value(replace(data, constant=NOT_CONSTANT, rank=None, nested=True, maker=None))
         if isinstance(data.placement, Sharded) and name in ragged.VALUES:
             return Value(replace(data, placement=replace(data.placement, rows="ragged"), rank=None, nested=False))
         if data.nested and name not in ragged.STRUCTURE:

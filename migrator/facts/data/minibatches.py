@@ -155,6 +155,7 @@ class MinibatchFinder:
         cut_before: dict[cst.BaseExpression, CutNames] = {}
         is_cut = False
         for node in self._data_read(body, block):
+            node = self._all_rows_of(node, block)
             if self.is_share_at(node, block):
                 is_cut = True
             elif (cut := self.earlier.behind(node, block)) is not None:
@@ -193,6 +194,12 @@ class MinibatchFinder:
         if direct:
             cuts.append(CutExpressions(tuple(direct), [update]))
         return cuts
+
+    def _all_rows_of(self, node: cst.BaseExpression, block: Statement) -> cst.BaseExpression:
+        """The batch that an item has all rows of, `labels[:, None]`, where that is made in the same turn."""
+        batch = node.value if isinstance(node, cst.Subscript) and _takes_all(node.slice[0].slice) else node
+        is_batch = isinstance(batch, cst.Name) and self.rows.of(batch) is not None
+        return batch if is_batch and self._is_bound_beside(cst.ensure_type(batch, cst.Name), block) else node
 
     def _cut_before_fit(self, fit: Fit) -> None:
         """Lets a `train_on_batch` read what earlier steps have cut, and what else it reads be cut there."""
@@ -279,8 +286,27 @@ class MinibatchFinder:
 
     def _is_read(self, node: cst.CSTNode, block: Statement) -> bool:
         if isinstance(node, cst.Name):
-            return self._is_load(node) and self._is_data(node, block)
+            return self._is_load(node) and self._is_data(node, block) and not self._works_on_data(node, block)
         return isinstance(node, cst.Attribute) and any(map(self.kinds.is_array, self.resolver.values(node)))
+
+    def _works_on_data(self, name: cst.Name, block: Statement) -> bool:
+        """Whether the name leads to what an imported module has that is called with data, and so gives none of its own:
+        `library.loss(y, model(x))`, `library.Loss(0.1)(y, model(x))`."""
+        if not all(binding.kind == "import" for binding in self.resolver.reaching(name)):
+            return False
+        given: list[cst.Arg] = []
+        node, parent = cast(cst.CSTNode, name), self.tree.parent.get(name)
+        while (isinstance(parent, cst.Attribute) and parent.value is node) or (
+            isinstance(parent, cst.Call) and parent.func is node
+        ):
+            given += parent.args if isinstance(parent, cst.Call) else ()
+            node, parent = parent, self.tree.parent.get(parent)
+        return any(
+            self.tree.contains(block, binding.node)
+            for arg in given
+            for made in self.tree.names_in(arg)
+            for binding in self.resolver.reaching(made)
+        ) or any(True for arg in given for _ in self._data_read(arg, block))
 
     def _is_item(self, node: cst.CSTNode, block: Statement) -> bool:
         """Whether the node takes rows of an array that comes from outside of the tape."""
@@ -512,6 +538,10 @@ class MinibatchFinder:
                 for v in self.resolver.values(node.func)
             )
         )
+
+
+def _takes_all(place: cst.BaseSlice) -> bool:
+    return isinstance(place, cst.Slice) and place.lower is None and place.upper is None and place.step is None
 
 
 def _takes_arguments(function: FunctionLike) -> bool:

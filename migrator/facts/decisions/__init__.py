@@ -42,6 +42,7 @@ from migrator.facts.decisions.whole_calls import WholeCalls
 from migrator.facts.dependence.regions import Regions
 from migrator.facts.files.writes import Files
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.stated import Stated
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
@@ -58,17 +59,17 @@ class Decisions:
         files: Files,
         losses: Losses,
         repaired: Collection[Repair] = (),
-        agreed: Iterable[cst.BaseExpression] = (),
+        stated: Stated | None = None,
         rows: Rows = Rows.ANY,
         gathered: Collection[cst.BaseExpression] | None = None,
         taken: Iterable[cst.CSTNode] = (),
         combined: Collection[cst.CSTNode] = (),
         sent: Iterable[cst.BaseExpression] = (),
     ) -> None:
-        """`repaired`: what is put together for the losses. `agreed`: what is the same on all workers, by the user's
-        word. `gathered`: where the losses are known with all rows put together for what steers; others are looked for
-        where it is given. `taken`: single samples that enter losses. `combined`: the names of which the losses know
-        that they get a number of all workers. `sent`: what all take from the chief anyway, where it is made."""
+        """`repaired`: what is put together for the losses. `stated`: what the user has said. `gathered`: where the
+        losses are known with all rows put together for what steers; others are looked for where it is given. `taken`:
+        single samples that enter losses. `combined`: the names of which the losses know that they get a number of all
+        workers. `sent`: what all take from the chief anyway, where it is made."""
         self.tree = tree
         self.training = training
         self.losses = losses
@@ -76,7 +77,9 @@ class Decisions:
         consequences = Consequences(
             tree, resolver, training, sharding, files, Regions(tree, resolver, training), gathered or ()
         )
-        self.locality = Locality(tree, resolver, training, sharding, consequences)
+        self.locality = Locality(
+            tree, resolver, training, sharding, consequences, stated.computing if stated is not None else ()
+        )
         self.metrics = Metrics(
             tree, resolver, training, sharding, files, self.locality, losses, parts_differ=rows is Rows.ONCE
         )
@@ -99,6 +102,9 @@ class Decisions:
         )
         self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
+        agreed = [node for node in stated.agreed if node not in losses.contradicted] if stated is not None else []
+        # Where numbers behind it can be combined, no word is asked for.
+        agreed = [n for n in agreed if n not in losses.combined_by_itself or not self._numbers.are_behind(n)]
         self.agreed_by_word = settle_by_word(agreed, self.locality)
         self.locality.settle(*sent)
         self.locality.forget(*sent)
@@ -137,9 +143,14 @@ class Decisions:
         found: dict[cst.BaseExpression, list[LocalNumber]] = {}
         origins = set(self.locality.origins)
         if origins:
-            for place in self._places.in_order:
-                if self._places.is_steered_locally(place):
+            late = []  # what nothing makes the same yet: perhaps what is combined for others does
+            for place in filter(self._places.is_steered_locally, self._places.in_order):
+                if self._numbers.are_enough_for(place):
                     found[place] = self._numbers.agree_on(place)
+                else:
+                    late.append(place)
+            for place in filter(self._places.is_steered_locally, late):
+                found[place] = self._numbers.agree_on(place)
             for place in self._fed_back.places():
                 found.setdefault(place, self._numbers.agree_on(place))
         for place in self._taken:

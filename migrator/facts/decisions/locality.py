@@ -23,6 +23,7 @@ from migrator.facts.decisions.marks import PASSED, Mark
 from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.dependence.spreading import Marks, Spread
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Function
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training
 
@@ -31,13 +32,21 @@ class Locality:
     """Follows what is local from where it comes from to all that it reaches."""
 
     def __init__(
-        self, tree: Tree, resolver: Resolver, training: Training, sharding: Sharding, consequences: Consequences
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        training: Training,
+        sharding: Sharding,
+        consequences: Consequences,
+        computing: Collection[cst.CSTNode] = (),
     ) -> None:
+        """`computing`: what is nothing but a value of the samples, by the user's word."""
         self.tree = tree
         self.resolver = resolver
         self.training = training
         self.sharding = sharding
         self.consequences = consequences
+        self._computing = computing
         self.regions = consequences.regions
         self.metrics = FedMetrics(tree, resolver, training)
         self.interruptions = Interruptions(tree, resolver, training)
@@ -58,12 +67,27 @@ class Locality:
 
     @cached_property
     def dependence(self) -> Dependence:
-        found = Dependence(self.tree, self.resolver, self.training.kinds)
+        found = Dependence(self.tree, self.resolver, self.training.kinds, self._calls_behind(self._computing))
         for call in self.metrics.results:
             for given in self.metrics.fed_to(cast(cst.Attribute, call.func).value):
                 found.link(given, call, Way.USED)
         for written, read in self.consequences.files.told_again():
             found.link(written, read, Way.USED)
+        return found
+
+    def _calls_behind(self, computing: Collection[cst.CSTNode]) -> set[cst.CSTNode]:
+        """The calls that compute these, also as names get them, and in functions."""
+        queue, found = list(computing), set[cst.CSTNode]()
+        while queue:
+            node = queue.pop()
+            if isinstance(node, cst.Name):
+                bindings = self.resolver.reaching(node)
+                queue += [b.value for b in bindings if b.kind == "assign" and not b.path and b.value is not None]
+            for call in self.tree.calls:
+                if call in found or not self.tree.contains(node, call):
+                    continue
+                found.add(call)
+                queue += [v.node for v in self.resolver.values(call.func) if isinstance(v, Function)]
         return found
 
     def settle(self, *agreed: Key) -> None:

@@ -64,8 +64,7 @@ class NumbersBehind:
 
     def agree_on(self, place: cst.BaseExpression) -> list[LocalNumber]:
         """The numbers to combine so that the place is the same on all workers; where that cannot be, the place."""
-        with self.locality.trying():
-            alone = all(number.reduction for number in self._numbers(place, set(), self.gathering))
+        alone = self.are_enough_for(place)
         if not alone:
             self.locality.expect(place)
         found = []
@@ -76,6 +75,11 @@ class NumbersBehind:
                 return [LocalNumber(expression, is_count=number.is_count, cause=number.expression)]
             found.append(number)
         return found
+
+    def are_enough_for(self, place: cst.BaseExpression) -> bool:
+        """Whether the place is the same on all workers once numbers behind it are combined, whatever chooses them."""
+        with self.locality.trying():
+            return all(number.reduction for number in self._numbers(place, set(), self.gathering))
 
     def are_behind(self, node: cst.BaseExpression) -> bool:
         """Whether all that makes the value local are numbers that can be combined, and no samples."""

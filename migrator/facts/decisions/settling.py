@@ -4,7 +4,7 @@ numbers, or by what is put together for the losses."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import cast
 
 import libcst as cst
@@ -106,6 +106,21 @@ def settle_draws(repaired: Iterable[Repair], tree: Tree, resolver: Resolver, loc
             locality.make(call, Mark.VALUE)
 
 
+def settle_together(gathered: Collection[cst.CSTNode], locality: Locality) -> None:
+    """Takes all rows of a batch for the same on all workers if they are so as long as all such are: those of one step
+    may come of what the workers have made of those of earlier ones."""
+    of_rows = Mark.VALUE | Mark.COUNT
+    held = {node for node in gathered if locality.of(node) & ~of_rows}
+    while held:
+        with locality.trying():
+            locality.settle(*held)
+            lost = {node for node in held if (locality.of(node) | locality.due(node)) & ~of_rows}
+        if not lost:
+            break
+        held -= lost
+    locality.settle(*held)
+
+
 def settle_by_repair(
     repaired: frozenset[Repair],
     rows: Rows,
@@ -119,6 +134,7 @@ def settle_by_repair(
     found: dict[frozenset[Repair], list[cst.BaseExpression]] = defaultdict(list)
     asked_for = set(taped.losses())
     rows_here = {repair.node for repair in losses.gathers}
+    settle_together(rows_here, locality)
     for node, repairs in losses.put_together:
         if any(repair.form == "bound" for repair in repairs):
             continue  # as long as the name gets that: the graph tells

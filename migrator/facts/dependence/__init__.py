@@ -7,7 +7,7 @@ this package make the graph finer, never smaller by leaving something out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import cast
 
 import libcst as cst
@@ -44,7 +44,8 @@ _OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst
 class Dependence(Graph):
     """The graph of a whole program; who reads it may link more."""
 
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, computing: Collection[cst.CSTNode] = ()) -> None:
+        """`computing`: calls that put nothing into what they are given, by the user's word."""
         super().__init__()
         self.tree = tree
         indirect = Indirect(tree, resolver, kinds)
@@ -57,7 +58,7 @@ class Dependence(Graph):
         self._containers = containers
         self._items = items = Items(self, tree, resolver, indirect, namespaces, containers)
         self._reads = reads = Reads(self, tree, resolver, kinds, names, sizes, functions, items, namespaces)
-        self._changes = changes = Changes(self, resolver, kinds, indirect, names, containers)
+        self._changes = changes = Changes(self, resolver, kinds, indirect, names, containers, computing)
         self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, changes)
         self._expressions = Expressions(self, tree, names, sizes)
         self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions)

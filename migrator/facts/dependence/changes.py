@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import libcst as cst
 
@@ -29,6 +29,7 @@ class Changes:
         indirect: Indirect,
         names: Names,
         containers: Containers,
+        computing: Collection[cst.CSTNode],
     ) -> None:
         self.graph = graph
         self.resolver = resolver
@@ -36,6 +37,7 @@ class Changes:
         self.indirect = indirect
         self.names = names
         self.containers = containers
+        self._computing = computing
 
     def link(self, call: cst.Call, values: Iterable[Value]) -> None:
         """What the call may put into its receiver and into what else it is given."""
@@ -98,8 +100,8 @@ class Changes:
         known = [calls(v) if isinstance(v, Result) else v.path for v in values if isinstance(v, (External, Result))]
         known = [path for path in known if libraries.is_pure(path)]
         methods = [v for v in values if isinstance(v, Member) and not is_member_of_unknown(v)]
-        if self.indirect.wrapped_by(call):
-            return []  # functions of the script, which are followed
+        if call in self._computing or self.indirect.wrapped_by(call):
+            return []  # or functions of the script, which are followed
         if values and len(known) + len(methods) + len([v for v in values if isinstance(v, Class)]) >= len(values):
             return [arg for arg in call.args if arg.keyword is not None and arg.keyword.value in _WRITING_INTO]
         return [arg for arg in call.args if not isinstance(arg.value, (cst.BaseString, cst.BaseNumber))]

@@ -33,6 +33,11 @@ class Stated:
         """What is the same on all workers, by the user's word."""
         return [cast(cst.BaseExpression, node) for node, value in self.values.items() if value == OF_ALL]
 
+    @property
+    def computing(self) -> set[cst.CSTNode]:
+        """What is nothing but a value of the samples, by the user's word."""
+        return {node for node, value in self.values.items() if value in (MEAN, SUM, OF_EACH_SAMPLE)}
+
     def _said(self, word: Word) -> Iterator[tuple[cst.CSTNode, str]]:
         if word.statement is None:
             return

@@ -12,7 +12,7 @@ from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras import compiling, penalties
 from migrator.analysis.libraries.keras.convention import trusted
 from migrator.analysis.libraries.keras.names import BASES
-from migrator.analysis.libraries.keras.objects import ENDS, is_of
+from migrator.analysis.libraries.keras.objects import ENDS, is_of, original_of, told_of, unseen_maker
 from migrator.analysis.placement import Sharded
 from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Tuple, Value
 from migrator.facts.names import api
@@ -47,19 +47,27 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
     if name in ("metrics_names", "name", "dtype", "input_shape", "output_shape", "units", "iterations"):
         return NUMBER
     if name == "layers":
-        return _models_in(run, atom) or Value(Data(nested=True, layer=True))
+        return _models_in(run, atom) or Value(Data(nested=True, layer=True, maker=unseen_maker(run, atom)))
     if name == "metrics":
         return NUMBER
     if name in (*_ENDS, *ENDS):
-        symbolic = Value(Data(Sharded(0), symbolic=True, nested=name in ENDS))
-        is_seen = run.heap.load(atom, ("end", "outputs")) is not NOTHING
-        if isinstance(atom, Made) and atom.path == api.OF_A_PACKAGE and not is_seen:
-            return trusted(run, atom.site.node, "", Arguments([symbolic]))
-        known = run.heap.load(atom, ("end", _ENDS.get(name, name)))
-        return (_listed(run, known) if name in ENDS else known) if known is not NOTHING else symbolic
+        return _end(run, atom, name)
     if name == "loss":
         return compiling.loss_of(run, atom)
     return v.of(v.Method(v.of(atom), name))
+
+
+def _end(run: Run, atom: v.Atom, name: str) -> Value:
+    """The Keras tensors that a model leads from or to."""
+    original = original_of(run, atom)
+    if original is not None:
+        return v.join_all([attribute(run, one, name) for one in original])
+    symbolic = Value(Data(Sharded(0), symbolic=True, nested=name in ENDS))
+    maker = unseen_maker(run, atom)
+    if isinstance(atom, Made) and maker is not None:
+        return trusted(run, maker, told_of(atom), Arguments([symbolic]))
+    known = run.heap.load(atom, ("end", _ENDS.get(name, name)))
+    return (_listed(run, known) if name in ENDS else known) if known is not NOTHING else symbolic
 
 
 def _models_in(run: Run, atom: v.Atom) -> Value | None:

@@ -74,8 +74,11 @@ def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst
     for data in run.objects.leaves(result):
         is_mean = data.is_replicated or data.placement == Partial("mean")
         if not is_mean or data.undone - given:
-            if compiles and all(run.said.get(n) == "mean" for n in compiles):
+            is_sum = data.placement == Partial("sum") and not data.undone  # whatever the user says
+            is_heeded = not is_sum and "mean" not in run.plan.reductions  # of unequal parts it is none of the batch
+            if is_heeded and compiles and all(run.said.get(n) == "mean" for n in compiles):
                 run.needed_words |= compiles
+                run.reductions.add("mean")
                 return Value(Data(Partial("mean"), needs=given))
             run.wanting |= compiles
     return _by_weights(run, result, args.get("sample_weight") or NONE)

@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 
-def trusted(run: Run, node: cst.CSTNode, what: str, args: Arguments) -> Value:
-    """What a layer or model gives of which nothing is known but that it is one, made at that node."""
+def trusted(run: Run, node: cst.CSTNode, what: str, args: Arguments, maker: cst.CSTNode | None = None) -> Value:
+    """What a layer or model gives of which nothing is known but that it is one, made or called at that node."""
     if any(not d.is_replicated for _, x in args.all() for d in run.objects.leaves(x)):
-        run.trust(node, run.trusted, what)
+        run.trust(node, run.trusted, what, maker)
     return sample_by_sample(run, args)
 
 
 def unseen_layer(run: Run, layer: Value, node: cst.CSTNode, what: str, args: Arguments) -> Value:
     """What a layer gives that is only known to be one of another package, or one that a model is asked for; of
     others, whose code may be the program's own, nothing is taken on trust."""
-    if layer.data is None or layer.data.foreign or layer.data.layer:
-        return trusted(run, node, what, args)
+    data = layer.data
+    if data is None or data.foreign or data.layer:
+        return trusted(run, node, what, args, data.maker if data is not None and not layer.objects else None)
     return v.unseen("which layer this is, and so what it does with a batch, is not seen")
 
 

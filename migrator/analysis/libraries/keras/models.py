@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -12,7 +11,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.convention import as_the_input, sample_by_sample, trusted, unseen_layer
 from migrator.analysis.libraries.keras.names import SYMBOLIC
-from migrator.analysis.libraries.keras.objects import arguments_of
+from migrator.analysis.libraries.keras.objects import original_of, told_of, unseen_maker
 from migrator.analysis.placement import REPLICATED, Sharded, Unknown
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
@@ -20,9 +19,6 @@ from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
-
-_COPIES = ("keras.models.clone_model", "keras.models.clone_and_build_model")
-_OWN_MODEL = re.compile(r"^keras\.applications\.|^keras\.(?:models\.)?(?:Sequential|Model|Functional)$")
 
 
 def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -35,11 +31,11 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
     outputs = run.heap.load(atom, ("end", "outputs"))
     if outputs is not NOTHING:
         return functional(run, outputs, args, node)
-    original = arguments_of(run, atom).get("model", 0) if path in _COPIES else None
-    if original is not None and original.objects:
+    original = original_of(run, atom)
+    if original is not None:
         return run.calls.call(original, args, node, frame)
-    name = "" if path == api.OF_A_PACKAGE else path
-    return sample_by_sample(run, args) if _OWN_MODEL.match(path) else trusted(run, atom.site.node, name, args)
+    maker = unseen_maker(run, atom)
+    return trusted(run, maker, told_of(atom), args) if maker is not None else sample_by_sample(run, args)
 
 
 def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> Value:

@@ -3,6 +3,7 @@ they are."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
@@ -13,7 +14,7 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras.names import BASES
 from migrator.analysis.placement import ROWS, Sharded
-from migrator.analysis.values import NONE, NUMBER, Data, Instance, Made, Site, Value
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Data, Instance, Made, Site, Value
 from migrator.facts.names import api
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Methods = dict[str, Callable[["Run", "Made | Instance", Arguments, cst.CSTNode, Frame], Value]]
 # What a functional model is made of, as its heap calls them.
 ENDS = ("inputs", "outputs")
+_COPIES = ("keras.models.clone_model", "keras.models.clone_and_build_model")
+_OWN_MODEL = re.compile(r"^keras\.applications\.|^keras\.(?:models\.)?(?:Sequential|Model|Functional)$")
 # What a layer is told of masks, and behind how many arguments that may stand.
 _TOLD_OF_MASKS, _BEFORE_THESE = ("mask_zero", "return_sequences"), 4
 
@@ -108,6 +111,29 @@ def is_of(run: Run, atom: v.Atom, test: Callable[[str], object]) -> bool:
     return any(test(path) for path in classes_of(run, atom))
 
 
+# -- models of which nothing is seen ----------------------------------------------------------------------------------
+
+
+def original_of(run: Run, atom: v.Atom) -> Value | None:
+    """The model that it is a copy of, where that is seen."""
+    is_copy = isinstance(atom, Made) and atom.path in _COPIES
+    original = arguments_of(run, atom).get("model", 0) if is_copy else None
+    return original if original is not None and original.objects else None
+
+
+def unseen_maker(run: Run, atom: v.Atom) -> cst.CSTNode | None:
+    """The call that makes the model, of which nothing is known but that it is one: it is loaded, or of a package."""
+    if not isinstance(atom, Made) or not api.makes_model(atom.path) or _OWN_MODEL.match(atom.path):
+        return None
+    is_seen = original_of(run, atom) is not None or run.heap.load(atom, ("end", "outputs")) is not NOTHING
+    return None if is_seen else atom.site.node
+
+
+def told_of(atom: Made) -> str:
+    """The name of what makes it, where it has one that users know."""
+    return "" if atom.path == api.OF_A_PACKAGE else atom.path
+
+
 # -- methods of all of them -------------------------------------------------------------------------------------------
 
 
@@ -153,7 +179,7 @@ def _add_weight(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
 
 
 def _get_layer(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    return Value(Data(layer=True))
+    return Value(Data(layer=True, maker=unseen_maker(run, atom)))
 
 
 def _initial_state(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
