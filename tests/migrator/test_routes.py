@@ -61,9 +61,9 @@ def test_what_comes_without_the_value_itself(seed: int) -> None:
             due = 0
             for source, way in program.graph.sources[number]:
                 if way is not Way.CHOICE or _KEYS[source] not in agreed:
-                    ends.append((source, TAKEN[way][Mark.CHOSEN]))
+                    ends.append((source, TAKEN[Mark.CHOSEN][way]))
                     due |= PASSED[way][alone.of(_KEYS[source])]
-            found = program.routes.lead(("made", key), program.origins, ends, settled, agreed, known, number)
+            found = program.routes.lead("made", program.origins, ends, settled, agreed, known, number)
             assert found == bool(due & Mark.CHOSEN)
 
 
@@ -76,7 +76,7 @@ def test_what_comes_round(seed: int) -> None:
             wanted = EVERY & ~Mark.CHOSEN
             ends = [(source, wanted) for source, _ in program.graph.sources[number]]
             comes = any(reached.of(_KEYS[source]) & wanted for source, _ in program.graph.sources[number])
-            assert program.routes.lead(("fed", key), {key: Mark.VALUE}, ends, settled, agreed) == comes
+            assert program.routes.lead(key, {key: Mark.VALUE}, ends, settled, agreed) == comes
 
 
 def test_each_mark_is_passed_on_whatever_stands_beside_it() -> None:

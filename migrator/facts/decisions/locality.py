@@ -130,19 +130,17 @@ class Locality:
             return bool(self.due(key) & marks)
         number = self.dependence.number(key)
         ends = [
-            (source, TAKEN[way][marks])
+            (source, TAKEN[marks][way])
             for source, way in self.dependence.sources[number]
             if way is not Way.CHOICE or self.dependence.keys[source] not in self._agreed
         ]
-        return self._routes.lead(
-            ("made", key, marks), self.origins, ends, self._settled, self._agreed, self._marks, number
-        )
+        return self._routes.lead("made", self.origins, ends, self._settled, self._agreed, self._marks, number)
 
     def feeds_itself(self, node: cst.BaseExpression) -> bool:
         """Whether this worker's samples in the value would come round to it, and not only what they have chosen."""
         ends = [(self.dependence.number(key), EVERY & ~Mark.CHOSEN) for key in self.inputs(node)]
         known = self._marks if self.of(node) & Mark.VALUE else None  # else they may reach what is not local yet
-        return self._routes.lead(("fed", node), {node: Mark.VALUE}, ends, self._settled, self._agreed, known)
+        return self._routes.lead(node, {node: Mark.VALUE}, ends, self._settled, self._agreed, known)
 
     @property
     def _marks(self) -> Mapping[int, Marks]:

@@ -43,6 +43,6 @@ def _through(way: Way, mark: Marks) -> Marks:
 EVERY = 2 * Mark.PICKED - 1
 # What enters a value in a way that is local like this.
 PASSED = [[_through(way, mark) for mark in range(EVERY + 1)] for way in Way]
-# Of which single marks those come that enter a value in that way: each mark is passed on whatever stands beside it.
+# Which single marks give those when they enter in that way: each is passed on whatever stands beside it.
 _SINGLE = [1 << bit for bit in range(EVERY.bit_length())]
-TAKEN = [[sum(one for one in _SINGLE if passed[one] & mark) for mark in range(EVERY + 1)] for passed in PASSED]
+TAKEN = [[sum(one for one in _SINGLE if passed[one] & mark) for passed in PASSED] for mark in range(EVERY + 1)]

@@ -6,27 +6,37 @@ seldom on the route that was found first.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Optional
 
-from migrator.facts.decisions.marks import TAKEN
+from migrator.facts.decisions.marks import PASSED, TAKEN
 from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.dependence.spreading import Marks
 from migrator.records import dataclass
 
 End = tuple[int, Marks]
-# What a value enters, whether by what it chooses there, and so on to the end.
-_Steps = tuple[int, bool, Optional["_Steps"]]
+# What a value enters, in which way, and so on to the end.
+_Steps = tuple[int, Way, Optional["_Steps"]]
 
 
 @dataclass(frozen=True, eq=False)
 class _Route:
+    """From an origin to a value: the marks of the one, and those that the other has by them; all values after the
+    origin; those of which a choice enters the next one."""
+
     origin: Key
-    marks: Marks  # of the origin
+    given: Marks
+    brought: Marks
     through: frozenset[Key]
     choosers: frozenset[Key]
-    end: End
+
+    def is_open(self, origins: Mapping[Key, Marks], settled: Collection[Key], agreed: Collection[Key]) -> bool:
+        return (
+            origins.get(self.origin, 0) & self.given == self.given
+            and self.through.isdisjoint(settled)
+            and self.choosers.isdisjoint(agreed)
+        )
 
 
 class Routes:
@@ -34,7 +44,7 @@ class Routes:
         """`lets_in`: whether the value of that number takes any marks."""
         self.dependence = dependence
         self._lets_in = lets_in
-        self._known: dict[object, _Route] = {}
+        self._known: dict[object, dict[int, _Route]] = defaultdict(dict)
 
     def lead(
         self,
@@ -48,63 +58,56 @@ class Routes:
     ) -> bool:
         """Whether what the origins hand on comes to one of the ends as one of its marks.
 
-        `question`: by what this is remembered. `settled`: what takes no marks unless it is an origin; `agreed`: what
-        chooses nothing; `known`: the marks of all values, where it is these that come; `without`: a value that passes
-        nothing on."""
-        route = self._known.get(question)
-        if route is None or not (
-            route.end in ends
-            and origins.get(route.origin, 0) & route.marks
-            and route.through.isdisjoint(settled)
-            and route.choosers.isdisjoint(agreed)
-        ):
-            route = self._sought(origins, ends, settled, agreed, known, without)
-            if route is not None:
-                self._known[question] = route
-        return route is not None
-
-    def forget(self) -> None:
-        """Once the graph leads another way."""
-        self._known.clear()
-
-    def _sought(
-        self,
-        origins: Mapping[Key, Marks],
-        ends: Sequence[End],
-        settled: Collection[Key],
-        agreed: Collection[Key],
-        known: Mapping[int, Marks] | None,
-        without: int | None,
-    ) -> _Route | None:
+        `question`: for which routes are remembered. `settled`: what takes no marks unless it is an origin; `agreed`:
+        what chooses nothing; `known`: the marks of all values, where it is these that come; `without`: a value that
+        passes nothing on."""
         keys, sources = self.dependence.keys, self.dependence.sources
+        routes, barred = self._known[question], None if without is None else keys[without]
         seen: dict[int, Marks] = {} if without is None else {without: -1}
         # The shortest route first, on which the least can be settled.
-        queue: deque[tuple[int, Marks, _Steps | None, End]] = deque((*end, None, end) for end in ends)
+        queue: deque[tuple[int, Marks, _Steps | None]] = deque((*end, None) for end in ends)
         while queue:
-            number, wanted, steps, end = queue.popleft()
+            number, wanted, steps = queue.popleft()
             key = keys[number]
             given = origins.get(key, 0)
             if given & wanted:
-                return self._route(key, given & wanted, number, steps, end)
+                self._remember(
+                    routes, _Route(key, given & wanted, given & wanted, frozenset(), frozenset()), number, steps
+                )
+                return True
+            route = routes.get(number)
+            if (
+                route is not None
+                and route.brought & wanted
+                and barred not in route.through
+                and route.is_open(origins, settled, agreed)
+            ):
+                self._remember(routes, route, number, steps)
+                return True
             if not self._lets_in(number) or (not given and key in settled):
                 continue
-            taken = [passed[wanted] for passed in TAKEN]
+            taken = TAKEN[wanted]
             for source, way in sources[number]:
                 marks = taken[way] & ~seen.get(source, 0)
                 if known is not None:
                     marks &= known.get(source, 0)
                 if marks and (way is not Way.CHOICE or keys[source] not in agreed):
                     seen[source] = seen.get(source, 0) | marks
-                    queue.append((source, marks, (number, way is Way.CHOICE, steps), end))
-        return None
+                    queue.append((source, marks, (number, way, steps)))
+        return False
 
-    def _route(self, origin: Key, marks: Marks, number: int, steps: _Steps | None, end: End) -> _Route:
+    def forget(self) -> None:
+        """Once the graph leads another way."""
+        self._known.clear()
+
+    def _remember(self, routes: dict[int, _Route], route: _Route, number: int, steps: _Steps | None) -> None:
+        """The route, and what goes on from where it ends."""
         keys = self.dependence.keys
-        through, choosers = set(), set()
         while steps is not None:
-            entered, chooses, steps = steps
-            through.add(keys[entered])
-            if chooses:
-                choosers.add(keys[number])
+            entered, way, steps = steps
+            choosers = route.choosers | {keys[number]} if way is Way.CHOICE else route.choosers
+            route = _Route(
+                route.origin, route.given, PASSED[way][route.brought], route.through | {keys[entered]}, choosers
+            )
+            routes[entered] = route
             number = entered
-        return _Route(origin, marks, frozenset(through), frozenset(choosers), end)
