@@ -33,5 +33,7 @@ else:
         """`dataclasses.replace` without its `__init__`. No record that this is asked of has slots, or a
         `__post_init__`."""
         copied = object.__new__(type(record))
-        copied.__dict__.update(record.__dict__, **changes)
+        fields = record.__dict__.copy()
+        fields.update(changes)
+        copied.__dict__ = fields
         return copied

@@ -151,6 +151,14 @@ class Data:
     mixed: bool = False
     maker: cst.CSTNode | None = None
 
+    # Met over and over, and made of tuples of all fields by dataclasses.
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Data) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash((self.placement, self.rank, self.rows, self.needs))
+
     @property
     def sizes(self) -> tuple[int | None, ...] | None:
         """Those of its axes, as far as these are known."""
@@ -323,6 +331,14 @@ class Value:
 
     data: Data | None = None
     objects: frozenset[Atom] = field(default_factory=frozenset)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Value):
+            return False
+        return (self.data is other.data or self.data == other.data) and self.objects == other.objects
+
+    def __hash__(self) -> int:
+        return hash((self.data, self.objects))
 
     def __iter__(self) -> Iterator[Atom]:
         return iter(self.objects)

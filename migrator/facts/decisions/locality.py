@@ -5,7 +5,7 @@ A value is local as soon as anything local reaches it through the graph of depen
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import cast
@@ -19,7 +19,8 @@ from migrator.facts.decisions.fed_metrics import FedMetrics
 from migrator.facts.decisions.given_by_keras import GivenByKeras
 from migrator.facts.decisions.interruptions import Interruptions
 from migrator.facts.decisions.local_sources import LocalSources
-from migrator.facts.decisions.marks import PASSED, Mark
+from migrator.facts.decisions.marks import EVERY, PASSED, TAKEN, Mark
+from migrator.facts.decisions.routes import Routes
 from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.dependence.spreading import Marks, Spread
 from migrator.facts.objects.resolve import Resolver
@@ -106,6 +107,7 @@ class Locality:
         """From here on, the call gives as many values on all workers, which hold what it is given."""
         if self.of(call) & Mark.VALUE:
             self.dependence.put_into(call.args, call)
+            self._routes.forget()
             self._take_back([call])
 
     def forget(self, *keys: Key) -> None:
@@ -145,6 +147,32 @@ class Locality:
             if way is not Way.CHOICE or source not in self._agreed:
                 marks |= PASSED[way][self.of(source)]
         return marks
+
+    def is_made_by_others(self, key: Key, marks: Marks) -> bool:
+        """Whether the value is made local, in one of these ways, by what it has not made so itself."""
+        if key in self.origins or not self.of(key):
+            return bool(self.due(key) & marks)
+        number = self.dependence.number(key)
+        ends = [
+            (source, TAKEN[marks][way])
+            for source, way in self.dependence.sources[number]
+            if way is not Way.CHOICE or self.dependence.keys[source] not in self._agreed
+        ]
+        return self._routes.lead("made", self.origins, ends, self._settled, self._agreed, self._marks, number)
+
+    def feeds_itself(self, node: cst.BaseExpression) -> bool:
+        """Whether this worker's samples in the value would come round to it, and not only what they have chosen."""
+        ends = [(self.dependence.number(key), EVERY & ~Mark.CHOSEN) for key in self.inputs(node)]
+        known = self._marks if self.of(node) & Mark.VALUE else None  # else they may reach what is not local yet
+        return self._routes.lead(node, {node: Mark.VALUE}, ends, self._settled, self._agreed, known)
+
+    @property
+    def _marks(self) -> Mapping[int, Marks]:
+        return self._spread.marks if self._spread is not None else {}
+
+    @cached_property
+    def _routes(self) -> Routes:
+        return Routes(self.dependence, self._lets_in)
 
     def reached_from(self, node: cst.BaseExpression) -> Spread:
         """What would be local if this were."""

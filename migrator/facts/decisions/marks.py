@@ -40,5 +40,9 @@ def _through(way: Way, mark: Marks) -> Marks:
     return (mark & ~Mark.INSIDE) | Mark.VALUE if mark & Mark.INSIDE else mark
 
 
+EVERY = 2 * Mark.PICKED - 1
 # What enters a value in a way that is local like this.
-PASSED = [[_through(way, mark) for mark in range(2 * Mark.PICKED)] for way in Way]
+PASSED = [[_through(way, mark) for mark in range(EVERY + 1)] for way in Way]
+# Which single marks give those when they enter in that way: each is passed on whatever stands beside it.
+_SINGLE = [1 << bit for bit in range(EVERY.bit_length())]
+TAKEN = [[sum(one for one in _SINGLE if passed[one] & mark) for passed in PASSED] for mark in range(EVERY + 1)]

@@ -83,9 +83,7 @@ class Means:
         the same."""
         if isinstance(node, cst.Name) and len(self.locality.dependence.bindings_of(node)) != 1:
             return False
-        with self.locality.trying():
-            self.locality.settle(node)
-            return not self.locality.due(node) & Mark.CHOSEN
+        return not self.locality.is_made_by_others(node, Mark.CHOSEN)
 
     def _before_it_is_bound(self, node: cst.BaseExpression) -> cst.CSTNode:
         """For a name that gets a number of all workers, that which each has of its own."""

@@ -190,17 +190,12 @@ class NumbersBehind:
         reduction = self.means.of(node)
         if rounded and reduction == SUM and self.means.losses.is_rounded(node):
             return None  # the whole number that it is a multiple of
-        if not reduction or (isinstance(node, (cst.Name, cst.Subscript)) and self._feeds_itself(node)):
+        if not reduction or (isinstance(node, (cst.Name, cst.Subscript)) and self.locality.feeds_itself(node)):
             return None
         if not marks & (Mark.VALUE | Mark.INSIDE | Mark.STATISTIC):
             # By its name other code may ask how many rows there are here.
             return LocalNumber(node, None, reduction) if self._is_counted_with(node) else None
         return LocalNumber(node, bound_nearby(node, self.tree, self.locality, self.taped, self.divisors), reduction)
-
-    def _feeds_itself(self, node: cst.BaseExpression) -> bool:
-        """Whether the next value is made of this one: combined there, it would be combined in each step again."""
-        reached = self.locality.reached_from(node)
-        return any(reached.of(key) & ~Mark.CHOSEN for key in self.locality.inputs(node))
 
     def _is_counted_with(self, node: cst.BaseExpression) -> bool:
         """Whether the number of rows enters arithmetic or a comparison where it stands, and not the size of data."""
