@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 import libcst as cst
@@ -12,6 +13,9 @@ from migrator.facts.names.api import LOAD_MODEL
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, is_call_of
 from migrator.facts.program.tree import Tree
+
+_TABLES = frozenset({"to_csv", "savefig"})
+_OF_NO_WEIGHTS = re.compile(r"^numpy\.save\w*$|\.(?:savefig|imsave|imwrite|mimsave|mimwrite|save_img)$|^json\.dump$")
 
 
 class ReadAgain:
@@ -27,6 +31,7 @@ class ReadAgain:
         if writing and all(map(self.files.is_shown, writing)):
             return
         write_paths = [path for call in writing for path in self.files.paths(call)]
+        hold_weights = not writing or not all(map(self._writes_no_weights, writing))
         end = self.tree.last_order_in(self.tree.statement_of(last))
 
         def follows(call: cst.Call) -> bool:
@@ -40,10 +45,13 @@ class ReadAgain:
             if any(self._is_one_of(path, write_paths) for path in self.files.paths(look)) and follows(look):
                 yield look
         for read in self.files.reads:
-            if follows(read) and self._may_read(read, write_paths, is_below=self.tree.order[read] > end):
+            is_below = self.tree.order[read] > end
+            if follows(read) and self._may_read(read, write_paths, is_below=is_below, hold_weights=hold_weights):
                 yield read
 
-    def _may_read(self, read: cst.Call, written: Sequence[cst.BaseExpression], *, is_below: bool) -> bool:
+    def _may_read(
+        self, read: cst.Call, written: Sequence[cst.BaseExpression], *, is_below: bool, hold_weights: bool
+    ) -> bool:
         read_paths = self.files.paths(read)
         names, paths = {self.paths.spelled(p) for p in written}, {self.paths.spelled(p) for p in read_paths}
         are_literal = all(p[:1] in "'\"" for p in (*paths, *names))
@@ -51,7 +59,10 @@ class ReadAgain:
             return True
         if any(self._is_one_of(path, written) for path in read_paths):
             return True
-        may_be = is_below or self._reads_weights(read)
+        reads_weights = self._reads_weights(read)
+        if reads_weights and not hold_weights:
+            return False
+        may_be = is_below or reads_weights
         return may_be and not (are_literal and paths and names) and not self.paths.differ(written, read_paths)
 
     def _is_one_of(self, path: cst.BaseExpression, written: Sequence[cst.BaseExpression]) -> bool:
@@ -59,6 +70,13 @@ class ReadAgain:
 
     def _reads_weights(self, read: cst.Call) -> bool:
         return read in self.files.restores or any(is_call_of(v, *LOAD_MODEL) for v in self.resolver.values(read))
+
+    def _writes_no_weights(self, call: cst.Call) -> bool:
+        """Whether it writes a picture, a table or the like, which no model is restored from."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _TABLES:
+            return True
+        values = self.resolver.values(call.func)
+        return bool(values) and all(isinstance(v, External) and _OF_NO_WEIGHTS.search(v.path) for v in values)
 
     def _comes_again(self, write: cst.CSTNode, read: cst.Call) -> bool:
         """Whether what stands further up in the script may run after the write all the same: in the next turn of a
