@@ -20,6 +20,8 @@ _NO_READERS = (
     "builtins.print", "builtins.str", "logging.", "os.path.", "os.makedirs", "os.mkdir", "pathlib.", "tempfile.",
     "keras.callbacks.", SUMMARY_WRITER,
 )  # fmt: skip
+_LISTING = frozenset({"append", "extend", "insert", "add"})  # methods that keep a path in a list
+_DATASETS = re.compile(r"^tensorflow\.data\.|_dataset_from_directory$")
 # What is opened is read later.
 _ARRAYS = "numpy.load"
 _OPENS = re.compile(
@@ -75,8 +77,12 @@ class StillRead:
             return any(lies_in(one, other) or lies_in(other, one) for one in names for other in others)
         if any(self.paths.may_be_same(one, other) for one in paths for other in written):
             return True
-        is_asked = bool(self.files.asking_in(read))
-        return (not is_asked or self._takes_away(write)) and not self.paths.differ(written, paths)
+        # Which files there are is taken from the chief where it matters, and data are not written over.
+        is_of_others = bool(self.files.asking_in(read)) or self.files.lists(read) or self._makes_dataset(read)
+        return (not is_of_others or self._takes_away(write)) and not self.paths.differ(written, paths)
+
+    def _makes_dataset(self, read: cst.Call) -> bool:
+        return any(isinstance(v, External) and _DATASETS.search(v.path) for v in self.resolver.values(read.func))
 
     def _takes_away(self, write: cst.Call) -> bool:
         """Whether nothing is left of a folder, and of what is in it."""
@@ -87,6 +93,8 @@ class StillRead:
     def _is_given(self, call: cst.Call, written: Sequence[cst.BaseExpression]) -> bool:
         """Whether a call that nobody knows is given the path."""
         if any(write.node is call for write in self.files.writes):
+            return False
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _LISTING:
             return False
         values = self.resolver.values(call.func)
         if any(isinstance(v, Function) or (isinstance(v, External) and v.path.startswith(_NO_READERS)) for v in values):
