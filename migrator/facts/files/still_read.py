@@ -28,7 +28,7 @@ _OPENS = re.compile(
     r"^(?:numpy\.load|builtins\.open|io\.open|codecs\.open|(?:gzip|bz2|lzma|shelve|tarfile)\.open|zipfile\.ZipFile"
     r"|h5py\.File|tensorflow\.(?:io\.)?gfile\.(?:GFile|FastGFile|Open))$"
 )
-_TAKES_AWAY = re.compile(r"(?:^|\.)(?:rmtree|rmdir|move|rename|replace|DeleteRecursively|Rename)$")
+_TAKES_AWAY = re.compile(r"(?:^|\.)(?:rmtree|rmdir|remove|unlink|move|rename|replace|DeleteRecursively|Remove|Rename)$")
 
 
 class StillRead:
@@ -85,7 +85,7 @@ class StillRead:
         return any(isinstance(v, External) and _DATASETS.search(v.path) for v in self.resolver.values(read.func))
 
     def _takes_away(self, write: cst.Call) -> bool:
-        """Whether nothing is left of a folder, and of what is in it."""
+        """Whether it takes files away, or a folder with all that is in it."""
         values = self.resolver.values(write.func)
         is_method = isinstance(write.func, cst.Attribute) and _TAKES_AWAY.search(write.func.attr.value) is not None
         return is_method or any(isinstance(v, External) and _TAKES_AWAY.search(v.path) for v in values)
