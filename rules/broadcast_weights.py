@@ -84,12 +84,13 @@ def _after_building(facts: Facts, holders: list[Holder], restored: Sequence[Inse
         block = facts.tree.block_of(holder.statement)
         if is_given(facts, holder, block, Role.BROADCAST) or _is_repeated(facts, holder, restored):
             continue
-        late = _made_late(facts, holder)
-        called = facts.built.later(holder.target, holder.statement, facts.training) if late is not None else None
-        if late is not None and called is not None:
+        late = list(_made_late(facts, holder))
+        called = facts.built.later(holder.target, holder.statement, facts.training) if late else None
+        if called is not None:
             yield InsertAfter(called, (_call(facts, [holder]),))
             continue
-        refusal = late or _added_late(facts, holder) or _trained_at_once(facts, holder) or _taken_early(facts, holder)
+        unseen = next((refusal for refusal, is_followed in late if not is_followed), None)
+        refusal = unseen or _added_late(facts, holder) or _trained_at_once(facts, holder) or _taken_early(facts, holder)
         if refusal is not None:
             yield refusal
             continue
@@ -173,9 +174,9 @@ def _is_listed(facts: Facts, read: cst.Name) -> bool:
     return isinstance(owner, (cst.Element, cst.DictElement))
 
 
-def _made_late(facts: Facts, holder: Holder) -> Refusal | None:
-    """A refusal for a tf.Module that makes its variables in its first call, or that is made of such modules or of
-    layers: there is nothing to broadcast before."""
+def _made_late(facts: Facts, holder: Holder) -> Iterator[tuple[Refusal, bool]]:
+    """Refusals for a tf.Module that makes its variables in its first call, or that is made of such modules or of
+    layers: there is nothing to broadcast before. With each, whether the runtime sends them all the same."""
     modules = [
         v for v in facts.resolver.values(holder.value) if isinstance(v, Object) and facts.kinds.is_plain_module(v)
     ]
@@ -184,14 +185,27 @@ def _made_late(facts: Facts, holder: Holder) -> Refusal | None:
             values = facts.resolver.values(made)
             is_late = any(map(facts.kinds.is_variable, values)) and not _is_made_at_once(facts, cls, made)
             waits = any(isinstance(v, Result) and _waits_for_input(facts, v) for v in values)
-            if is_late or (waits and not _is_built_with_its_model(facts, cls, made)):
-                return Refusal(
+            waits = waits and not _is_built_with_its_model(facts, cls, made)
+            if is_late or waits:
+                refusal = Refusal(
                     made,
                     "this module makes its variables in its first call, so there is nothing to broadcast before",
                     "make them in __init__, or call the module once before it is trained",
                     breaks_training=True,
                 )
-    return None
+                yield refusal, not waits and _is_followed(facts, cls, made)
+
+
+def _is_followed(facts: Facts, cls: Class, made: cst.Call) -> bool:
+    """Whether the runtime sends the variable as soon as it is made: it becomes an attribute of the module at once,
+    when that is called."""
+    assign, call = facts.tree.parent[made], facts.resolver.method(cls, "__call__")
+    targets = [target.target for target in assign.targets] if isinstance(assign, cst.Assign) else []
+    owners = facts.resolver.values(targets[0].value) if targets and isinstance(targets[0], cst.Attribute) else ()
+    is_module = bool(owners) and all(isinstance(v, Object) and facts.kinds.is_plain_module(v) for v in owners)
+    is_attribute = len(targets) == 1 and is_module
+    bodies = facts.training.reached_from(call.body) if is_attribute and call is not None else []
+    return any(facts.tree.contains(body, made) for body in bodies)
 
 
 def _added_late(facts: Facts, holder: Holder) -> Refusal | None:

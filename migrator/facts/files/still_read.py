@@ -20,13 +20,15 @@ _NO_READERS = (
     "builtins.print", "builtins.str", "logging.", "os.path.", "os.makedirs", "os.mkdir", "pathlib.", "tempfile.",
     "keras.callbacks.", SUMMARY_WRITER,
 )  # fmt: skip
+_LISTING = frozenset({"append", "extend", "insert", "add"})  # methods that keep a path in a list
+_DATASETS = re.compile(r"^tensorflow\.data\.|_dataset_from_directory$")
 # What is opened is read later.
 _ARRAYS = "numpy.load"
 _OPENS = re.compile(
     r"^(?:numpy\.load|builtins\.open|io\.open|codecs\.open|(?:gzip|bz2|lzma|shelve|tarfile)\.open|zipfile\.ZipFile"
     r"|h5py\.File|tensorflow\.(?:io\.)?gfile\.(?:GFile|FastGFile|Open))$"
 )
-_TAKES_AWAY = re.compile(r"(?:^|\.)(?:rmtree|rmdir|move|rename|replace|DeleteRecursively|Rename)$")
+_TAKES_AWAY = re.compile(r"(?:^|\.)(?:rmtree|rmdir|remove|unlink|move|rename|replace|DeleteRecursively|Remove|Rename)$")
 
 
 class StillRead:
@@ -75,11 +77,15 @@ class StillRead:
             return any(lies_in(one, other) or lies_in(other, one) for one in names for other in others)
         if any(self.paths.may_be_same(one, other) for one in paths for other in written):
             return True
-        is_asked = bool(self.files.asking_in(read))
-        return (not is_asked or self._takes_away(write)) and not self.paths.differ(written, paths)
+        # Which files there are is taken from the chief where it matters, and data are not written over.
+        is_of_others = bool(self.files.asking_in(read)) or self.files.lists(read) or self._makes_dataset(read)
+        return (not is_of_others or self._takes_away(write)) and not self.paths.differ(written, paths)
+
+    def _makes_dataset(self, read: cst.Call) -> bool:
+        return any(isinstance(v, External) and _DATASETS.search(v.path) for v in self.resolver.values(read.func))
 
     def _takes_away(self, write: cst.Call) -> bool:
-        """Whether nothing is left of a folder, and of what is in it."""
+        """Whether it takes files away, or a folder with all that is in it."""
         values = self.resolver.values(write.func)
         is_method = isinstance(write.func, cst.Attribute) and _TAKES_AWAY.search(write.func.attr.value) is not None
         return is_method or any(isinstance(v, External) and _TAKES_AWAY.search(v.path) for v in values)
@@ -87,6 +93,8 @@ class StillRead:
     def _is_given(self, call: cst.Call, written: Sequence[cst.BaseExpression]) -> bool:
         """Whether a call that nobody knows is given the path."""
         if any(write.node is call for write in self.files.writes):
+            return False
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _LISTING:
             return False
         values = self.resolver.values(call.func)
         if any(isinstance(v, Function) or (isinstance(v, External) and v.path.startswith(_NO_READERS)) for v in values):
