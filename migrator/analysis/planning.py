@@ -144,6 +144,12 @@ class Planner:
         if "mean" not in planned and (len(kinds - {NONE}) > 1 or (gathers and "mean" in self._run.reductions)):
             planned.add("mean")
             return True
+        # `fit` weighs the workers' gradients by their rows, and with them what comes back through what is put together:
+        # for their mean, and for no sum.
+        by_keras = bool(self._run.compiled) and (gathers or bool(self._plan.losses))
+        if SUM in kinds and by_keras and "sum" in self._run.reductions - planned:
+            planned |= self._run.reductions
+            return True
         # What no reduction of the gradients puts right: then nothing is left to reduce.
         if NONE in kinds and not self._run.reductions <= planned:
             planned |= self._run.reductions
