@@ -124,7 +124,7 @@ class Trained:
                 yield from self._behind(listed, seen)
             if not own:
                 yield self._whole(node.value)
-        elif isinstance(node, cst.Attribute) and node.attr.value in WEIGHTS and self._is_layer(node.value):
+        elif isinstance(node, cst.Attribute) and node.attr.value in WEIGHTS and self._is_of_layer(node.value):
             yield self._whole(node.value)
         elif isinstance(node, (cst.List, cst.Tuple)):
             for element in node.elements:
@@ -155,6 +155,11 @@ class Trained:
             yield from self._behind_name(node, seen)
         else:
             yield Unheld(node, "what these weights belong to cannot be seen")
+
+    def _is_of_layer(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a layer, or one of those that a model has."""
+        whole = self._whole(node)
+        return self._is_layer(node) or (whole is not node and self._is_layer(whole))
 
     def _is_layer(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
