@@ -17,6 +17,7 @@ from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.views import once_reduced
 from migrator.analysis.values import Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.program.syntax import part_at
+from migrator.facts.program.tree import nodes_in
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -185,9 +186,16 @@ def _is_seen(data: Data) -> bool:
 
 def _is_combined(data: Data) -> bool:
     """Whether nothing but means and sums of the workers' parts are needed for it, and all that is made of these is
-    seen."""
+    seen: none of it is made by a function that a library is handed, `tf.py_function(lambda loss: …, [loss])`."""
     hows = {operand.how if repair.why != UNKNOWN else "" for repair in data.undone for operand in repair.operands}
-    return bool(hows) and hows <= {"mean", "sum"}
+    if not hows or not hows <= {"mean", "sum"}:
+        return False
+    return not any(
+        isinstance(part, cst.Lambda)
+        for repair in data.undone
+        for operand in repair.operands
+        for part in nodes_in(operand.node)
+    )
 
 
 def _content(read: cst.CSTNode) -> Made:
