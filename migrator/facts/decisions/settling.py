@@ -49,7 +49,7 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
         counts = len(call.args) == 1 and External("builtins.len") in resolver.values(call.func)
         if counts and losses.number_of_items(call.args[0].value) is not None:
             locality.settle(call)
-        elif losses.gives_several(call) or losses.number_of_items(call) is not None:
+        elif losses.gives_several(call):
             locality.hold(call)
     for node in tree.all_of(cst.Comparison):
         # Numbers of rows, and shapes, of one batch, of which each worker has the same part twice.

@@ -80,8 +80,10 @@ class Dependence(Graph):
         return self._items.deleted_from(target)
 
     def changed_by(self, call: cst.Call) -> list[Key]:
-        """What a method of an object that the script does not define may change, and what a library is told."""
-        return [*self._changes.changed_by(call), *self._out_of_sight.told_by(call)]
+        """What a method of an object that the script does not define may change, or a function of a library; and what
+        a library is told."""
+        changed = (*self._changes.changed_by(call), *self._changes.filled_by(call))
+        return [*changed, *self._out_of_sight.told_by(call)]
 
     def contents(self, node: cst.CSTNode) -> list[Key]:
         """Where what is put into the value goes, from which it comes to all that hold it."""

@@ -90,6 +90,13 @@ class Changes:
             return []
         return self.containers.contents(method.value)
 
+    def filled_by(self, call: cst.Call) -> list[Key]:
+        """What a function of a library changes, or may change, that it is given: `list.append(weights, 0.5)`,
+        `heapq.heappush(queue, loss)`, `package.add(weights)`."""
+        paths = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+        filled = self._filled(call, paths) if paths else []
+        return [holder for arg in filled for holder in self.containers.contents(arg.value)]
+
     def _filled(self, call: cst.Call, paths: Iterable[str]) -> list[cst.Arg]:
         """The arguments that the call may put others into: `np.put(losses, …)`, `out=`, all where nobody knows it."""
         if any(map(libraries.fills_first, paths)):

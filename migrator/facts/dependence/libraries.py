@@ -38,8 +38,9 @@ _PURE = (
 )  # fmt: skip
 _FILLING = frozenset({
     "numpy.put", "numpy.copyto", "numpy.place", "numpy.putmask", "numpy.fill_diagonal", "numpy.put_along_axis",
-    "builtins.setattr", "operator.setitem", "random.shuffle", "numpy.random.shuffle", "heapq.heappush",
-    "heapq.heappushpop", "heapq.heapreplace", "bisect.insort", "bisect.insort_left", "bisect.insort_right",
+    "builtins.setattr", "builtins.object.__setattr__", "operator.setitem", "random.shuffle", "numpy.random.shuffle",
+    "heapq.heappush", "heapq.heappushpop", "heapq.heapreplace", "bisect.insort", "bisect.insort_left",
+    "bisect.insort_right",
 })  # fmt: skip
 _IN_PLACE = re.compile(r"^numpy\.\w+\.at$")  # `np.add.at(counts, labels, 1)`
 _FILLING_PREFIXES = ("builtins.list.", "builtins.dict.", "builtins.set.", "collections.deque.", "operator.i")

@@ -66,26 +66,20 @@ def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> 
             counts=counts,
         )
 
-    if outputs.data is None and not any(isinstance(a, Tuple) for a in outputs):
+    if outputs.data is None:
+        run.lists.add(node)  # as many as the model has, on all workers
+        if any(isinstance(a, Tuple) for a in outputs):
+            return v.mapped(outputs, output)
         items = run.objects.sequence_items(outputs)
         if items is not None:
-            outputs = v.of(Tuple(tuple(items)))
-        else:
-            one = v.mapped(Value(v.join_all([run.objects.parts(outputs)]).data), output)
-            return _list_of(run, one, node) if all(map(_is_list, outputs)) else one
+            return v.mapped(v.of(Tuple(tuple(items))), output)
+        one = v.mapped(Value(v.join_all([run.objects.parts(outputs)]).data), output)
+        if not all(isinstance(a, Container) and a.kind == "list" for a in outputs):
+            return one
+        found = Container("list", Site(node, ()))
+        run.heap.store(found, None, one)
+        return v.of(found)
     return v.mapped(outputs, output)
-
-
-def _is_list(outputs: v.Atom) -> bool:
-    return isinstance(outputs, Container) and outputs.kind == "list"
-
-
-def _list_of(run: Run, output: Value, node: cst.CSTNode) -> Value:
-    """As many outputs as the model has, which is not seen here, and the same on all workers."""
-    found = Container("list", Site(node, ()))
-    run.heap.store(found, None, output)
-    run.lists.add(node)
-    return v.of(found)
 
 
 def sequential(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
