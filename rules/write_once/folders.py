@@ -12,7 +12,6 @@ from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 
 from .questions import existence_test
-from .statements import trains
 
 
 def folders(facts: Facts) -> Iterator[AddArgument | Guard | Refusal]:
@@ -22,7 +21,9 @@ def folders(facts: Facts) -> Iterator[AddArgument | Guard | Refusal]:
         line, asking = facts.tree.parent[facts.tree.parent[call]], existence_test(facts, call)
         if asking is not None and _may_exist(facts, call):
             yield AddArgument(call, ("exist_ok=True",))
-        elif not isinstance(facts.tree.parent[call], cst.Expr) or (asking is not None and trains(facts, asking)):
+        elif not isinstance(facts.tree.parent[call], cst.Expr) or (
+            asking is not None and facts.training.is_within(asking)
+        ):
             yield Refusal(
                 call,
                 "all workers would make this folder at a time, and all but one fail",

@@ -14,7 +14,7 @@ from migrator.facts.script import Facts
 
 from .extents import is_waited_for
 from .questions import existence_test
-from .statements import calls_model_early, names_read_after, only_prints, trains
+from .statements import calls_model_early, names_read_after, only_prints
 
 _ADVICE = "write the file under `if lockstep.is_chief():` by hand"
 
@@ -25,7 +25,7 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
     small = _small_statement(facts, write.node)
     if small is not None and _shares_its_line(facts, small):
         return Guard(write.node, write.node, condition)  # parts the line: each statement is looked at by itself then
-    if any(trains(facts, s) for s in write.statements):
+    if any(facts.training.is_within(s) for s in write.statements):
         return Refusal(
             write.node,
             "training goes on inside of this statement, so it cannot run on the chief alone",

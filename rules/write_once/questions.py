@@ -9,7 +9,7 @@ from migrator.facts.objects.kinds import origin
 from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
 
-from .statements import TELLING, calls_model_early, names_read_after, trains
+from .statements import TELLING, calls_model_early, names_read_after
 
 
 def around_question(facts: Facts, guard: Guard) -> Guard:
@@ -32,7 +32,7 @@ def question_around(facts: Facts, guard: Guard, or_try: bool) -> Statement | Non
             break
         if not isinstance(owner, cst.BaseCompoundStatement):
             continue
-        if trains(facts, owner):
+        if facts.training.is_within(owner):
             break
         asked = (
             owner.test if isinstance(owner, (cst.If, cst.While)) else owner.iter if isinstance(owner, cst.For) else None

@@ -13,12 +13,6 @@ from migrator.facts.script import Facts
 TELLING = ("builtins.print", "tensorflow.print", "logging.", "absl.logging.", "tqdm.")
 
 
-def trains(facts: Facts, statement: cst.CSTNode) -> bool:
-    bodies = facts.training.reached_from(statement)
-    sites = facts.training.sites
-    return any(facts.tree.contains(body, site) for body in bodies for site in sites)
-
-
 def calls_model_early(facts: Facts, statement: Statement) -> bool:
     """Whether the chief alone would call a model before training has built it on all workers."""
     sites = facts.training.sites

@@ -84,9 +84,9 @@ class Meetings:
             branches = [statement.body, statement.orelse] if not is_main(statement) else [statement.body]
             return all(branch is not None and self._in_block(branch) for branch in branches)
         if isinstance(statement, cst.For):
-            return self._meets_in(statement.iter) or (_has_turns(statement) and self._trains(statement))
+            return self._meets_in(statement.iter) or (_has_turns(statement) and self.training.is_within(statement))
         if isinstance(statement, cst.While):
-            return _is_endless(statement) and self._trains(statement)
+            return _is_endless(statement) and self.training.is_within(statement)
         if isinstance(statement, (cst.With, cst.Try)):
             return self._in_block(statement.body)
         return isinstance(statement, cst.SimpleStatementLine) and self._meets_in(statement)
@@ -148,10 +148,6 @@ class Meetings:
             for call in self.resolver.callers(function):
                 found.setdefault(call, []).append(function)
         return found
-
-    def _trains(self, loop: cst.CSTNode) -> bool:
-        bodies = self.training.reached_from(loop)
-        return any(self.tree.contains(body, site) for body in bodies for site in self.training.sites)
 
     def _around(self, statement: cst.CSTNode, outer: cst.CSTNode | None) -> Iterator[cst.CSTNode]:
         """The statement and those around it, up to what is around it all."""

@@ -119,13 +119,9 @@ class WorkerPaths:
         return any(isinstance(v, External) and v.path == _FOLDER for v in self.resolver.values(origin.func))
 
     def _is_met_by_all(self, node: cst.CSTNode) -> bool:
-        places = places_met_alike(self.tree, self.resolver, node, turned_alike=self._trains)
+        # A loop that trains is turned alike by all workers, or they cannot train at all.
+        places = places_met_alike(self.tree, self.resolver, node, turned_alike=self.training.is_within)
         return places is not None and not any(map(self.files.is_chief_only, places))
-
-    def _trains(self, loop: cst.CSTNode) -> bool:
-        """Whether the loop trains: all workers turn it alike then, or cannot train at all."""
-        bodies = self.training.reached_from(loop)
-        return any(self.tree.contains(body, site) for body in bodies for site in self.training.sites)
 
     def is_read_by_itself(self, write: cst.CSTNode) -> bool:
         """Whether each worker writes into a folder that is surely its own, and reads it again there."""

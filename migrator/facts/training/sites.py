@@ -337,6 +337,11 @@ class Training:
         classes = [cls for u in self.updates if (cls := self.step_class(u)) is not None]
         return any(isinstance(v, Object) and any(cls in self.resolver.lineage(v.of) for cls in classes) for v in values)
 
+    def is_within(self, node: cst.CSTNode) -> bool:
+        """Whether something trains when the node runs."""
+        bodies = self.reached_from(node)
+        return any(self.tree.contains(body, site) for body in bodies for site in self.sites)
+
     def reached_from(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The node and the bodies of all functions of the script that run when it runs."""
         bodies: dict[cst.CSTNode, None] = {node: None}
