@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -12,6 +13,8 @@ from migrator.facts.script import Facts
 
 _BINDS_CLOSER = (cst.Multiply, cst.Divide, cst.FloorDivide, cst.MatrixMultiply, cst.Modulo, cst.Power)
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+_LOOPS = (cst.For, cst.While, *_COMPREHENSIONS)
+_MAY_NOT_RUN = (cst.If, cst.FunctionDef, cst.ClassDef, cst.Try, cst.With)
 
 
 def put_together(facts: Facts, operand: Operand) -> Iterator[Wrap | Replace | InsertBefore]:
@@ -28,6 +31,55 @@ def put_together(facts: Facts, operand: Operand) -> Iterator[Wrap | Replace | In
         yield Replace(operand.node, (whole,))
     else:
         yield _at_the_place(facts, operand)
+
+
+def ahead_of_loops(
+    facts: Facts, operands: Collection[Operand]
+) -> Iterator[tuple[cst.CSTNode, list[InsertBefore | Replace]]]:
+    """The names that a loop reads all rows of in each of its turns, and gets from outside: these rows are put together
+    once, in front of it. Gives each of the operands that need no edit any more with the edits that do for it."""
+    names = {o.node for o in operands if o.how == "gather" and isinstance(o.node, cst.Name)}
+    groups: dict[tuple[cst.CSTNode, str], list[cst.Name]] = defaultdict(list)
+    for node in sorted(names, key=lambda node: facts.tree.order[node]):
+        loop = _loop_around(facts, cst.ensure_type(node, cst.Name))
+        if loop is not None:
+            groups[loop, cst.ensure_type(node, cst.Name).value].append(cst.ensure_type(node, cst.Name))
+    for (loop, name), reads in groups.items():
+        met = [n for n in facts.tree.names[name] if facts.tree.contains(loop, n) and facts.tree.is_variable(n)]
+        if not names.issuperset(met) or all(_is_read_once(facts, loop, read) for read in reads):
+            continue
+        whole = facts.fresh_variable(f"all_{name}", loop)
+        yield reads[0], [InsertBefore(loop, (f"{whole} = {facts.call('all_gather', name)}",))]
+        for read in reads:
+            yield read, [Replace(read, (whole,))]
+
+
+def _loop_around(facts: Facts, node: cst.Name) -> cst.CSTNode | None:
+    """The outermost loop that reads a name of the function which runs it, where that is set in front of the loop and
+    where all of it surely runs: what is left of a branch, a tape or a function stays in there."""
+    scope = facts.tree.scope_of(node).lookup(node.value)
+    function = facts.tree.function_of(node)
+    if scope is None or scope.node is not (function or facts.tree.module_of(node)):
+        return None
+    found: cst.CSTNode | None = None
+    for owner in facts.tree.ancestors(node):
+        if isinstance(owner, (cst.IfExp, cst.BooleanOperation, cst.Lambda)):
+            return None
+        if isinstance(owner, _MAY_NOT_RUN):
+            break
+        if isinstance(owner, _LOOPS):
+            in_line = isinstance(facts.tree.statement_of(owner), cst.SimpleStatementLine)
+            is_set = any(facts.tree.contains(owner, binding.node) for binding in scope.bindings[node.value])
+            if is_set or (isinstance(owner, _COMPREHENSIONS) and not in_line):
+                break
+            found = owner
+    return found
+
+
+def _is_read_once(facts: Facts, loop: cst.CSTNode, read: cst.Name) -> bool:
+    """Whether the loop turns over it, and reads it in none of its turns."""
+    first = loop.iter if isinstance(loop, cst.For) else getattr(getattr(loop, "for_in", None), "iter", None)
+    return first is not None and facts.tree.contains(first, read)
 
 
 def _is_read_in_turns(facts: Facts, node: cst.CSTNode) -> bool:

@@ -185,7 +185,7 @@ def _made_late(facts: Facts, holder: Holder) -> Iterator[tuple[Refusal, bool]]:
             values = facts.resolver.values(made)
             is_late = any(map(facts.kinds.is_variable, values)) and not _is_made_at_once(facts, cls, made)
             waits = any(isinstance(v, Result) and _waits_for_input(facts, v) for v in values)
-            waits = waits and not _is_built_with_its_model(facts, cls, made)
+            waits = waits and not (_is_built_with_its_model(facts, cls, made) or _is_built_next(facts, cls, made))
             if is_late or waits:
                 refusal = Refusal(
                     made,
@@ -251,6 +251,14 @@ def _is_built_with_its_model(facts: Facts, cls: Class, layer: cst.Call) -> bool:
         isinstance(v, Result) and calls(v) in api.SEQUENTIAL and facts.built.when_made(v) for v in values
     )
     return is_built and _is_made_at_once(facts, cls, model)
+
+
+def _is_built_next(facts: Facts, cls: Class, layer: cst.Call) -> bool:
+    """Whether the constructor builds or calls the layer behind the statement that makes it."""
+    assign = facts.tree.parent[layer]
+    if not isinstance(assign, cst.Assign) or len(assign.targets) > 1 or not _is_made_at_once(facts, cls, layer):
+        return False
+    return facts.built.later(assign.targets[0].target, layer, facts.training) is not None
 
 
 def _is_made_at_once(facts: Facts, cls: Class, made: cst.Call) -> bool:

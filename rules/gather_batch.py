@@ -9,7 +9,8 @@ lockstep.whole_batch gives it all rows. Of a model that `fit` trains, Keras take
 something of all of them gives back its own by lockstep.shard_like. So does a call that rolls or sorts the rows, where
 they then meet a worker's own in a model that also runs on these alone: negatives of the same batch. Where samples are
 moved along their gradients of a mean, or penalised by them, the mean is over all rows, and lockstep.sample_gradients
-makes them as large as on one device.
+makes them as large as on one device. Rows that a loop needs in each of its turns are put together once, in front of
+it.
 
 before:
     loss = contrastive_loss(model(images), labels)
@@ -28,10 +29,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.analysis.values import Repair
+from migrator.analysis.values import Operand, Repair
 from migrator.edits import Refusal, Trust, Wrap
 from migrator.facts.script import Facts
-from migrator.repairs import put_together, waits_alone
+from migrator.repairs import ahead_of_loops, put_together, waits_alone
 from migrator.rule import Findings, rule
 
 
@@ -52,7 +53,7 @@ def gather_batch(facts: Facts) -> Findings:
         )
     for call in facts.losses.whole_compiles:
         yield from _whole_batch(facts, cst.ensure_type(call, cst.Call))
-    done: set[cst.CSTNode] = set()
+    operands: dict[Operand, None] = {}
     for repair in facts.repairs:
         if repair.form not in ("whole", "call", "metric", "once", "given back"):
             continue
@@ -60,10 +61,15 @@ def gather_batch(facts: Facts) -> Findings:
         if refusal is not None:
             yield refusal
             continue
-        for operand in sorted(repair.operands, key=lambda o: facts.tree.order[o.node]):
-            if operand.node not in done:
-                done.add(operand.node)
-                yield from put_together(facts, operand)
+        operands.update(dict.fromkeys(sorted(repair.operands, key=lambda o: facts.tree.order[o.node])))
+    done: set[cst.CSTNode] = set()
+    for node, edits in ahead_of_loops(facts, operands):
+        done.add(node)
+        yield from edits
+    for operand in operands:
+        if operand.node not in done:
+            done.add(operand.node)
+            yield from put_together(facts, operand)
 
 
 def _beside_all_rows(facts: Facts, repair: Repair) -> Refusal | None:

@@ -44,7 +44,8 @@ _MOST_ROUNDS = 3  # until a function that calls itself has given all that it giv
 class Arguments:
     """The arguments of a call. `rest` is what `*args` and `**kwargs` of unknown length hold, `starred` that of which
     it holds the items, where it is but one; `nodes` say where the script writes which argument, by position or
-    keyword. `ways`: where `**kwargs` is one of several dictionaries, the keywords on each of these ways; `keywords` are
+    keyword, and `unpacked` from which expression several come at once: the first position, their number, and what is
+    unpacked. `ways`: where `**kwargs` is one of several dictionaries, the keywords on each of these ways; `keywords` are
     those of all ways then."""
 
     positional: list[Value] = field(default_factory=list)
@@ -52,6 +53,7 @@ class Arguments:
     rest: Value = NOTHING
     nodes: dict[int | str, cst.BaseExpression] = field(default_factory=dict)
     starred: tuple[cst.BaseExpression, Value] | None = None
+    unpacked: list[tuple[int, int, cst.BaseExpression, Value]] = field(default_factory=list)
     ways: list[dict[str, Value]] = field(default_factory=list)
 
     def each_way(self) -> list[Arguments]:
@@ -92,12 +94,23 @@ class Arguments:
         if self.rest is not NOTHING:
             yield None, self.rest
 
+    def written(self) -> Iterator[tuple[cst.BaseExpression | None, Value]]:
+        """As `all`, but what is unpacked as one: it can only be put together before it is."""
+        within = {i for first, number, *_ in self.unpacked for i in range(first, first + number)}
+        for i, value in enumerate(self.positional):
+            if i not in within:
+                yield self.nodes.get(i), value
+        for *_, node, value in self.unpacked:
+            yield node, value
+        yield from replace(self, positional=[], unpacked=[]).all()
+
     def behind(self, first: Value) -> Arguments:
         """These arguments after another one, as a method has them behind its object."""
         nodes: dict[int | str, cst.BaseExpression] = {
             (k + 1 if isinstance(k, int) else k): n for k, n in self.nodes.items()
         }
-        return Arguments([first, *self.positional], self.keywords, self.rest, nodes, ways=self.ways)
+        unpacked = [(i + 1, *rest) for i, *rest in self.unpacked]
+        return Arguments([first, *self.positional], self.keywords, self.rest, nodes, unpacked=unpacked, ways=self.ways)
 
     def key(self) -> tuple[object, ...]:
         lacking = frozenset(name for name in self.keywords if self.ways and self.may_lack(name))
@@ -175,6 +188,7 @@ class Calls:
                     found.starred = (arg.value, value) if found.rest is NOTHING else None
                     found.rest = v.join(found.rest, self.run.objects.elements(value, node, arg.value))
                 else:
+                    found.unpacked.append((len(found.positional), len(items), arg.value, value))
                     found.positional.extend(items)
             elif arg.star == "**":
                 self.unpack_keywords(value, found)

@@ -73,13 +73,13 @@ class Repairing:
         any order, the same for all arguments. `exact`: sums must not differ by rounding."""
         found: set[Operand] = set()
         blocked = self.blocked
-        for place, value in args.all():
+        for place, value in args.written():
             blocked = self.wrap(place, value, how, found, ordered=ordered) or blocked
             if exact and any(d.multiple_of for d in self.run.objects.leaves(value)):
                 blocked = blocked or ROUNDED
         repair = Repair(node, frozenset(found), why, blocked, form)
         if blocked:
-            self.run.lost_at[node].update(n for n, x in args.all() if n is not None)
+            self.run.lost_at[node].update(n for n, x in args.written() if n is not None)
         self.run.note_repair(repair)
         return repair
 
@@ -170,7 +170,7 @@ class Repairing:
         the metric counts parts of other batches besides."""
         found: set[Operand] = set()
         blocked = self.blocked or ("Keras evaluates the model" if self.run.is_evaluating else "")
-        for place, value in args.all():
+        for place, value in args.written():
             leaves = list(self.run.objects.leaves(value))
             if all(d.rank == 0 or d.constant is not NOT_CONSTANT for d in leaves):
                 continue
