@@ -44,9 +44,9 @@ _MOST_ROUNDS = 3  # until a function that calls itself has given all that it giv
 class Arguments:
     """The arguments of a call. `rest` is what `*args` and `**kwargs` of unknown length hold, `starred` that of which
     it holds the items, where it is but one; `nodes` say where the script writes which argument, by position or
-    keyword, and `unpacked` from which expression several come at once: the first position, their number, and what is
-    unpacked. `ways`: where `**kwargs` is one of several dictionaries, the keywords on each of these ways; `keywords` are
-    those of all ways then."""
+    keyword, and `unpacked` which come of one expression: the first position, their number, and what is unpacked.
+    `ways`: where `**kwargs` is one of several dictionaries, the keywords on each of these ways; `keywords` are those of
+    all ways then."""
 
     positional: list[Value] = field(default_factory=list)
     keywords: dict[str, Value] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class Arguments:
         nodes: dict[int | str, cst.BaseExpression] = {
             (k + 1 if isinstance(k, int) else k): n for k, n in self.nodes.items()
         }
-        unpacked = [(i + 1, *rest) for i, *rest in self.unpacked]
+        unpacked = [(first + 1, number, node, value) for first, number, node, value in self.unpacked]
         return Arguments([first, *self.positional], self.keywords, self.rest, nodes, unpacked=unpacked, ways=self.ways)
 
     def key(self) -> tuple[object, ...]:

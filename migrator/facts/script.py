@@ -263,13 +263,23 @@ class Facts:
                 return decisions
             # What is put together for the losses has made it the same: asked without it, that stays so.
             self._not_combined |= lost
+            kept = again & self._not_combined
+            if kept:
+                return self._decided_with(kept, numbers)
             self._combined = (self._combined | again) - self._not_combined
-            if again & self._not_combined:
-                break
             decisions = self._decided()
         if not decisions.are_settled:
             return decisions  # what is left over is refused, whatever is combined
         raise Defect("whether a number is put together where it gets its name, or in the losses, cannot be told apart")
+
+    def _decided_with(self, bindings: set[Binding], numbers: Sequence[LocalNumber]) -> Decisions:
+        """The decisions once the names get a number of all workers, which the losses need, while what steers is put
+        together further on by then."""
+        self._combined = self._combined | bindings
+        self._not_combined -= bindings
+        decisions = self._decided()
+        decisions.combine(n for n in numbers if any(_is_given(binding, [n], self.tree) for binding in bindings))
+        return decisions
 
     def _combined_twice(self, decisions: Decisions) -> set[Binding]:
         """Where names get a number of all workers, and enter what is put together for a loss, or what nothing makes the

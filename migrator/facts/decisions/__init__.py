@@ -137,6 +137,12 @@ class Decisions:
             found.setdefault(result.call, LocalNumber(result.call, metric=result))
         return sorted(found.values(), key=lambda number: self.tree.order[number.expression])
 
+    def combine(self, numbers: Iterable[LocalNumber]) -> None:
+        """Has these combined, too, where nothing that steers asks for it."""
+        places = {number.place for number in self.local_numbers}
+        self.local_numbers += [number for number in numbers if number.place not in places]
+        self.local_numbers.sort(key=lambda number: self.tree.order[number.expression])
+
     @cached_property
     def steering(self) -> dict[cst.BaseExpression, list[LocalNumber]]:
         """The places where local numbers steer training, with these numbers."""

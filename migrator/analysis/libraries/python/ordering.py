@@ -34,8 +34,9 @@ def picked(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame
     if path not in ("builtins.min", "builtins.max") or len(args.positional) != 1 or args.rest is not NOTHING:
         return None
     key = args.keywords.get("key")
-    items = run.objects.elements(args.positional[0], node, node) if args.positional[0].objects else NOTHING
-    return ordered(run, items, key, node, frame) if items.objects or (key is not None and key.objects) else None
+    is_by_key = key is not None and bool(key.objects)
+    items = run.objects.elements(args.positional[0], node, node) if is_by_key or args.positional[0].objects else NOTHING
+    return ordered(run, items, key, node, frame) if items.objects or is_by_key else None
 
 
 def _sorted(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
