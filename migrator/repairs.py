@@ -45,8 +45,9 @@ def ahead_of_loops(
         if loop is not None:
             groups[loop, cst.ensure_type(node, cst.Name).value].append(cst.ensure_type(node, cst.Name))
     for (loop, name), reads in groups.items():
-        met = [n for n in facts.tree.names[name] if facts.tree.contains(loop, n) and facts.tree.is_variable(n)]
-        if not names.issuperset(met) or all(_is_read_once(facts, loop, read) for read in reads):
+        met = {n for n in facts.tree.names[name] if facts.tree.contains(loop, n) and facts.tree.is_variable(n)}
+        left = [n for n in met - names if not _is_read_once(facts, loop, n)]
+        if left or all(_is_read_once(facts, loop, read) for read in reads):
             continue
         whole = facts.fresh_variable(f"all_{name}", loop)
         yield reads[0], [InsertBefore(loop, (f"{whole} = {facts.call('all_gather', name)}",))]

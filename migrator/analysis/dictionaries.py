@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis.frames import Heap
 from migrator.analysis.values import Container, Value
+from migrator.facts.program.tree import Tree, nodes_in
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -83,3 +85,54 @@ class Lacking:
         between = range(tree.order[made], tree.order[node])
         jumps = (jump for kind in _JUMPS for jump in tree.all_of(kind))
         return not any(tree.order[jump] in between and tree.function_of(jump) is function for jump in jumps)
+
+
+def is_asked_for_a_word(operator: str, left: Value, right: Value, heap: Heap) -> bool:
+    """Whether it is `"weights" in batch`: batches have the same keys on all workers, and so do dictionaries whose keys
+    the script writes out; no array of numbers holds a word."""
+    if operator not in ("In", "NotIn") or not isinstance(left.constant, str):
+        return False
+    if right.data is not None:
+        return right.data.nested and not right.objects
+    return bool(right.objects) and all(
+        isinstance(atom, Container) and atom.kind == "dict" and all(isinstance(key, str) for key in heap.fields(atom))
+        for atom in right
+    )
+
+
+def turns_over_keys(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether what a loop goes through here is a dictionary: its turns ask it for what they get,
+    `for name in sorted(batch): batch[name]`."""
+    loop, child = tree.parent[node], node
+    while isinstance(loop, cst.Arg) or (isinstance(loop, cst.Call) and loop.func is not child):
+        loop, child = tree.parent[loop], loop
+    if not isinstance(loop, (cst.For, cst.CompFor)) or child is not loop.iter:
+        return False
+    within = loop if isinstance(loop, cst.For) else tree.parent[loop]
+    return any(isinstance(part, cst.Subscript) and _is_turn(loop, part) for part in nodes_in(within))
+
+
+def is_asked_for_a_key(tree: Tree, node: cst.Subscript) -> bool:
+    """Whether the index is what a loop around it gets of the same dictionary."""
+    for owner in tree.ancestors(node):
+        loop = owner if isinstance(owner, cst.For) else getattr(owner, "for_in", None)
+        while isinstance(loop, (cst.For, cst.CompFor)):
+            if _is_turn(loop, node):
+                return True
+            loop = getattr(loop, "inner_for_in", None)
+    return False
+
+
+def _is_turn(loop: cst.For | cst.CompFor, asked: cst.Subscript) -> bool:
+    gone_through: cst.CSTNode = loop.iter
+    while isinstance(gone_through, cst.Call) and (gone_through.args or isinstance(gone_through.func, cst.Attribute)):
+        owner = gone_through.func.value if isinstance(gone_through.func, cst.Attribute) else gone_through.func
+        gone_through = gone_through.args[0].value if gone_through.args else owner  # `sorted(batch)`, `batch.keys()`
+    index = asked.slice[0].slice
+    return (
+        isinstance(index, cst.Index)
+        and isinstance(loop.target, cst.Name)
+        and isinstance(index.value, cst.Name)
+        and index.value.value == loop.target.value
+        and asked.value.deep_equals(gone_through)
+    )

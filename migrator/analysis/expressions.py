@@ -13,6 +13,7 @@ import libcst as cst
 from migrator.analysis import row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
+from migrator.analysis.dictionaries import is_asked_for_a_word
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.python.containers import sent_to
@@ -227,6 +228,8 @@ class Expressions:
             known = compared(operator, left, rights[0])
             if known is not None:
                 return v.constant(known)
+            if is_asked_for_a_word(operator, left, rights[0], self.run.heap):
+                return v.with_needs(NUMBER, frozenset(r for d in v.contents(rights[0]) for r in d.needs))
             alike = row_counts.compared(left, rights[0]) if operator in ("Equal", "NotEqual") else None
             if alike is not None:
                 return alike

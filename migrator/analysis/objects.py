@@ -11,6 +11,7 @@ from migrator.analysis import namespaces, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
+from migrator.analysis.dictionaries import turns_over_keys
 from migrator.analysis.libraries import runtime, tensorflow
 from migrator.analysis.libraries.python import holders
 from migrator.analysis.ops.call import NOT_CONSTANT
@@ -388,7 +389,8 @@ class Objects:
         for atom in value:
             found = v.join(found, self._elements(atom, reader, node))
         if value.data is not None and not (value.data.constant is None and value.objects):
-            found = v.join(found, self.run.placing.parts.elements(value.data, reader))
+            is_of_keys = value.data.nested and turns_over_keys(self.run.tree, node)
+            found = v.join(found, NUMBER if is_of_keys else self.run.placing.parts.elements(value.data, reader))
         return found
 
     def _elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:

@@ -25,7 +25,7 @@ from migrator.analysis.libraries import (
     tensorflow,
 )
 from migrator.analysis.libraries.python import containers, holders
-from migrator.analysis.libraries.python.iterating import lazy_elements
+from migrator.analysis.libraries.python.iterating import gone_through, lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
 from migrator.analysis.placement import Shape
 from migrator.analysis.shortened import is_of_numbers, scatter
@@ -75,6 +75,15 @@ def _is_fixed_draw(path: str, args: Arguments) -> bool:
 _ASSERTING = ("tensorflow.debugging.assert", "tensorflow.debugging.check", "tensorflow.Assert", "numpy.testing.")
 
 
+# What gives parts of a dictionary.
+_PARTS = frozenset({"items", "values", "keys", "get", "pop"})
+
+
+def _is_word(key: Value | None) -> bool:
+    """Whether it is a key of a dictionary: arrays and tensors are asked for nothing by a word."""
+    return key is not None and isinstance(key.constant, str)
+
+
 class Libraries:
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -120,6 +129,7 @@ class Libraries:
 
     def unread(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what no source is seen of."""
+        args = gone_through(self.run, args, node, frame)
         if keras.is_made(path):
             return keras.make(self.run, path, args, node, frame)
         row = ops.lookup(keras.full_name(path)) if not _is_fixed_draw(path, args) else None
@@ -228,7 +238,7 @@ class Libraries:
                 return self.run.placing.place(row, path, given, node)
         if name == "get_next" or name == "__next__":
             return self.read(self.run.placing.parts.elements(data, node), node)
-        if data.nested and name in ("items", "values", "keys", "get", "pop"):
+        if (data.nested and name in _PARTS) or (name in ("get", "pop") and _is_word(args.get("key", 0))):
             return containers.nested_method(data, name)
         result = self.run.placing.unknown(given, node)
         return v.mapped(result, lambda d: replace(d, foreign=True, maker=node)) if data.foreign else result

@@ -10,6 +10,7 @@ import libcst as cst
 from migrator.analysis import ops, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
+from migrator.analysis.dictionaries import is_asked_for_a_key
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, ROWS, Local, Partial, Shape, Sharded, Unknown
 from migrator.analysis.placing import ragged
@@ -83,7 +84,9 @@ class Parts:
         key = index.constant
         if data.layer:
             return Value(data)
-        if (data.nested and isinstance(key, int) and not isinstance(key, bool)) or isinstance(key, str):
+        is_number = isinstance(key, int) and not isinstance(key, bool)
+        is_part = data.nested and (is_number or is_asked_for_a_key(self.run.tree, node))
+        if is_part or isinstance(key, str):
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, counts=()))
         if data.sizeless and key in (0, NOT_CONSTANT):
             return Value(Data(Unknown(SIZELESS), needs=data.needs))

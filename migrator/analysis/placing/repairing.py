@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # They make a list of an array.
 _LISTING = frozenset(v.External(path) for path in ("builtins.list", "builtins.tuple", "collections.deque"))
+_CHANGING = frozenset({"pop", "popitem", "setdefault", "update", "clear", "append", "extend", "insert", "remove"})
 ROUNDED = "it is a multiple of the number of rows that is rounded, and of each worker's otherwise"
 
 # How data are put together: what the `how` of their operand says; None for what stays as it is.
@@ -115,11 +116,21 @@ class Repairing:
         how_put = str(hows.pop())
         if how_put == "gather" and isinstance(node, cst.Name) and is_called(self.run, node):
             return "it is called as a function, and no rows of a batch"
+        if how_put == "gather" and self._is_changed(node):
+            return "a method changes it, and what is put together is a copy"
         array = self.unlisted(node) if how_put == "gather" else node
         if how_put == "gather" and array is node and any(d.listed for d in leaves):
             return "it is a list of Python's, which is gathered item by item"
         found.add(Operand(array, how_put))
         return ""
+
+    def _is_changed(self, node: cst.BaseExpression) -> bool:
+        """Whether a method of dictionaries or lists is called here that changes them."""
+        attribute = self.run.tree.parent.get(node)
+        if not isinstance(attribute, cst.Attribute) or attribute.value is not node:
+            return False
+        call = self.run.tree.parent[attribute]
+        return isinstance(call, cst.Call) and call.func is attribute and attribute.attr.value in _CHANGING
 
     def unlisted(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The array of which the expression makes a list: `labels.numpy().tolist()`. Lists go item by item."""

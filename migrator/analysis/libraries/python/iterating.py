@@ -73,6 +73,23 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
     return v.join_all(run.objects.elements(x, reader, node) for x in given)
 
 
+def gone_through(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Arguments:
+    """The arguments of a function that knows nothing of `map(…)` and the like, with lists of what these give."""
+
+    def is_lazy(value: Value) -> bool:
+        return isinstance(value.only, Made) and value.only.path.startswith(_LAZY)
+
+    def listed(value: Value) -> Value:
+        only = value.only
+        if not isinstance(only, Made) or not is_lazy(value):
+            return value
+        made = Container("list", Site(node, frame.context))
+        run.heap.store(made, None, lazy_elements(run, only, node, node) or NOTHING)
+        return v.of(made)
+
+    return args.mapped(listed) if any(map(is_lazy, args.positional)) else args
+
+
 def _next(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     default = args.positional[1] if len(args.positional) > 1 else NOTHING
     return v.join(run.objects.elements(args.positional[0], node, node), default) if args.positional else NUMBER
