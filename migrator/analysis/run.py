@@ -87,12 +87,12 @@ class Plain(NamedTuple):
 
 class Run:
     """`readers`: loops and calls whose data each worker has its part of; `datasets`: the expressions that these data
-    are; `rows`: expressions that are such parts;
-    `sizes`: numbers that become those of a worker's rows; `reduced`: calls that give gradients of which an update makes
-    those of all workers; `combined`: names whose number all workers add up or average right behind the assignment;
-    `models`: calls of packages that make models; `said`: what the user says of expressions, see
-    Stated; `sources`: the packages whose code is run, too; `written`: the calls that may read a file, by what is
-    written into it."""
+    are; `rows`: expressions that are such parts; `sizes`: numbers that become those of a worker's rows; `reduced`:
+    calls that give gradients of which an update makes those of all workers; `watched`: those of them where that is
+    done at once, while another tape watches; `combined`: names whose number all workers add up or average right behind
+    the assignment; `models`: calls of packages that make models; `said`: what the user says of expressions, see Stated;
+    `sources`: the packages whose code is run, too; `written`: the calls that may read a file, by what is written into
+    it."""
 
     def __init__(
         self,
@@ -104,6 +104,7 @@ class Run:
         rows: Collection[cst.CSTNode] = (),
         sizes: Collection[cst.CSTNode] = (),
         reduced: Collection[cst.CSTNode] = (),
+        watched: Collection[cst.CSTNode] = (),
         combined: Collection[cst.CSTNode] = (),
         models: Collection[cst.CSTNode] = (),
         plan: Plan | None = None,
@@ -117,6 +118,7 @@ class Run:
         self.rows = rows
         self.sizes = sizes
         self.reduced = reduced
+        self.watched = watched
         self.combined = set(combined)
         self.models = models
         self.plan = plan or Plan()
