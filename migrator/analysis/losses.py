@@ -289,6 +289,11 @@ class Losses:
         data = value.data if value is not None else None
         return data is not None and data.is_replicated and not data.whole and data.rank != 0
 
+    def is_apart(self, node: cst.CSTNode) -> bool:
+        """Whether the value does not stand beside a worker's rows there: rows look up in it, or a worker takes its own
+        of it."""
+        return not self.too_much and (node in self._plan.dealt or node in self._run.tables - self._run.not_tables)
+
     def meets_rows(self, node: cst.CSTNode) -> bool:
         """Whether a worker's rows, or what is made of them, enter the value as such."""
         value = self._run.seen.get(node) if not self.too_much else None

@@ -41,7 +41,7 @@ class Planner:
 
     def is_changed(self) -> bool:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
-        return self._put_means_together() or self._improve() or self._mix() or self._gather_always()
+        return self._put_means_together() or self._improve() or self._mix() or self._gather_always() or self._deal()
 
     def _put_means_together(self) -> bool:
         """Plans to put means together of which gradients of samples are taken, where these meet what is not divided by
@@ -163,6 +163,21 @@ class Planner:
         given = {o.node for r in met for o in r.operands if o.how == "gather"}
         new = (given & self._run.seen.keys()) - self._run.not_rows - self._plan.expressions
         self._plan.expressions |= new
+        return bool(new)
+
+    def _deal(self) -> bool:
+        """Plans, for steps that train on a worker's rows and otherwise on what is made of all of them, that a worker
+        takes its own of that, too: samples of earlier batches. True where that is new."""
+        training = {self.tree.function_of(call) for call in self._run.losses}
+        met = [r for r in self._needed() if not r.blocked and self.verdicts.obstacle(r)]
+        steps = training & {self._function_of(r.node) for r in met}
+        new: set[cst.CSTNode] = set()
+        for (function, _), arrays in self._run.given_arrays.items():
+            beside = [node for name, node in arrays.items() if (function, name) in self._run.given_rows]
+            if function in steps and not self._run.made_of_all.isdisjoint(beside):
+                new.update(node for node in beside if node is not None and None not in beside)
+        new -= self._plan.dealt | self._plan.expressions
+        self._plan.dealt |= new
         return bool(new)
 
     def _is_by_rows(self, call: cst.CSTNode) -> bool:
