@@ -31,10 +31,10 @@ _DEEPEST = 6_000  # Python's own calls, of which each call of the program takes 
 
 
 class Losses:
-    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `combined`, `models`, `said`, `sources`, `written`: see Run.
-    `sites`: where the script trains, in functions that are called or not. `numbers`: what the script decides by; where
-    there is any, each row of a batch is on one worker, so that means are taken over all rows. `gathered`: expressions
-    around which all rows are put together for that."""
+    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `watched`, `combined`, `models`, `said`, `sources`, `written`:
+    see Run. `sites`: where the script trains, in functions that are called or not. `numbers`: what the script decides
+    by; where there is any, each row of a batch is on one worker, so that means are taken over all rows. `gathered`:
+    expressions around which all rows are put together for that."""
 
     def __init__(
         self,
@@ -44,6 +44,7 @@ class Losses:
         rows: Collection[cst.CSTNode],
         sizes: Collection[cst.CSTNode],
         reduced: Collection[cst.CSTNode],
+        watched: Collection[cst.CSTNode],
         sites: Collection[cst.CSTNode],
         models: Collection[cst.CSTNode] = (),
         said: Mapping[cst.CSTNode, str] | None = None,
@@ -59,7 +60,7 @@ class Losses:
         self._plan = Plan(expressions=set(gathered), reductions={MEAN} if numbers else set())
         self.too_much = False
         known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
-        known.update(datasets=datasets, combined=combined)
+        known.update(datasets=datasets, combined=combined, watched=watched)
         rounds = 0
         while rounds < _MOST_ROUNDS:
             self._run = Run(tree, scripts, **known, plan=self._plan, said=said, sources=sources, written=written)
@@ -287,6 +288,11 @@ class Losses:
         value = self._run.seen.get(node) if not self.too_much else None
         data = value.data if value is not None else None
         return data is not None and data.is_replicated and not data.whole and data.rank != 0
+
+    def is_apart(self, node: cst.CSTNode) -> bool:
+        """Whether the value does not stand beside a worker's rows there: rows look up in it, or a worker takes its own
+        of it."""
+        return not self.too_much and (node in self._plan.dealt or node in self._run.tables - self._run.not_tables)
 
     def meets_rows(self, node: cst.CSTNode) -> bool:
         """Whether a worker's rows, or what is made of them, enter the value as such."""

@@ -41,8 +41,9 @@ class Planner:
 
     def is_changed(self) -> bool:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
-        several = (self._put_means_together, self._improve, self._mix, self._gather_always, self._gather_behind_names)
-        return any(plan() for plan in several)
+        first = (self._put_means_together, self._improve, self._mix)
+        last = (self._gather_always, self._gather_behind_names, self._deal)
+        return any(plan() for plan in (*first, *last))
 
     def _put_means_together(self) -> bool:
         """Plans to put means together of which gradients of samples are taken, where these meet what is not divided by
@@ -173,6 +174,21 @@ class Planner:
         found = {node for r in blocked for node in self._sources(r, in_turn=True)}
         new = found - self._run.not_rows - self._plan.expressions
         self._plan.expressions |= new
+        return bool(new)
+
+    def _deal(self) -> bool:
+        """Plans, for steps that train on a worker's rows and otherwise on what is made of all of them, that a worker
+        takes its own of that, too: samples of earlier batches. True where that is new."""
+        training = {self.tree.function_of(call) for call in self._run.losses}
+        met = [r for r in self._needed() if not r.blocked and self.verdicts.obstacle(r)]
+        steps = training & {self._function_of(r.node) for r in met}
+        new: set[cst.CSTNode] = set()
+        for (function, _), arrays in self._run.given_arrays.items():
+            beside = [node for name, node in arrays.items() if (function, name) in self._run.given_rows]
+            if function in steps and not self._run.made_of_all.isdisjoint(beside):
+                new.update(node for node in beside if node is not None and None not in beside)
+        new -= self._plan.dealt | self._plan.expressions
+        self._plan.dealt |= new
         return bool(new)
 
     def _is_by_rows(self, call: cst.CSTNode) -> bool:

@@ -57,7 +57,8 @@ class Plan:
     that work on all rows of a batch, of which they give back a worker's, or go on with those `at_once`; `summed`: terms
     among which are sums over a worker's part, beside what is made of all rows; `cut_again`: calls that make such of all
     rows as meets a worker's part of them, and of which a worker takes its own; `calls`: those of several functions that
-    are given all rows; `branches`: of which both ways are run, however their conditions come out."""
+    are given all rows; `dealt`: arguments of training steps that are made of all rows, of which a worker takes its own;
+    `branches`: of which both ways are run, however their conditions come out."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
     layers: set[cst.CSTNode] = field(default_factory=set)
@@ -68,6 +69,7 @@ class Plan:
     reductions: set[str] = field(default_factory=set)
     summed: set[cst.CSTNode] = field(default_factory=set)
     calls: set[cst.CSTNode] = field(default_factory=set)
+    dealt: set[cst.CSTNode] = field(default_factory=set)
     branches: set[cst.CSTNode] = field(default_factory=set)
 
 
@@ -87,12 +89,12 @@ class Plain(NamedTuple):
 
 class Run:
     """`readers`: loops and calls whose data each worker has its part of; `datasets`: the expressions that these data
-    are; `rows`: expressions that are such parts;
-    `sizes`: numbers that become those of a worker's rows; `reduced`: calls that give gradients of which an update makes
-    those of all workers; `combined`: names whose number all workers add up or average right behind the assignment;
-    `models`: calls of packages that make models; `said`: what the user says of expressions, see
-    Stated; `sources`: the packages whose code is run, too; `written`: the calls that may read a file, by what is
-    written into it."""
+    are; `rows`: expressions that are such parts; `sizes`: numbers that become those of a worker's rows; `reduced`:
+    calls that give gradients of which an update makes those of all workers; `watched`: those of them where that is
+    done at once, while another tape watches; `combined`: names whose number all workers add up or average right behind
+    the assignment; `models`: calls of packages that make models; `said`: what the user says of expressions, see Stated;
+    `sources`: the packages whose code is run, too; `written`: the calls that may read a file, by what is written into
+    it."""
 
     def __init__(
         self,
@@ -104,6 +106,7 @@ class Run:
         rows: Collection[cst.CSTNode] = (),
         sizes: Collection[cst.CSTNode] = (),
         reduced: Collection[cst.CSTNode] = (),
+        watched: Collection[cst.CSTNode] = (),
         combined: Collection[cst.CSTNode] = (),
         models: Collection[cst.CSTNode] = (),
         plan: Plan | None = None,
@@ -117,6 +120,7 @@ class Run:
         self.rows = rows
         self.sizes = sizes
         self.reduced = reduced
+        self.watched = watched
         self.combined = set(combined)
         self.models = models
         self.plan = plan or Plan()
@@ -194,6 +198,15 @@ class Run:
         self.torn: set[cst.CSTNode] = set()
         self.torn_functions: set[cst.CSTNode] = set()
         self.reductions: set[str] = set()  # the kinds that are taken over rows
+        # Functions with the names of what they get a worker's rows by in some call. What else they get in a call that
+        # may be as many rows, by the function and the call; None where it is not surely an array.
+        self.given_rows: set[tuple[cst.CSTNode, int | str]] = set()
+        self.given_arrays: dict[tuple[cst.CSTNode, cst.CSTNode], dict[int | str, cst.CSTNode | None]]
+        self.given_arrays = defaultdict(dict)
+        self.made_of_all: set[cst.CSTNode | None] = set()  # of these, what is made of all rows of a batch
+        # Arrays in which rows look up, by what these hold; what is one on some ways alone.
+        self.tables: set[cst.CSTNode] = set()
+        self.not_tables: set[cst.CSTNode] = set()
         self.lists: set[cst.CSTNode] = set()  # the operations that give lists of tensors
         self.hidden: set[cst.CSTNode] = set()
         self.traced: set[cst.CSTNode] = set()  # functions of which a graph is made
@@ -510,6 +523,7 @@ class Run:
 
     def lifted(self, function: Function, args: Arguments, node: cst.CSTNode) -> Arguments:
         self.called.add(function.node)
+        args = giving_back.dealt(self, function.node, args, node)
         if function.node in self.plan.functions and node not in self.plan.calls:
             return self.placing.gathering.arguments(args, node)
         return args

@@ -172,6 +172,7 @@ class Facts:
             rows,
             sizes,
             reduced,
+            self._watched,
             sites,
             self.kinds.models_of_packages,
             self.stated.values,
@@ -182,6 +183,17 @@ class Facts:
             self.sources,
             self._written_for,
         )
+
+    @cached_property
+    def _watched(self) -> set[cst.Call]:
+        """The calls that give gradients which are reduced right there, while another tape watches."""
+        applied = [(u, given, c) for u in self.training.updates for given in u.gradients for c in given.tape_calls]
+        elsewhere = {
+            call
+            for update, given, call in applied
+            if not given.is_at(call) or self.reduced.may_be_wrapped(update) or self.optimizers.will_reduce(update)
+        }
+        return {call for *_, call in applied if call not in elsewhere and self.training.is_watched(call)}
 
     @cached_property
     def _written_for(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:

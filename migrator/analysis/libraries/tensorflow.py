@@ -397,6 +397,8 @@ def _gradients(run: Run, loss: Value, sources: Value, node: cst.CSTNode) -> Valu
     placement = _of_loss(leaves)
     needs = frozenset(r for d in leaves for r in d.needs)
     are_reduced = node in run.reduced
+    # What a loss is made of that all workers have by then goes back to a worker's part of the batch.
+    watched = frozenset((Repair(node, frozenset(), "", form="done"),)) if node in run.watched else frozenset()
     of_samples = [isinstance(d.placement, Sharded) for d in run.objects.leaves(sources)]
 
     def gradient(data: Data) -> Data:
@@ -417,7 +419,8 @@ def _gradients(run: Run, loss: Value, sources: Value, node: cst.CSTNode) -> Valu
             return replace(data, constant=NOT_CONSTANT, needs=data.needs | needs)
         has_no_rows = all(d.is_replicated and not d.needs for d in leaves)
         are_agreed = has_no_rows or (are_reduced and not isinstance(placement, Unknown))
-        return Data(REPLICATED if are_agreed else placement, nested=data.nested, needs=needs)
+        done = watched if are_agreed and not has_no_rows else frozenset()
+        return Data(REPLICATED if are_agreed else placement, nested=data.nested, needs=needs | done)
 
     def of(sources: Value) -> Value:
         items = run.objects.sequence_items(sources)

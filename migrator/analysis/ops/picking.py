@@ -79,7 +79,7 @@ class GetItem:
     def _by_tensor(self, value: Arg, index: Arg) -> Arg:
         cut, by = sharded(value.placement), sharded(index.placement)
         if cut and by and index.dtype == "bool" and cut.axis == by.axis == 0 and cut.blocks == by.blocks:
-            return Arg(moved(value.placement, 0, "ragged"))
+            return Arg(moved(value.placement, 0, "ragged"), rank=_rank_of_masked(value, index))
         if by and not cut and index.dtype != "bool" and index.placement == by:
             term_base, power = term(value.placement)
             if term_base == REPLICATED:
@@ -106,6 +106,11 @@ def _rank_of_picked(rank: int | None, entries: Sequence[Arg], literals: Sequence
         return None
     picked = max((array.rank or 0 for array in arrays), default=0)
     return rank - len(arrays) - numbers + picked + sum(entry is None for entry in literals)
+
+
+def _rank_of_masked(value: Arg, mask: Arg) -> int | None:
+    """How many axes are left where a mask marks some along its own."""
+    return None if value.rank is None or mask.rank is None else value.rank - mask.rank + 1
 
 
 def _entry(arg: Arg) -> Any:
@@ -223,12 +228,13 @@ class Mask:
         value, mask = whole(bound.data(0)), whole(bound.data(1))
         axis = bound.constant("axis", default=None)
         cut, by = sharded(value.placement), sharded(mask.placement)
+        rank = _rank_of_masked(value, mask)
         if not cut and not by and mask.placement == REPLICATED:
-            return Arg(value.placement)
+            return Arg(value.placement, rank=rank)
         if cut and by and not axis and cut.axis == by.axis == 0 and cut.blocks == by.blocks and mask.placement == by:
-            return Arg(moved(value.placement, 0, "ragged"))
+            return Arg(moved(value.placement, 0, "ragged"), rank=rank)
         if cut and not by and axis and 0 <= cut.axis < axis and mask.placement == REPLICATED:
-            return Arg(value.placement)
+            return Arg(value.placement, rank=rank)
         return _by_position()
 
 

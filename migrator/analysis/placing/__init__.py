@@ -12,6 +12,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import Arg, Op
+from migrator.analysis.ops.picking import Gather, GetItem
 from migrator.analysis.placement import (
     LOCAL,
     REPLICATED,
@@ -33,7 +34,7 @@ from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.repaired import gathered, repaired
 from migrator.analysis.placing.repairing import Repairing, by_gathering
 from migrator.analysis.placing.views import as_it_is
-from migrator.analysis.values import Data, Function, Made, Value
+from migrator.analysis.values import NOTHING, Data, Function, Made, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -63,10 +64,22 @@ class Placing:
         """The same for an operation of which the row is known, or that has none."""
         op = operation(self.run, row, path, args, node, made)
         value = self._placed(op)
+        self._note_table(op)
         if self.run.packages.inside:
             self.run.packages.met.note_lost(op, value)
         value = traits.kept(self.run, op, value)
         return giving_back.cut_again(self.run, node, args, value) if node in self.run.plan.cut_again else value
+
+    def _note_table(self, op: Operation) -> None:
+        """Notes what rows look up in, by what they hold: however long it is, none of it stands beside them."""
+        node = op.args.nodes.get(0)
+        if node is None or op.row is None or not isinstance(op.row.kind, (Gather, GetItem)):
+            return
+        table, index = [*op.args.positional, NOTHING, NOTHING][:2]
+        is_whole = table.data is not None and table.data.is_replicated and not table.objects
+        is_by_rows = index.data is not None and isinstance(index.data.placement, Sharded) and not index.data.mask
+        has_axis_alone = len(op.args.positional) == 2 and op.args.keywords.keys() <= {"axis"}
+        (self.run.tables if is_whole and is_by_rows and has_axis_alone else self.run.not_tables).add(node)
 
     def _placed(self, op: Operation) -> Value:
         poison = next((d for d in op.leaves if isinstance(d.placement, Unknown)), None)

@@ -1,16 +1,19 @@
-"""A worker's rows of what is made of all of them: where a function gives it back, or a name gets it that held such."""
+"""A worker's rows of what is made of all of them: where a function gives it back, a name gets it that held such, or a
+training step is given it that is given such elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace as copied
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
+from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
-from migrator.analysis.values import Instance, Made, Operand, Repair, Tuple, Value
+from migrator.analysis.values import Data, Instance, Made, Operand, Repair, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -51,6 +54,59 @@ def cut_again(run: Run, node: cst.CSTNode, args: Arguments, value: Value) -> Val
     if not isinstance(node, cst.BaseExpression) or data is None or data.symbolic or data.pairs or data.across:
         return value
     return _shard_like(run, node, value, like, least=data.least)
+
+
+def dealt(run: Run, function: cst.FunctionDef | cst.Lambda, args: Arguments, call: cst.CSTNode) -> Arguments:
+    """The arguments of a function, with a worker's rows of what is made of all of them where that is planned."""
+    names = [param.name.value for param in (*function.params.posonly_params, *function.params.params)]
+    arrays = run.given_arrays[function, call]
+
+    def taken(key: int | str, value: Value) -> Value:
+        name, node = names[key] if isinstance(key, int) and key < len(names) else key, args.nodes.get(key)
+        if value.only is None and value.data is not None and value.data.placement == Sharded(0):
+            run.given_rows.add((function, name))
+        elif not _has_no_rows(value):
+            whole = node is not None and _is_array(value)
+            arrays[name] = node if whole and arrays.get(name, node) is not None else None
+            if whole and value.data is not None and value.data.needs:
+                run.made_of_all.add(node)
+            if node is not None and node in run.plan.dealt and whole:
+                return _dealt(run, node, value)
+        if node in run.plan.dealt:
+            run.plain_now.sources.add(node)
+        return value
+
+    positional = [taken(i, value) for i, value in enumerate(args.positional)]
+    keywords = {name: taken(name, value) for name, value in args.keywords.items()}
+    is_planned = not run.plan.dealt.isdisjoint(args.nodes.values()) and not args.ways
+    return copied(args, positional=positional, keywords=keywords) if is_planned else args
+
+
+def _has_no_rows(value: Value) -> bool:
+    data = value.data
+    return data is not None and not value.objects and data.is_replicated and (data.rank == 0 or data.constant is None)
+
+
+def _is_array(value: Value) -> bool:
+    """Whether it is an array that all workers have; what is made of all rows of a batch is none of Python's numbers."""
+    data = value.data
+    if data is None or value.objects or data.symbolic or data.listed or not data.is_replicated:
+        return False
+    return bool(data.needs) or data.axes > 0
+
+
+def _dealt(run: Run, node: cst.BaseExpression, value: Value) -> Value:
+    why = "it is made of all rows, and what it is given to works on those of a worker"
+    repair = Repair(node, frozenset((Operand(node, "once"),)), why, run.placing.repairing.blocked)
+    run.note_repair(repair)
+
+    def mine(data: Data) -> Data:
+        needs = data.needs | {repair}
+        return replace(
+            data, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, pairs=False, across=0, needs=needs
+        )
+
+    return v.mapped(value, mine)
 
 
 def _shard_like(run: Run, node: cst.BaseExpression, value: Value, like: str, least: int = 2) -> Value:

@@ -9,6 +9,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg
 from migrator.analysis.ops.making import Counts, Draws, Makes
 from migrator.analysis.ops.picking import OF_UNSEEN_RANK
+from migrator.analysis.ops.terms import PAIRING
 from migrator.analysis.placement import ROWS, Partial, Replicated, Shape, Sharded, Unknown, options
 from migrator.analysis.placing import draws, whole
 from migrator.analysis.placing.inference import as_value, infer
@@ -86,6 +87,9 @@ def gathered(run: Run, op: Operation, why: str, *, ordered: bool = True) -> Valu
         return Value(Data(Unknown("it makes something of the shape of the rows that a worker has"), needs=op.needs))
     repair = run.placing.repairing.make(op.args, op.node, by_gathering, why, ordered=ordered)
     result = infer(run, op.row, op.args, op.made, once_gathered)
+    # Along which of its axes a value for each pair of rows has them is not told: which ones they are helps nothing.
+    if why not in PAIRING and not any(d.pairs for d in op.leaves):
+        result = whole.with_axes(run, op, result)
     return whole.of_all_rows(run, op, result, op.needs | {repair}, why)
 
 

@@ -27,10 +27,16 @@ def replicated(run: Run, op: Operation) -> Value:
     if op.row is None or (isinstance(result.placement, Unknown) and not op.whole):
         nested = op.row is None
         return Value(Data(REPLICATED, whole=op.whole, nested=nested, symbolic=op.symbolic, needs=op.needs))
-    if op.whole and result.is_lost and result.items is None and result.rank is None:
-        known = axes(run, op)
-        result = replace(result, rank=known.rank, least=known.least)
+    result = with_axes(run, op, result) if op.whole else result
     return of_all_rows(run, op, result, op.needs) if op.whole else as_value(run, op, result, op.needs)
+
+
+def with_axes(run: Run, op: Operation, result: Arg) -> Arg:
+    """The result, with its axes where it is lost as it stands."""
+    if not result.is_lost or result.items is not None or result.rank is not None:
+        return result
+    known = axes(run, op)
+    return replace(result, rank=known.rank, least=known.least)
 
 
 def axes(run: Run, op: Operation) -> Arg:

@@ -86,6 +86,7 @@ class Gathering:
         while owner is not None and not isinstance(owner, (cst.BaseExpression, cst.BaseStatement)):
             owner = self.tree.parent.get(owner)
         is_cut = owner in self.locality.sharding.cut_rows  # each worker takes its rows there of what all have
+        is_cut = is_cut or self.losses.is_apart(node)
         return owner is not None and not is_cut and self.losses.meets_rows(owner)
 
 

@@ -21,7 +21,8 @@ from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Literal, calls
+from migrator.facts.objects.values import Class, External, Function, Literal, Result, Value, calls
+from migrator.facts.program.syntax import dotted
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
@@ -57,6 +58,8 @@ _PATH_METHODS = frozenset({"exists", "is_file", "is_dir", "is_symlink", "stat", 
 _FLAGS = re.compile(
     r"^(?:threading|multiprocessing)\.(?:Event|Value|Array|Barrier)$|^(?:queue|multiprocessing)\.\w*Queue$"
 )
+# They start what runs beside the script.
+_STARTING = frozenset({"threading", "_thread", "multiprocessing", "concurrent", "asyncio", "signal", "joblib", "sched"})
 _FLAG_METHODS = frozenset({"is_set", "isSet", "wait", "empty", "full", "qsize", "get", "get_nowait"})
 _SCHEDULERS = frozenset({"keras.callbacks.LearningRateScheduler"})
 _STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
@@ -132,10 +135,29 @@ class LocalSources:
         asked = any(map(_FILES.match, paths))
         if not asked and isinstance(call.func, cst.Attribute):
             name, owners = call.func.attr.value, self.resolver.values(call.func.value)
-            asked = (name in _FLAG_METHODS and any(_FLAGS.match(calls(v)) for v in owners)) or (
+            asked = (name in _FLAG_METHODS and any(map(self._is_flag, owners))) or (
                 name in _PATH_METHODS and any(origin(v).startswith("pathlib.") for v in owners)
             )
         return asked and self._runs_while_training(call)
+
+    def _is_flag(self, value: Value) -> bool:
+        """Whether others may change it: a queue they may only if there are any, or code that is not seen has it."""
+        path = calls(value)
+        is_own = path.startswith("queue.") and isinstance(value, Result)
+        return bool(_FLAGS.match(path)) and not (is_own and self._is_filled_here(value))
+
+    def _is_filled_here(self, queue: Value) -> bool:
+        if self._starts_others:
+            return False
+        handed = (call for call in self.tree.calls for arg in call.args if queue in self.resolver.values(arg.value))
+        return all(isinstance(v, Function) for call in handed for v in self.resolver.values(call.func) or (None,))
+
+    @cached_property
+    def _starts_others(self) -> bool:
+        """Whether the program imports what starts something beside it."""
+        names = [alias.name for node in self.tree.all_of(cst.Import) for alias in node.names]
+        names += [node.module for node in self.tree.all_of(cst.ImportFrom) if node.module is not None]
+        return any(dotted(name).partition(".")[0] in _STARTING for name in names)
 
     def _runs_while_training(self, node: cst.CSTNode) -> bool:
         running = (*self._training_loops, self._callbacks)

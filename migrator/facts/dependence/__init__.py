@@ -58,7 +58,7 @@ class Dependence(Graph):
         self._containers = containers
         self._items = items = Items(self, tree, resolver, indirect, namespaces, containers)
         self._reads = reads = Reads(self, tree, resolver, kinds, names, sizes, functions, items, namespaces)
-        self._changes = changes = Changes(self, resolver, kinds, indirect, names, containers, computing)
+        self._changes = changes = Changes(self, resolver, kinds, indirect, names, sizes, containers, computing)
         self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, changes)
         self._expressions = Expressions(self, tree, names, sizes)
         self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions)

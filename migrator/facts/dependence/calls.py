@@ -74,6 +74,7 @@ class Calls:
             self.graph.link(arg, call, self.sizes.by_size(cst.ensure_type(arg, cst.Arg).value) if counts else way)
         self.graph.link(call.func, call, way)
         if isinstance(call.func, cst.Attribute):
-            self.graph.link(call.func.value, call.func, Way.USED)
+            is_number = self.sizes.tells_number(call.func)
+            self.graph.link(call.func.value, call.func, Way.SIZE if is_number else Way.USED)
         self.functions.link_handed(call)
         self.changes.link(call, values)

@@ -11,6 +11,7 @@ from migrator.facts.dependence.containers import COLLECTING, JOINING, Containers
 from migrator.facts.dependence.functions import is_member_of_unknown
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.names import Names
+from migrator.facts.dependence.sizes import Sizes
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
@@ -28,6 +29,7 @@ class Changes:
         kinds: Kinds,
         indirect: Indirect,
         names: Names,
+        sizes: Sizes,
         containers: Containers,
         computing: Collection[cst.CSTNode],
     ) -> None:
@@ -36,6 +38,7 @@ class Changes:
         self.kinds = kinds
         self.indirect = indirect
         self.names = names
+        self.sizes = sizes
         self.containers = containers
         self._computing = computing
 
@@ -54,8 +57,10 @@ class Changes:
                 self.graph.link(arg, holder, Way.WHOLE if joined else Way.INTO if name in COLLECTING else Way.USED)
         for library in {path.rpartition(".")[0] for path in paths if is_drawn_from_common(path)}:
             # How many numbers were drawn tells which ones come next.
-            for arg in given:
-                self.graph.link(arg, ("drawn", library), Way.USED)
+            for i, arg in enumerate(given):
+                draws_from = i == 0 and arg.keyword is None and not libraries.PICKED_FROM.isdisjoint(paths)
+                way = self.sizes.by_size(arg.value) if draws_from else Way.USED
+                self.graph.link(arg, ("drawn", library), way)
             self.graph.link(("drawn", library), call, Way.USED)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "sort":
             self.graph.link(call.func.value, ("order", call), Way.USED)

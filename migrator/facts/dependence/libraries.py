@@ -16,11 +16,11 @@ _KIND_CALLS = frozenset({
     "numpy.ndim",
 })  # fmt: skip
 SIZE_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
-# Calls that give the elements that they are given, as many of them.
+# Calls that give the elements that they are given, as many of them, or as many as they are told.
 SEQUENCES = frozenset({
     "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.enumerate", "builtins.zip",
     "numpy.array", "numpy.asarray", "tensorflow.stack", "tensorflow.convert_to_tensor", "collections.deque",
-    "copy.copy", "copy.deepcopy",
+    "copy.copy", "copy.deepcopy", "random.sample", "random.choices",
 })  # fmt: skip
 # Calls that give a new container of the same elements, and such that give elements.
 COPYING = frozenset({
@@ -29,6 +29,8 @@ COPYING = frozenset({
     "itertools.chain", "itertools.cycle", "itertools.islice", "itertools.repeat",
 })  # fmt: skip
 PICKING = frozenset({"builtins.min", "builtins.max", "random.choice", "random.sample", "heapq.nlargest"})
+# They draw some of what they are given, whatever that is: how many there are settles how many numbers they draw.
+PICKED_FROM = frozenset({"random.choice", "random.sample", "random.choices"})
 # Libraries whose functions leave their arguments as they are, but for those named below.
 _PURE = (
     "tensorflow.", "keras.", "numpy.", "math.", "builtins.", "random.", "time.", "json.", "logging.", "statistics.",

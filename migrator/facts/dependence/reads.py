@@ -76,7 +76,8 @@ class Reads:
         bindings = self.names.bindings_of_attribute(node)
         is_own = bool(owners) and all(isinstance(v, (Object, File)) for v in owners)
         if not (is_own and self.are_seen(owners)):
-            self.graph.link(node.value, node, self.sizes.by_size(node.value) if name in SIZES else Way.USED)
+            is_size = name in SIZES or self.sizes.tells_number(node)
+            self.graph.link(node.value, node, self.sizes.by_size(node.value) if is_size else Way.USED)
         for binding in bindings:
             self.graph.link(binding, node)
         self.graph.link(("attribute", name), node)

@@ -8,7 +8,7 @@ from migrator.facts.dependence.graph import Way
 from migrator.facts.dependence.names import Names
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External
+from migrator.facts.objects.values import Class, External, Result
 from migrator.facts.program.syntax import dotted, part_at
 from migrator.facts.program.tree import Binding, Tree
 
@@ -20,6 +20,9 @@ _COLLECTIONS = (
     *(External(f"builtins.{name}") for name in ("list", "dict", "set")),
     External("collections.deque"), _DEFAULTING, External("collections.OrderedDict"), External("collections.Counter"),
 )  # fmt: skip
+# So do these; they tell by methods how many they hold.
+_QUEUES = tuple(External(f"queue.{name}") for name in ("Queue", "LifoQueue", "PriorityQueue", "SimpleQueue"))
+_TELLING = frozenset({"qsize", "empty", "full"})
 _WRITTEN = (cst.List, cst.Tuple, cst.Dict, cst.Set, cst.Call)
 # Of a Keras model, which its `fit` and the like compile.
 _STEPS = frozenset({"train_step", "test_step", "predict_step"})
@@ -36,6 +39,14 @@ class Sizes:
         """How the size of the value depends on it."""
         return Way.SIZE if self._collects(node) else Way.LENGTH
 
+    def tells_number(self, node: cst.Attribute) -> bool:
+        """`queue.empty`, of which only how many it holds matters."""
+        values = self.resolver.values(node.value) if node.attr.value in _TELLING else ()
+        return bool(values) and all(isinstance(v, Result) and self._is_queue(v.call) for v in values)
+
+    def _is_queue(self, call: cst.Call) -> bool:
+        return any(made in self.resolver.values(call.func) for made in _QUEUES)
+
     def repeating(self, iterated: cst.BaseExpression) -> Way:
         """How a comprehension depends on what it goes through: on how many there are, which `range` is given."""
         is_range = isinstance(iterated, cst.Call) and External("builtins.range") in self.resolver.values(iterated.func)
@@ -49,7 +60,7 @@ class Sizes:
             return self._collects(node.value)
         if isinstance(node, cst.Call):
             empty = (_DEFAULTING,) if node.args else _COLLECTIONS
-            return any(made in self.resolver.values(node.func) for made in empty)
+            return self._is_queue(node) or any(made in self.resolver.values(node.func) for made in empty)
         bindings: list[Binding] = []
         if isinstance(node, cst.Name):
             bindings = self.names.bindings_of(node)

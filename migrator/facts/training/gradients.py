@@ -45,6 +45,10 @@ class Gradients:
     def is_reduced(self) -> bool:
         return bool(self.reduced_by)
 
+    def is_at(self, call: cst.Call) -> bool:
+        """Whether they are reduced as soon as the call gives them."""
+        return self.computed is call and (self.holder is None or self.holder.value is call)
+
     @property
     def place(self) -> Place:
         return self.computed, self.holder

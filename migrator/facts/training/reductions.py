@@ -117,7 +117,7 @@ class Reductions:
                     "make it a mean",
                 )
             return "sum" if splits else "mean"
-        if verdict.is_agreed and not verdict.repairs and self.sharding.may_split(update):
+        if verdict.is_agreed and not verdict.repairs and not self._is_penalty(update, call):
             return _refuse(
                 call,
                 "how the batches of this update come into its loss cannot be seen",
@@ -130,6 +130,15 @@ class Reductions:
             f"how this loss adds up over the workers' parts of the batch cannot be seen: {verdict.why}",
             "write it as a mean over the samples (penalties on weights may be added to that)",
         )
+
+    def _is_penalty(self, update: Update, call: cst.BaseExpression) -> bool:
+        """Whether all workers may take the gradients of the same loss: nothing that the update trains on is split, or
+        it has others beside it of which the parts of a batch are seen, and is made of no gradients itself."""
+        if not self.sharding.may_split(update):
+            return True
+        if all(verdict.is_agreed and not verdict.repairs for _, verdict in self._losses(update, update.gradients)):
+            return False
+        return isinstance(call, cst.Call) and not self.training.goes_through_gradients(call)
 
 
 def _refuse(node: cst.CSTNode, reason: str, advice: str) -> Refusal:

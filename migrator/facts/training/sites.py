@@ -367,6 +367,21 @@ class Training:
         only = places.pop() if len(places) == 1 else None
         return only if isinstance(only, cst.With) else None
 
+    def goes_through_gradients(self, call: cst.Call) -> bool:
+        """Whether the tape that the call asks may have watched how another one takes gradients."""
+        tape = self.tape_of(call)
+        bodies = self.run_by(tape) if tape is not None else []
+        asked = [c for body in bodies for c in self.tree.calls if self.tree.contains(body, c)]
+        return tape is None or any(self.flow.is_tape_call(c) and self.tape_of(c) is not tape for c in asked)
+
+    def is_watched(self, call: cst.Call) -> bool:
+        """Whether a tape that stands around the call watches how it takes the gradients of another one."""
+        own = self.tape_of(call)
+        around = [n for n in self.tree.ancestors(call) if isinstance(n, cst.With) and n is not own]
+        return own is not None and any(
+            self.kinds.is_tape(v) for n in around for item in n.items for v in self.resolver.values(item.item)
+        )
+
     def run_by(self, node: cst.CSTNode) -> list[cst.CSTNode]:
         """The same, with the lambdas that are called there by a name."""
         bodies = dict.fromkeys(self.reached_from(node))

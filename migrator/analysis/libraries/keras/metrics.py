@@ -13,7 +13,7 @@ from migrator.analysis.libraries.keras import compiling
 from migrator.analysis.libraries.keras.names import METRIC, is_mean_metric
 from migrator.analysis.libraries.keras.objects import Methods, is_of
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import LOCAL, REPLICATED, Partial, Placement, Sharded, Unknown
+from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Tuple, Value
 from migrator.records import replace
 
@@ -37,8 +37,10 @@ def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
 
 def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> None:
     run.placing.meet(args, node)
-    takes_means = isinstance(atom, Instance) or atom.path == "keras.metrics.Mean"
-    given = _note_fed(run, [x for _, x in args.all() if not x.is_none], node, takes_means=takes_means)
+    sums = _sums(run, atom, args)
+    takes_means = not sums and (isinstance(atom, Instance) or atom.path == "keras.metrics.Mean")
+    values = sums or [x for _, x in args.all() if not x.is_none]
+    given = _note_fed(run, values, node, takes_means=takes_means)
     once = run.placing.repairing.counted_once(args, node) if any(map(_is_whole, given)) else None
     if once is None:
         run.fed_parts.add(node)
@@ -50,6 +52,20 @@ def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -
             run.heap.store(atom, "fed", Value(number))
         if data.is_replicated:
             run.heap.store(atom, _FED_ON_ALL, Value(number))
+
+
+def _sums(run: Run, atom: Made | Instance, args: Arguments) -> list[Value]:
+    """What a Mean adds up, and what it divides that by, where its weight is the number of a worker's rows: two sums;
+    nothing for others, and in steps of `fit`, which combines metrics by itself."""
+    value, weight = args.get("values", 0), args.get("sample_weight", 1)
+    is_mean = isinstance(atom, Made) and atom.path == "keras.metrics.Mean" and not run.libraries.keras.training
+    if not is_mean or value is None or weight is None or weight.data is None or weight.data.placement != ROWS:
+        return []
+    if value.data is None or value.data.nested or value.objects or weight.objects:
+        return []
+    if run.placing.inferred("tensorflow.multiply", value, weight) not in ([ROWS], [Partial("sum")]):
+        return []
+    return [Value(replace(data, placement=Partial("sum"))) for data in (value.data, weight.data)]
 
 
 def _is_whole(data: Data) -> bool:
@@ -102,6 +118,8 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
         needs |= {r for d in whole for r in d.needs}
     elif apart and placement == REPLICATED and any(d.whole for d in whole):
         placement = v.PARTLY_WHOLE
+    if Partial("sum") in apart and any(d.placement != Partial("sum") for d in parts):
+        placement = Unknown("a metric is given sums over a worker's rows, and other things besides")
     if placement == REPLICATED and isinstance(atom, Made):
         if atom.path == "keras.metrics.Mean" and apart == [Partial("mean")]:
             placement = Partial("mean")

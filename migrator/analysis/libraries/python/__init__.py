@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from migrator.analysis.calls import Handler
-from migrator.analysis.libraries.python import containers, holders, iterating, ordering, processes, reflection, scalars
+from migrator.analysis.libraries.python import (
+    containers,
+    drawing,
+    holders,
+    iterating,
+    ordering,
+    processes,
+    reflection,
+    scalars,
+)
 
 FUNCTIONS: dict[str, Handler] = {
     **iterating.FUNCTIONS,
     **ordering.FUNCTIONS,
     **containers.FUNCTIONS,
     **holders.FUNCTIONS,
+    **drawing.FUNCTIONS,
     **scalars.FUNCTIONS,
     **reflection.FUNCTIONS,
     **processes.FUNCTIONS,
