@@ -42,7 +42,7 @@ class Planner:
     def is_changed(self) -> bool:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
         first = (self._put_means_together, self._improve, self._mix)
-        last = (self._gather_always, self._gather_behind_names, self._deal)
+        last = (self._gather_always, self._deal, self._gather_behind_names)
         return any(plan() for plan in (*first, *last))
 
     def _put_means_together(self) -> bool:
