@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.edits import Wrap
+from migrator.edits import Replace, Wrap
 from migrator.facts.data.batch_shapes import DoubtfulSize, Made, Shown, Size
 from migrator.facts.script import Facts
 from migrator.facts.training.reductions import GATHER, cut_option
@@ -40,6 +40,7 @@ def shard_made_tensors(facts: Facts) -> Findings:
     for shape in facts.sharding.made:
         kinds = _cuts(facts, shape) if not isinstance(shape, Shown) else set()
         yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(kinds))
+    yield from (Replace(size, ("None",)) for size in sorted(facts.losses.left_open, key=facts.tree.order.__getitem__))
     yield from _drawn(facts)
 
 

@@ -36,6 +36,7 @@ from migrator.analysis.values import (
     Value,
 )
 from migrator.facts.names import api
+from migrator.facts.program.syntax import argument
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -56,8 +57,15 @@ def _function(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     function = args.get("func", 0)
     if function is None:
         return v.of(v.External(LATER))
-    run.note_traced(function, of_any_shape="input_signature" in args.keywords)
+    made = node.func if isinstance(node, cst.Call) and isinstance(node.func, cst.Call) else None  # `tf.function(…)(f)`
+    run.note_traced(function, args.get("input_signature", 1) or signature_in(run, made))
     return function
+
+
+def signature_in(run: Run, decorator: cst.BaseExpression | None) -> Value | None:
+    """That of `@tf.function(input_signature=…)`"""
+    given = argument(decorator, "input_signature") if isinstance(decorator, cst.Call) else None
+    return run.seen.get(given.value) if given is not None else None
 
 
 def _made(path: str) -> Handler:
@@ -275,7 +283,6 @@ FUNCTIONS: dict[str, Handler] = {
     "tensorflow.numpy_function": _runs,
     "tensorflow.nest.map_structure": _nested,
     "tensorflow.print": lambda run, args, node, frame: NUMBER,
-    "tensorflow.ensure_shape": lambda run, args, node, frame: args.positional[0] if args.positional else NUMBER,
 }
 
 

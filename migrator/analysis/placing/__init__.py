@@ -12,6 +12,8 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import Arg, Op
+from migrator.analysis.ops.making import Sizes
+from migrator.analysis.ops.picking import GetItem
 from migrator.analysis.placement import (
     LOCAL,
     REPLICATED,
@@ -69,6 +71,9 @@ class Placing:
         return giving_back.cut_again(self.run, node, args, value) if node in self.run.plan.cut_again else value
 
     def _placed(self, op: Operation) -> Value:
+        asked = next((d for d in op.leaves if d.sizeless), None)
+        if asked is not None and not (op.row is not None and isinstance(op.row.kind, (GetItem, Sizes))):
+            return self.parts.sizeless(asked)
         poison = next((d for d in op.leaves if isinstance(d.placement, Unknown)), None)
         if poison is not None:
             return Value(Data(poison.placement, nested=poison.nested, needs=op.needs))
