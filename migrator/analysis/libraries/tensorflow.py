@@ -193,9 +193,11 @@ def _runs(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         result = run.calls.call(function, Arguments(list(items)), node, frame)
         if not apart or not _is_lost(run, result):
             return result
-        if _is_lost(run, run.calls.call(function, run.placing.gathering.whole(taken), node, frame)):
-            return result  # by more than it is given
-    return run.placing.unknown(taken, node)
+        of_all_rows = run.calls.call(function, run.placing.gathering.whole(taken), node, frame)
+    if _is_lost(run, of_all_rows):
+        return result  # by more than it is given
+    put_together = list(run.objects.leaves(run.placing.unknown(taken, node)))
+    return v.with_needs(of_all_rows, frozenset(r for d in put_together for r in d.needs))
 
 
 def _is_lost(run: Run, value: Value) -> bool:

@@ -136,7 +136,7 @@ class Parts:
         """What is made, in a graph that is not told it, of the number of rows. A signature tells it where all rows are
         put together outside."""
         if isinstance(data.placement, Shape):
-            self.run.of_fixed_size.update(self.run.of_open_size.intersection(self.run.calls.stack))
+            self.run.of_fixed_size.update(self.run.traced.intersection(self.run.calls.stack))
         return Value(Data(Unknown(SIZELESS), needs=data.needs))
 
     def unpacked(self, data: Data, count: int) -> list[Value] | None:
