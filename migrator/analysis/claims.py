@@ -76,9 +76,7 @@ def meet_sizes(run: Run, args: Arguments, node: cst.CSTNode) -> None:
         _lose(run, node)
 
 
-def meet_signature(
-    run: Run, function: Function, args: Arguments, node: cst.CSTNode, *, is_method: bool
-) -> Arguments:
+def meet_signature(run: Run, function: Function, args: Arguments, node: cst.CSTNode, *, is_method: bool) -> Arguments:
     """The arguments as a function gets them that says of which shape they are: all rows, where it cannot be left open
     how many these are."""
     for signature in run.signatures.get(function.node, ()):
@@ -133,7 +131,8 @@ def _axes(run: Run, value: Value) -> set[int]:
 def _leaves_open(run: Run, value: Value, shape: Value | None, written: cst.BaseExpression | None) -> bool:
     """Whether the shape says nothing of how many rows a worker has, or is going to leave it open."""
     axes = _axes(run, value)
-    if not axes or shape is None or shape.is_none or (shape.data is not None and isinstance(shape.data.placement, Shape)):
+    is_own = shape is not None and shape.data is not None and isinstance(shape.data.placement, Shape)
+    if not axes or shape is None or shape.is_none or is_own:
         return True
     sizes, nodes = run.objects.sequence_items(shape), list(_sizes_in(run, written))
     for axis in axes:
@@ -151,7 +150,7 @@ def _leaves_open(run: Run, value: Value, shape: Value | None, written: cst.BaseE
 
 
 def _sizes_in(run: Run, shape: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
-    """The first sizes of a shape where they are written: `[32, 8]`, `(32,) + x.shape[1:]`, `tf.TensorShape([32, 8])`."""
+    """The first sizes of a shape where they are written: `[32, 8]`, `(32,) + rest`, `tf.TensorShape([32, 8])`."""
     while isinstance(shape, (cst.BinaryOperation, cst.Call)):
         if isinstance(shape, cst.BinaryOperation):
             shape = shape.left if isinstance(shape.operator, cst.Add) else None

@@ -373,8 +373,9 @@ class Run:
         """Notes functions of which TensorFlow makes graphs: what else they run, runs once, for all shapes if these are
         in their signature."""
         self.traced.update(_functions_of(function))
-        for node in _functions_of(function) if signature is not None and not signature.is_none else ():
-            self.signatures[node].add(signature)
+        if signature is not None and not signature.is_none:
+            for node in _functions_of(function):
+                self.signatures[node].add(signature)
 
     @property
     def makes_graph(self) -> bool:
