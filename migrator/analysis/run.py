@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import libcst as cst
 
-from migrator.analysis import claims
 from migrator.analysis import values as v
 from migrator.analysis.bindings import Bindings
 from migrator.analysis.calls import Arguments, Calls
@@ -26,7 +25,7 @@ from migrator.analysis.dictionaries import Lacking
 from migrator.analysis.expressions import Expressions
 from migrator.analysis.frames import Frame, Heap
 from migrator.analysis.imports import Imports
-from migrator.analysis.libraries import Libraries
+from migrator.analysis.libraries import Libraries, claims
 from migrator.analysis.libraries.keras import unseen_layer
 from migrator.analysis.libraries.keras.applying import BuiltCall
 from migrator.analysis.objects import Objects

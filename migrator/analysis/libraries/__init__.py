@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import claims, namespaces, ops
+from migrator.analysis import namespaces, ops
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import (
     axes,
+    claims,
     datasets,
     generators,
     keras,

@@ -9,8 +9,8 @@ import libcst as cst
 from migrator.analysis import row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
-from migrator.analysis.claims import SHAPE, TENSOR_SPEC
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.claims import SHAPE, TENSOR_SPEC
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value

@@ -118,7 +118,13 @@ def _fits(run: Run, spec: Value, value: Value) -> bool:
         each = [value] * len(specs) if items is None else items
         return len(each) == len(specs) and all(_fits(run, spec, item) for spec, item in zip(specs, each))
     if isinstance(only, Container) and only.kind == "dict":
-        return all(_fits(run, run.heap.load(only, key), value) for key in run.heap.fields(only))
+        held = value.only
+        is_seen = isinstance(held, Container) and run.heap.fields(held) == run.heap.fields(only)
+        for key in run.heap.fields(only):
+            part = run.heap.load(held, key) if is_seen and held is not None else value
+            if not _fits(run, run.heap.load(only, key), part):
+                return False
+        return True
     return False
 
 
