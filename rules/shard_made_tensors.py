@@ -5,9 +5,9 @@ script meets batches of the local size. They are made as on one device, the same
 is, so that the workers together train on exactly the numbers that one device draws. A size that is written out as a
 number (`rng.randn(64, 100)` beside `batch(64)`) counts where a model takes what is drawn under a tape. So is what
 NumPy's generators, and others that have a seed, draw for as many rows as a batch has: all workers draw for all of it,
-and stay alike. Where a batch gets a new shape, the size in it becomes the local one. Where a tensor is only said to have
-as many rows, as in the signature of a step (`tf.TensorSpec([64, 10])`), tf.ensure_shape or set_shape, that is left open
-(`None`): a worker's part has fewer. Of the last batch, of which rows are looked at behind the loop
+and stay alike. Where a batch gets a new shape, the size in it becomes the local one. Where a tensor is only said to
+have as many rows, as in the signature of a step (`tf.TensorSpec([64, 10])`), tf.ensure_shape or set_shape, that is left
+open (`None`): a worker's part has fewer. Of the last batch, of which rows are looked at behind the loop
 (`x[: BATCH_SIZE // 2]`), those of all workers are put together.
 
 before:

@@ -97,7 +97,8 @@ def _said_of(
     given += [(params.index(name), value) for name, value in args.keywords.items() if name in params]
     specs = run.objects.sequence_items(signature)
     if specs is None:
-        yield from ((v.NOTHING, value) for _, value in given)
+        each = run.objects.parts(signature) if signature.data is None else signature
+        yield from ((each, value) for value in (*(value for _, value in given), args.rest))
         return
     yield from ((specs[i], value) for i, value in given if i < len(specs))
     if args.rest is not v.NOTHING:
@@ -106,7 +107,7 @@ def _said_of(
 
 def _fits(run: Run, spec: Value, value: Value) -> bool:
     """Whether the specification of a tensor, or of several, leaves open how many rows a worker has."""
-    if not _axes(run, value):
+    if not _axes(run, value) or _is_of_a_dataset(spec):
         return True
     only = spec.only
     if isinstance(only, Made) and only.path == TENSOR_SPEC:
@@ -126,6 +127,11 @@ def _fits(run: Run, spec: Value, value: Value) -> bool:
                 return False
         return True
     return False
+
+
+def _is_of_a_dataset(spec: Value) -> bool:
+    """Whether it is no specification that the script makes: `dataset.element_spec`, of what the dataset is cut to."""
+    return spec.data is not None and not spec.objects and spec.data.is_replicated and not spec.data.nested
 
 
 def _axes(run: Run, value: Value) -> set[int]:
@@ -156,10 +162,10 @@ def _leaves_open(run: Run, value: Value, shape: Value | None, written: cst.BaseE
 
 
 def _sizes_in(run: Run, shape: cst.BaseExpression | None) -> Iterator[cst.BaseExpression]:
-    """The first sizes of a shape where they are written: `[32, 8]`, `(32,) + rest`, `tf.TensorShape([32, 8])`."""
+    """The first sizes of a shape where they are written: `[32, 8]`, `(32,) + rest`, `[None] * 2`."""
     while isinstance(shape, (cst.BinaryOperation, cst.Call)):
         if isinstance(shape, cst.BinaryOperation):
-            shape = shape.left if isinstance(shape.operator, cst.Add) else None
+            shape = shape.left if isinstance(shape.operator, (cst.Add, cst.Multiply)) else None
         else:
             made = run.seen.get(shape.func)
             shape = shape.args[0].value if made is not None and made.only == _TENSOR_SHAPE and shape.args else None
