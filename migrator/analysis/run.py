@@ -319,7 +319,7 @@ class Run:
         """Whether code runs of which TensorFlow makes a graph, and the node is part of what that is made of."""
         stack = self.calls.stack
         traced = next((i for i, function in enumerate(stack) if function in self.traced), None)
-        function = self.tree.function_of(node) if node in self.tree.order else node
+        function = self.tree.callable_of(node) if node in self.tree.order else node
         return traced is not None and function is not None and function not in stack[:traced]
 
     @property

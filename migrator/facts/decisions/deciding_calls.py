@@ -78,13 +78,15 @@ class DecidingCalls:
             yield from self._counted_in(call)
 
     def _counted_in(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
-        """The number of rows of a worker, of which the call makes sure: it is said of all rows. Two numbers of rows may
-        be compared where both are a worker's."""
-        if not any(isinstance(v, External) and _ASSERTING.match(v.path) for v in self.resolver.values(call.func)):
+        """The number of rows of a worker, of which the call makes sure: it is said of all rows, and so is what it is
+        compared with. Two numbers of rows may be compared where both are a worker's."""
+        paths = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+        if not any(map(_ASSERTING.match, paths)):
             return
-        counts = [arg.value for arg in call.args[:2] if self.locality.of(arg.value) & Mark.COUNT]
-        if len(counts) == 1:
-            yield from counts
+        compared = call.args[: 1 if paths[0].endswith(".Assert") else 2]
+        marks = {arg.value: self.locality.of(arg.value) for arg in compared}
+        if sum(bool(mark & Mark.COUNT) for mark in marks.values()) == 1:
+            yield from (value for value, mark in marks.items() if mark)
 
     def _makes_lambda(self, call: cst.Call) -> bool:
         """Whether the call gives one lambda, which reads nothing that is local but what it is called with."""
