@@ -47,8 +47,8 @@ def _asserted(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     """`tf.debugging.assert_shapes([(x, (32, 8)), …])`"""
     given, written = args.get("shapes", 0), args.node("shapes", 0)
     pairs = list(_pairs(written)) if written is not None else []
-    are_open = all(_leaves_open(run, run.seen[array], run.seen[shape], shape) for array, shape in pairs)
-    if not are_open or (not pairs and given is not None and _axes(run, given)):
+    held = [(run.seen.get(array, v.NOTHING), run.seen.get(shape), shape) for array, shape in pairs]
+    if not all(_leaves_open(run, *each) for each in held) or (not pairs and given is not None and _axes(run, given)):
         _lose(run, node)
     return NUMBER
 
@@ -80,10 +80,14 @@ def meet_signature(run: Run, function: Function, args: Arguments, node: cst.CSTN
     """The arguments as a function gets them that says of which shape they are: all rows, where it cannot be left open
     how many these are."""
     for signature in run.signatures.get(function.node, ()):
-        said = list(_said_of(run, function, signature, args, is_method=is_method))
-        if not all(_fits(run, spec, value) for spec, value in said):
+        said = _said_of(run, function, signature, args, is_method=is_method)
+        before, run.left_open = run.left_open, set()
+        fits, opened = all(_fits(run, spec, value) for spec, value in said), run.left_open
+        run.left_open = before
+        if not fits:
             return run.placing.gathering.arguments(args, node)
-        if any(_axes(run, value) for _, value in said):
+        run.left_open |= opened
+        if opened:
             run.of_open_size.add(function.node)
     return args
 
