@@ -17,7 +17,7 @@ name to gets one, if nothing else is evaluated before it. One that a function ma
 in the function, if that keeps its weights (fills a teacher with them, takes a snapshot).
 
 Leaves alone: models that nothing runs, or that are run only so that their results are printed or drawn; loaded ones;
-what is broadcast already; an image or another input that gradients are applied to.
+what is broadcast already, or with the model that keeps it; an image or another input that gradients are applied to.
 Refuses: a model that can be given no name, or whose origin is not in this file; weights that are kept while their model
 is made, where nothing can be sent in front of that (in a constructor, in the `build` of a layer).
 """
@@ -44,6 +44,8 @@ from migrator.handover import (
     complete,
     gives,
     is_given,
+    is_given_next,
+    is_kept_by,
     name_for,
     scope_of_owner,
     written,
@@ -80,9 +82,14 @@ def broadcast_weights(facts: Facts) -> Findings:
 def _after_building(facts: Facts, holders: list[Holder], restored: Sequence[InsertAfter | Refusal]) -> Findings:
     variables: dict[cst.CSTNode, list[Holder]] = defaultdict(list)
     whole: dict[InsertAfter, None] = {}  # of a list, each model in it is a holder
+    named: dict[InsertAfter, Holder] = {}
+    sent: list[Holder] = []  # at once
     for holder in holders:
         block = facts.tree.block_of(holder.statement)
-        if is_given(facts, holder, block, Role.BROADCAST) or _is_repeated(facts, holder, restored):
+        if is_given(facts, holder, block, Role.BROADCAST):
+            sent += [holder] if is_given_next(facts, holder, Role.BROADCAST) else []
+            continue
+        if _is_repeated(facts, holder, restored):
             continue
         late = list(_made_late(facts, holder))
         called = facts.built.later(holder.target, holder.statement, facts.training) if late else None
@@ -102,9 +109,15 @@ def _after_building(facts: Facts, holders: list[Holder], restored: Sequence[Inse
             if not gives(facts, name, facts.tree.block_of(statement), Role.BROADCAST):
                 yield InsertAfter(statement, (facts.call("broadcast", name),))
         else:
-            whole.setdefault(InsertAfter(complete(facts, holder), (_call(facts, [holder]),)))
+            edit = InsertAfter(complete(facts, holder), (_call(facts, [holder]),))
+            whole.setdefault(edit)
+            named[edit] = holder
+            sent.append(holder)
             whole.update(dict.fromkeys(_read_by_constructors(facts, holder)))
-    yield from whole
+    for edit in whole:
+        kept = named.get(edit)
+        if kept is None or not any(is_kept_by(facts, kept, owner) for owner in sent if owner is not kept):
+            yield edit
     for block, group in variables.items():
         for last, held in _before_they_are_read(facts, block, group):
             yield InsertAfter(last, (_call(facts, held),))

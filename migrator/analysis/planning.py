@@ -41,7 +41,8 @@ class Planner:
 
     def is_changed(self) -> bool:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
-        return self._put_means_together() or self._improve() or self._mix() or self._gather_always()
+        several = (self._put_means_together, self._improve, self._mix, self._gather_always, self._gather_behind_names)
+        return any(plan() for plan in several)
 
     def _put_means_together(self) -> bool:
         """Plans to put means together of which gradients of samples are taken, where these meet what is not divided by
@@ -165,6 +166,15 @@ class Planner:
         self._plan.expressions |= new
         return bool(new)
 
+    def _gather_behind_names(self) -> bool:
+        """Plans, where nothing else is left, to put rows together in front of all that makes what a name holds in turn:
+        `t = tf.transpose(x, [1, 0, 2]); t = tf.cumsum(t)`. True where that is new."""
+        blocked = [r for r in self._needed() if r.blocked and self.verdicts.obstacle(r)]
+        found = {node for r in blocked for node in self._sources(r, in_turn=True)}
+        new = found - self._run.not_rows - self._plan.expressions
+        self._plan.expressions |= new
+        return bool(new)
+
     def _is_by_rows(self, call: cst.CSTNode) -> bool:
         """Whether the gradients that the call takes are those by rows, as of a penalty: however they are added up to
         one number first, each row has its own."""
@@ -174,19 +184,19 @@ class Planner:
     def _repairs_of(self, value: Value) -> Iterable[Repair]:
         return (r for d in self._run.objects.leaves(value) for r in d.needs)
 
-    def _sources(self, repair: Repair) -> set[cst.CSTNode]:
+    def _sources(self, repair: Repair, *, in_turn: bool = False) -> set[cst.CSTNode]:
         """The expressions of which what the repair needs whole is made, where they are the rows of a batch as such, or
-        the number of them."""
+        the number of them; `in_turn`: also through names that get one thing after the other."""
         found: set[cst.CSTNode] = set()
         for node in self._run.lost_at.get(repair.node, ()):
-            found |= self._rows_behind(node, 0)
+            found |= self._rows_behind(node, 0, set() if in_turn else None)
         return found
 
-    def _rows_behind(self, node: cst.CSTNode, depth: int) -> set[cst.CSTNode]:
+    def _rows_behind(self, node: cst.CSTNode, depth: int, seen: set[cst.CSTNode] | None) -> set[cst.CSTNode]:
         value = self._run.seen.get(node)
         data = value.data if value is not None else None
         if data is None or depth > _DEEPEST_SOURCE:
-            return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
+            return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1, seen)}
         if data.multiple_of:
             return set(data.multiple_of)
         if data.is_replicated or node in self._run.losses:  # gradients by rows, which stay what the tape has watched
@@ -194,14 +204,24 @@ class Planner:
         if data.placement in (Sharded(0), ROWS) and not data.symbolic:
             return {node}
         if isinstance(node, cst.Name):
-            scope = self.tree.scope_of(node).lookup(node.value)
-            bindings = scope.bindings[node.value] if scope is not None else []
-            parts = [part_at(b.value, b.path) for b in bindings if b.kind == "assign" and b.value is not None]
-            values = [part for part in parts if part is not None]
-            if len(values) == len(bindings) == 1 and self.tree.function_of(values[0]) is self.tree.function_of(node):
-                return self._rows_behind(values[0], depth + 1)
-            return set()
-        return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1)}
+            given = self._given_to(node)
+            if seen is None:
+                given = given if len(given) == 1 else set()
+            else:
+                given -= seen
+                seen |= given
+            return {p for part in given for p in self._rows_behind(part, depth + 1, seen)}
+        return {p for child in semantic_children(node) for p in self._rows_behind(child, depth + 1, seen)}
+
+    def _given_to(self, name: cst.Name) -> set[cst.CSTNode]:
+        """The expressions that the name gets in its function; none where it gets others besides."""
+        scope = self.tree.scope_of(name).lookup(name.value)
+        bindings = scope.bindings[name.value] if scope is not None else []
+        parts = [part_at(b.value, b.path) for b in bindings if b.kind == "assign" and b.value is not None]
+        values = {part for part in parts if part is not None}
+        function = self.tree.function_of(name)
+        is_all = len(values) == len(bindings) and all(self.tree.function_of(part) is function for part in values)
+        return values if is_all else set()
 
     def _needed(self) -> set[Repair]:
         values = [*self._run.losses.values(), *self._run.added_losses.values()]

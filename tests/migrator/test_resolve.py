@@ -371,3 +371,14 @@ def test_parameters_behind_the_shares_of_a_batch() -> None:
     rate = cst.ensure_type(script.call("ask(rate)").args[0].value, cst.Name)
     given = script.facts.decisions.locality.dependence
     assert not any(isinstance(key, cst.Arg) for b in given.bindings_of(rate) for key, _ in given.inputs(b))
+
+
+@pytest.mark.parametrize("args", ["()", "(x,)", "[]"])
+def test_method_that_a_strategy_runs_gets_no_argument_for_its_object(args: str) -> None:
+    script = Script(
+        "import tensorflow as tf\nstrategy = tf.distribute.get_strategy()\n"
+        f"class Trainer:\n    def step(self, x=None):\n        return self\ntrainer = Trainer()\n"
+        f"strategy.run(trainer.step, args={args})\n"
+    )
+    step = next(node for node in script.facts.tree.all_of(cst.FunctionDef))
+    assert script.facts.resolver.given(step.params.params[0]) == []

@@ -35,12 +35,12 @@ _OTHERWISE = ("as_frame", "n_targets", "coef", "return_centers", "return_distrib
 def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
     """What the call of the function gives, `result`, with the axes of it that are known."""
     data = result.data
-    if data is None or result.objects or not data.is_replicated or data.needs or args.rest is not v.NOTHING:
+    if data is None or result.objects or not data.is_replicated or args.rest is not v.NOTHING:
         return result
     library, _, name = path.rpartition(".")
-    if library.startswith("sklearn.datasets"):
+    if library.startswith("sklearn.datasets") and not data.needs:
         return _data_set(name, args, result)
-    if path.startswith("sklearn.model_selection.") and name == "train_test_split":
+    if not data.needs and path.startswith("sklearn.model_selection.") and name == "train_test_split":
         return v.of(Tuple(tuple(_like(x, result) for x in args.positional for _ in range(2))))
     rule = _RULES.get(path)
     rank = rule(args) if rule is not None else None

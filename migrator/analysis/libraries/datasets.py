@@ -32,12 +32,14 @@ _KEEPING = frozenset({
     "ignore_errors", "unique", "prefetch_to_device",
 })  # fmt: skip
 # So many axes more than the elements of the dataset have those of these.
-_DEEPER = {"batch": 1, "padded_batch": 1, "unbatch": -1}
-_BATCHING = frozenset({"batch", "padded_batch"})
+_DEEPER = {"batch": 1, "padded_batch": 1, "bucket_by_sequence_length": 1, "unbatch": -1}
+_BATCHING = frozenset({"batch", "padded_batch", "bucket_by_sequence_length"})
 # Theirs may have axes more, or fewer.
 _OTHERWISE_DEEP = frozenset({
-    "apply", "ragged_batch", "dense_to_ragged_batch", "bucket_by_sequence_length", "sparse_batch",
+    "apply", "ragged_batch", "dense_to_ragged_batch", "sparse_batch",
 })  # fmt: skip
+# The function whose results theirs are.
+_HANDING_ON = {"scan": "scan_func", "group_by_window": "reduce_func"}
 _ANY = Site(cst.Pass(), ())
 
 
@@ -237,6 +239,8 @@ class Datasets:
         if name in ("flat_map", "interleave") and args.positional:
             inner = self._applied(args.positional[0], element, node, frame)
             return self._dataset(self.element(inner), node, frame, path)
+        if name in _HANDING_ON:
+            return self._dataset(self._handed_on(name, element, args, node, frame, path), node, frame, path)
         if name == "enumerate":
             made = self._dataset(element, node, frame, path)
             self.run.heap.store(made.only, _NUMBERED, NUMBER)  # type: ignore[arg-type]
@@ -246,6 +250,25 @@ class Datasets:
         if name == "reduce":
             return self._reduced(atom, element, args, node, frame)
         return self._dataset(Value(Data(nested=True)), node, frame, path)
+
+    def _handed_on(
+        self, name: str, element: Value, args: Arguments, node: cst.CSTNode, frame: Frame, path: str
+    ) -> Value:
+        """The elements that a function gives behind something else that it is given."""
+        function = args.get(_HANDING_ON[name], 1)
+        if function is None:
+            return Value(Data(nested=True))
+        if name == "scan":
+            state = args.get("initial_state", 0) or NUMBER
+            items = self.run.objects.sequence_items(self._prepared(function, [state, element], node, frame))
+            return self._as_element(items[1]) if items is not None and len(items) == 2 else Value(Data(nested=True))
+        window = Made(path, Site(node, (id(node), *frame.context)))
+        self.run.heap.store(window, _ELEMENT, element)
+        return self.element(self._prepared(function, [NUMBER, v.of(window)], node, frame))
+
+    def _prepared(self, function: Value, given: list[Value], node: cst.CSTNode, frame: Frame) -> Value:
+        with self.run.placing.repairing.ruled_out("it stands in a function that prepares the data"):
+            return self.run.calls.call(function, Arguments(given), node, frame)
 
     def _reduced(self, atom: Made, element: Value, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """`dataset.reduce(state, function)`: the same on all workers where these have whole batches, and nothing else
@@ -262,8 +285,7 @@ class Datasets:
     def _applied(self, function: Value, element: Value, node: cst.CSTNode, frame: Frame) -> Value:
         """What a function makes of an element, which it gets in parts if it is a tuple."""
         items = self.run.objects.sequence_items(element)
-        with self.run.placing.repairing.ruled_out("it stands in a function that prepares the data"):
-            result = self.run.calls.call(function, Arguments(items if items is not None else [element]), node, frame)
+        result = self._prepared(function, items if items is not None else [element], node, frame)
         data = result.data
         if (
             data is not None

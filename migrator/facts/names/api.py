@@ -17,6 +17,7 @@ _MODULES_OF_LAYERS = re.compile(
     r"^keras\.(?:layers\.(?:advanced_activations|attention|convolutional(?:_recurrent)?|core|cudnn_recurrent|embeddings"
     r"|local|merge|merging|noise|normalization|pooling|recurrent(?:_v2)?|regularization|reshaping|rnn|wrappers)"
     r"|engine\.(?:topology|base_layer|input_layer))\.(?:[a-z_]\w*\.)*(?=\w+$)"
+    r"|^keras\.(?:models|engine)\.(?=(?:Input|InputLayer|InputSpec|Layer)$)"
 )
 # Functions, by names that look like those of classes.
 _LOSSES_IN_CAPITALS = re.compile(r"^keras\.(?:losses|metrics|objectives)\.(?:MSE|MAE|MAPE|MSLE|KLD)$")

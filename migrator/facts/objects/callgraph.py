@@ -298,7 +298,7 @@ def _given_in_its_turn(call: cst.Call, index: int | None) -> list[cst.BaseExpres
     if args is None or index is None or not isinstance(args.value, (cst.Tuple, cst.List)):
         return []
     elements = args.value.elements
-    return [elements[index].value] if index < len(elements) else []
+    return [elements[index].value] if 0 <= index < len(elements) else []
 
 
 def _depends_on_parameter(value: Value) -> bool:
