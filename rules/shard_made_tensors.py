@@ -5,8 +5,10 @@ script meets batches of the local size. They are made as on one device, the same
 is, so that the workers together train on exactly the numbers that one device draws. A size that is written out as a
 number (`rng.randn(64, 100)` beside `batch(64)`) counts where a model takes what is drawn under a tape. So is what
 NumPy's generators, and others that have a seed, draw for as many rows as a batch has: all workers draw for all of it,
-and stay alike. Where a batch gets a new shape, the size in it becomes the local one. Of the last batch, of which rows
-are looked at behind the loop (`x[: BATCH_SIZE // 2]`), those of all workers are put together.
+and stay alike. Where a batch gets a new shape, the size in it becomes the local one. Where a tensor is only said to
+have as many rows, as in the signature of a step (`tf.TensorSpec([64, 10])`), tf.ensure_shape or set_shape, that is left
+open (`None`): a worker's part has fewer. Of the last batch, of which rows are looked at behind the loop
+(`x[: BATCH_SIZE // 2]`), those of all workers are put together.
 
 before:
     noise = tf.random.normal([BATCH_SIZE, 100])
@@ -24,7 +26,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.edits import Wrap
+from migrator.edits import Replace, Wrap
 from migrator.facts.data.batch_shapes import DoubtfulSize, Made, Shown, Size
 from migrator.facts.script import Facts
 from migrator.facts.training.reductions import GATHER, cut_option
@@ -40,6 +42,7 @@ def shard_made_tensors(facts: Facts) -> Findings:
     for shape in facts.sharding.made:
         kinds = _cuts(facts, shape) if not isinstance(shape, Shown) else set()
         yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(kinds))
+    yield from (Replace(size, ("None",)) for size in sorted(facts.losses.left_open, key=facts.tree.order.__getitem__))
     yield from _drawn(facts)
 
 

@@ -318,8 +318,8 @@ class Calls:
     def function(
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING
     ) -> Value:
-        args = self.run.lifted(function, args, node)
-        if function.node in self.run.traced - self.run.of_any_shape and not self.run.changing.is_tracing:
+        args = self.run.lifted(function, args, node, is_method=receiver is not NOTHING)
+        if function.node in self.run.traced - self.run.signatures.keys() and not self.run.changing.is_tracing:
             with self.run.changing.traced(function.node, [value for _, value in args.all()]):
                 return self._known_or_run(function, args, node, frame, receiver)
         return self._known_or_run(function, args, node, frame, receiver)

@@ -10,7 +10,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import with_setter
 from migrator.analysis.frames import Frame
-from migrator.analysis.libraries.tensorflow import LATER
+from migrator.analysis.libraries.tensorflow import LATER, signature_in
 from migrator.analysis.placement import Unknown
 from migrator.analysis.values import NOTHING, Bound, Class, External, Function, Instance, Tuple, Value
 
@@ -50,7 +50,7 @@ class Definitions:
             kind = "static" if made.only == External("builtins.staticmethod") else "class"
             return v.of(Tuple((v.constant(kind), value)))
         if made.only in (External("tensorflow.function"), External(LATER)):
-            self.run.note_traced(value, of_any_shape=_has_signature(decorator))
+            self.run.note_traced(value, signature_in(self.run, decorator))
             return value
         is_library = made.only == External("tensorflow.custom_gradient")
         if is_library or any(isinstance(a, (Function, Class, Bound, v.Curried, Instance)) for a in made):
@@ -73,12 +73,6 @@ def _registered_with(decorator: cst.BaseExpression) -> cst.Name | None:
     if isinstance(func, cst.Attribute) and func.attr.value == "register" and isinstance(func.value, cst.Name):
         return func.value
     return None
-
-
-def _has_signature(decorator: cst.BaseExpression) -> bool:
-    """`@tf.function(input_signature=…)`"""
-    args = decorator.args if isinstance(decorator, cst.Call) else ()
-    return any(arg.keyword is not None and arg.keyword.value == "input_signature" for arg in args)
 
 
 def _is_property(decorator: cst.BaseExpression) -> bool:

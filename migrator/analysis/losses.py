@@ -307,6 +307,11 @@ class Losses:
         return drawn(self._run, self._verdicts) if not self.too_much else set()
 
     @property
+    def left_open(self) -> set[cst.CSTNode]:
+        """The sizes, where they are written, that say how many rows a batch has, and become None: see claims.py."""
+        return set() if self.too_much else self._run.left_open
+
+    @property
     def gathers(self) -> set[Repair]:
         """What puts all rows together around the expressions that were asked for, as far as these still are rows."""
         if self.too_much:

@@ -69,7 +69,7 @@ class Planner:
         inside of it cannot be repaired, or only in several places; where the rows come from; what Keras applies; and
         around those of a call of which one of several functions, or dictionaries of keywords, asks for it.
         """
-        functions = set()
+        functions = self._run.of_fixed_size - self._run.hidden - self._plan.functions
         expressions = {node for r in self._run.changed.values() for node in self._sources(r)} - self._plan.expressions
         for repair in self._needed():
             obstacle = self.verdicts.obstacle(repair)

@@ -25,7 +25,7 @@ from migrator.analysis.dictionaries import Lacking
 from migrator.analysis.expressions import Expressions
 from migrator.analysis.frames import Frame, Heap
 from migrator.analysis.imports import Imports
-from migrator.analysis.libraries import Libraries
+from migrator.analysis.libraries import Libraries, claims
 from migrator.analysis.libraries.keras import unseen_layer
 from migrator.analysis.libraries.keras.applying import BuiltCall
 from migrator.analysis.objects import Objects
@@ -210,7 +210,11 @@ class Run:
         self.lists: set[cst.CSTNode] = set()  # the operations that give lists of tensors
         self.hidden: set[cst.CSTNode] = set()
         self.traced: set[cst.CSTNode] = set()  # functions of which a graph is made
-        self.of_any_shape: set[cst.CSTNode] = set()  # of these, those that are traced once for all shapes
+        # Of these, those that are traced once for all shapes that their signatures tell.
+        self.signatures: dict[cst.CSTNode, set[Value]] = defaultdict(set)
+        self.left_open: set[cst.CSTNode] = set()  # the sizes, where they are written, that become None
+        self.of_open_size: set[cst.CSTNode] = set()  # functions of which the graph is not told how many rows there are
+        self.of_fixed_size: set[cst.CSTNode] = set()  # functions that go on only if there are as many as a batch has
         self.full_batches: set[int] = set()  # the ids of calls that make batches of one size
         self.baked: set[cst.CSTNode] = set()  # what a graph has as it was when it was traced, and changes
         self.whole_layers: set[cst.CSTNode] = set()  # functions that Keras calls and that give all rows of a batch
@@ -324,6 +328,18 @@ class Run:
         """Whether code runs of which TensorFlow makes a graph by itself."""
         return not self.traced.isdisjoint(self.calls.stack)
 
+    def is_traced_with(self, node: cst.CSTNode) -> bool:
+        """Whether code runs of which TensorFlow makes a graph, and the node is part of what that is made of."""
+        stack = self.calls.stack
+        traced = next((i for i, function in enumerate(stack) if function in self.traced), None)
+        function = self.tree.callable_of(node) if node in self.tree.order else node
+        return traced is not None and function is not None and function not in stack[:traced]
+
+    @property
+    def has_open_size(self) -> bool:
+        """Whether code runs of which the graph is not told how many rows there are."""
+        return not self.of_open_size.isdisjoint(self.calls.stack)
+
     @contextmanager
     def evaluating(self) -> Iterator[None]:
         """While Keras evaluates or predicts: the runtime puts nothing together there. A function of which TensorFlow
@@ -365,12 +381,13 @@ class Run:
         """Notes functions that Keras calls, so that nothing can be written around their arguments."""
         self.hidden.update(_functions_of(function))
 
-    def note_traced(self, function: Value, *, of_any_shape: bool = False) -> None:
+    def note_traced(self, function: Value, signature: Value | None = None) -> None:
         """Notes functions of which TensorFlow makes graphs: what else they run, runs once, for all shapes if these are
         in their signature."""
         self.traced.update(_functions_of(function))
-        if of_any_shape:
-            self.of_any_shape.update(_functions_of(function))
+        if signature is not None and not signature.is_none:
+            for node in _functions_of(function):
+                self.signatures[node].add(signature)
 
     @property
     def makes_graph(self) -> bool:
@@ -521,12 +538,13 @@ class Run:
         """Notes what a model predicts in training, and the loss that Keras makes of it."""
         self.fits[node].append((model, predicted, loss))
 
-    def lifted(self, function: Function, args: Arguments, node: cst.CSTNode) -> Arguments:
+    def lifted(self, function: Function, args: Arguments, node: cst.CSTNode, *, is_method: bool) -> Arguments:
+        """The arguments as the function gets them: all rows, where that is planned, or it says how many there are."""
         self.called.add(function.node)
         args = giving_back.dealt(self, function.node, args, node)
         if function.node in self.plan.functions and node not in self.plan.calls:
-            return self.placing.gathering.arguments(args, node)
-        return args
+            args = self.placing.gathering.arguments(args, node)
+        return claims.meet_signature(self, function, args, node, is_method=is_method)
 
     # -- operations ----------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import (
     axes,
+    claims,
     datasets,
     generators,
     keras,
@@ -52,6 +53,7 @@ _FUNCTIONS = {
     "os.environ.get": runtime.environment,
     "os.getenv": runtime.environment,
     **python.FUNCTIONS,
+    **claims.FUNCTIONS,
     **tensorflow.FUNCTIONS,
     **tensor_loops.FUNCTIONS,
     **keras.FUNCTIONS,
@@ -100,6 +102,8 @@ class Libraries:
         self.called[path, node] = None
         if self.run.tried and path.startswith(_ASSERTING):
             self.run.asserted(args, node)
+        if path.startswith(_ASSERTING):
+            claims.meet_sizes(self.run, args, node)
         handler = _FUNCTIONS.get(path)
         if handler is not None:
             return handler(self.run, args, node, frame)
@@ -209,6 +213,8 @@ class Libraries:
         if isinstance(atom, Class):
             return self._new(args, node, frame) if name == "__new__" else NUMBER
         if name in ("get_concrete_function", "__wrapped__", "python_function"):
+            if name == "get_concrete_function" and args.positional:
+                self.run.note_traced(v.of(atom), v.of(v.Tuple(tuple(args.positional))))
             return v.of(atom)
         return self.run.placing.unknown(args, node)
 
@@ -224,6 +230,8 @@ class Libraries:
         return Value(None, frozenset(made))
 
     def _data_method(self, data: Data, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if claims.method(self.run, data, name, args, node):
+            return NUMBER
         receiver = Value(data)
         given = args.behind(receiver)
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):

@@ -10,6 +10,7 @@ from migrator.analysis import row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.claims import SHAPE, TENSOR_SPEC
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
@@ -39,9 +40,6 @@ _OTHERWISE_DEEP = frozenset({
 })  # fmt: skip
 # The function whose results theirs are.
 _HANDING_ON = {"scan": "scan_func", "group_by_window": "reduce_func"}
-# What tells of which shape the tensors of a generator are.
-TENSOR_SPEC = "tensorflow.TensorSpec"
-_SHAPE = "shape"
 _ANY = Site(cst.Pass(), ())
 
 
@@ -60,7 +58,7 @@ def _specified(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Va
     made = Made(TENSOR_SPEC, Site(node, frame.context))
     shape = args.get("shape", 0)
     if shape is not None:
-        run.heap.store(made, _SHAPE, shape)
+        run.heap.store(made, SHAPE, shape)
     return v.of(made)
 
 
@@ -126,7 +124,7 @@ class Datasets:
         only = signature.only
         if not isinstance(only, Made) or only.path != TENSOR_SPEC:
             return None
-        sizes = self.run.objects.sequence_items(self.run.heap.load(only, _SHAPE))
+        sizes = self.run.objects.sequence_items(self.run.heap.load(only, SHAPE))
         return None if sizes is None else len(sizes)
 
     def _slice_of(self, value: Value) -> Value:

@@ -36,6 +36,7 @@ from migrator.analysis.values import (
     Value,
 )
 from migrator.facts.names import api
+from migrator.facts.program.syntax import argument
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ CHECKPOINT = "tensorflow.train.Checkpoint"
 CUSTOM_GRADIENT = "tensorflow.custom_gradient"
 LATER = "python.tensorflow_function"  # what `tf.function(…)` gives that is given no function yet
 STRATEGY = "tensorflow.distribute.Strategy"
+_OTHERS = "what is done for each row looks at others"
 GRADIENT_METHODS = frozenset({"gradient", "get_gradients", "compute_gradients"})
 
 
@@ -56,8 +58,15 @@ def _function(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Val
     function = args.get("func", 0)
     if function is None:
         return v.of(v.External(LATER))
-    run.note_traced(function, of_any_shape="input_signature" in args.keywords)
+    made = node.func if isinstance(node, cst.Call) and isinstance(node.func, cst.Call) else None  # `tf.function(…)(f)`
+    run.note_traced(function, args.get("input_signature", 1) or signature_in(run, made))
     return function
+
+
+def signature_in(run: Run, decorator: cst.BaseExpression | None) -> Value | None:
+    """That of `@tf.function(input_signature=…)`"""
+    given = argument(decorator, "input_signature") if isinstance(decorator, cst.Call) else None
+    return run.seen.get(given.value) if given is not None else None
 
 
 def _made(path: str) -> Handler:
@@ -133,11 +142,12 @@ def _switch(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
 
 
 def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`tf.map_fn(f, x)`: f of each row, if f makes nothing else of it."""
+    """`tf.map_fn(f, x)`: f of each row, if f makes nothing else of it. Where it looks at more than that, all rows have
+    to be there, around the function that this stands in."""
     function, elements = args.get("fn", 0), args.get("elems", 1)
     if function is None or elements is None:
         return v.unseen("what is mapped here is not seen")
-    one = v.mapped(elements, lambda d: replace(d, placement=REPLICATED, constant=NOT_CONSTANT, rank=None))
+    one = v.mapped(elements, _one_row)
     with run.placing.repairing.ruled_out("it stands in a tf.map_fn"):
         result = run.calls.call(function, Arguments([one]), node, frame)
     data = list(run.objects.leaves(elements))
@@ -145,23 +155,60 @@ def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     mixed = any(d.placement != leaf.placement for d in data)
     placement: Placement = Unknown("its rows stand in different ways") if mixed else leaf.placement
     needs = frozenset(r for d in data for r in d.needs)
+    if not leaf.is_replicated and any(map(_is_of_several_rows, run.objects.leaves(result))):
+        with run.placing.repairing.ruled_out(_OTHERS):
+            return run.placing.unknown(Arguments([elements]), node)
 
     def stacked(d: Data) -> Data:
-        if not d.is_replicated or d.needs:
-            return Data(Unknown("what is done for each row looks at others"), needs=needs | d.needs)
-        return replace(d, placement=placement, whole=leaf.whole, constant=NOT_CONSTANT, rank=None, needs=needs)
+        if not d.is_replicated:
+            return Data(Unknown(_OTHERS), needs=needs | d.needs)
+        whole = leaf.whole or d.whole
+        return replace(d, placement=placement, whole=whole, constant=NOT_CONSTANT, rank=None, needs=needs | d.needs)
 
     return v.mapped(result, stacked)
 
 
+def _one_row(data: Data) -> Data:
+    """A row by itself, of which a worker's part or all rows have some."""
+    return replace(
+        data, placement=REPLICATED, constant=NOT_CONSTANT, rank=None, whole=False, counts=(), needs=frozenset()
+    )
+
+
+def _is_of_several_rows(data: Data) -> bool:
+    """Whether what is done for a row depends on other rows, too: it would have to put something together for that, or
+    has all of them beside it."""
+    return not data.is_replicated or data.whole or data.pairs or any(repair.blocked for repair in data.needs)
+
+
 def _runs(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`tf.py_function(f, [x], …)`"""
+    """`tf.py_function(f, [x], …)`: what f gives, of all rows where it needs them, put together around its arguments."""
     function, given = args.get("func", 0), args.get("inp", 1)
     items = run.objects.sequence_items(given) if given is not None else []
     if function is None or items is None:
         return v.unseen("what this function is given is not seen")
+    taken = Arguments(list(items), nodes=_items_at(args.node("inp", 1), len(items)))
+    apart = any(not d.is_replicated for item in items for d in run.objects.leaves(item))
     with run.placing.repairing.ruled_out("it stands in a tf.py_function"):
-        return run.calls.call(function, Arguments(list(items)), node, frame)
+        result = run.calls.call(function, Arguments(list(items)), node, frame)
+        if not apart or not _is_lost(run, result):
+            return result
+        of_all_rows = run.calls.call(function, run.placing.gathering.whole(taken), node, frame)
+    if _is_lost(run, of_all_rows):
+        return result  # by more than it is given
+    put_together = list(run.objects.leaves(run.placing.unknown(taken, node)))
+    return v.with_needs(of_all_rows, frozenset(r for d in put_together for r in d.needs))
+
+
+def _is_lost(run: Run, value: Value) -> bool:
+    leaves = run.objects.leaves(value)
+    return any(isinstance(d.placement, Unknown) or any(repair.blocked for repair in d.needs) for d in leaves)
+
+
+def _items_at(display: cst.BaseExpression | None, count: int) -> dict[int | str, cst.BaseExpression]:
+    """Where the items of a list are written."""
+    is_written = isinstance(display, (cst.List, cst.Tuple)) and len(display.elements) == count
+    return {i: element.value for i, element in enumerate(display.elements)} if is_written else {}  # type: ignore[union-attr]
 
 
 def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -275,7 +322,6 @@ FUNCTIONS: dict[str, Handler] = {
     "tensorflow.numpy_function": _runs,
     "tensorflow.nest.map_structure": _nested,
     "tensorflow.print": lambda run, args, node, frame: NUMBER,
-    "tensorflow.ensure_shape": lambda run, args, node, frame: args.positional[0] if args.positional else NUMBER,
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from migrator.analysis.ops.call import Arg, Bound, NeedsWhole, literal
 from migrator.analysis.ops.elementwise import elementwise
-from migrator.analysis.ops.moving import known_sizes, sizes, target
+from migrator.analysis.ops.moving import first_of, known_sizes, sizes, target
 from migrator.analysis.ops.terms import known_rank, one_layout, placed, sharded, term, whole
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.records import dataclass, replace
@@ -38,7 +38,7 @@ class Makes:
         if wanted.count(ROWS) > 1:
             raise NeedsWhole("it makes a value for each pair of rows", "all_reduce")
         place = Sharded(wanted.index(ROWS)) if ROWS in wanted else REPLICATED
-        rows = wanted[0] if wanted and place == REPLICATED and isinstance(wanted[0], int) and wanted[0] > 0 else None
+        rows = first_of(wanted) if place == REPLICATED else None
         return Arg(place, rank=len(wanted), rows=rows, shape=known_sizes(wanted))
 
 
@@ -83,7 +83,9 @@ class Broadcast:
             raise NeedsWhole("its shape is not seen", "all_gather")
         if cut is None and ROWS in wanted and base == REPLICATED:
             return Arg(placed(Sharded(wanted.index(ROWS)), power), rank=len(wanted))
-        if (cut is None and ROWS not in wanted) or (cut and value.rank == len(wanted) and wanted[cut.axis] == ROWS):
+        if cut is None and ROWS not in wanted:
+            return Arg(value.placement, rank=len(wanted), rows=first_of(wanted))
+        if cut and value.rank == len(wanted) and wanted[cut.axis] == ROWS:
             return Arg(value.placement, rank=len(wanted))
         raise NeedsWhole("its shape fixes the number of rows, or mixes them with other values", "all_gather")
 
@@ -131,7 +133,8 @@ class Stacked:
         value = bound.data()
         placements = {leaf.placement for leaf in value.leaves()}
         if value.items is not None and placements == {REPLICATED}:
-            return Arg(REPLICATED, rank=_depth(value), least=1, first=_first_row(value.items) if self.fixed else None)
+            first = _first_row(value.items) if self.fixed else None
+            return Arg(REPLICATED, rank=_depth(value), least=1, first=first, rows=len(value.items) or None)
         is_shape = value.items is not None and placements <= {REPLICATED, ROWS}
         return value if is_shape else whole(value)
 

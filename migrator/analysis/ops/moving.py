@@ -141,6 +141,11 @@ def known_sizes(wanted: list[Any]) -> tuple[int | None, ...]:
     return tuple(size if isinstance(size, int) and size >= 0 else None for size in wanted)
 
 
+def first_of(wanted: list[Any]) -> int | None:
+    """The first of several sizes, where it is a known one above zero."""
+    return wanted[0] if wanted and isinstance(wanted[0], int) and wanted[0] > 0 else None
+
+
 @dataclass(frozen=True)
 class Reshape:
     """Rows stay one after the other where the first size is left open, or is a number of rows."""
@@ -329,7 +334,9 @@ class Tile:
             raise NeedsWhole("how often it repeats the values is not seen", ALL_GATHER)
         if cut is None:
             if ROWS not in times:
-                return Arg(value.placement, rank=value.rank)
+                often = first_of(times) if value.rank == len(times) else None
+                rows = value.rows * often if value.rows is not None and often is not None else None
+                return Arg(value.placement, rank=value.rank, rows=rows)
             if value.rank == len(times) and times.count(ROWS) == 1:
                 base, power = term(value.placement)
                 if base == REPLICATED:

@@ -12,6 +12,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import Arg, Op
+from migrator.analysis.ops.making import Sizes
 from migrator.analysis.ops.picking import Gather, GetItem
 from migrator.analysis.placement import (
     LOCAL,
@@ -82,6 +83,9 @@ class Placing:
         (self.run.tables if is_whole and is_by_rows and has_axis_alone else self.run.not_tables).add(node)
 
     def _placed(self, op: Operation) -> Value:
+        asked = next((d for d in op.leaves if d.sizeless), None)
+        if asked is not None and not (op.row is not None and isinstance(op.row.kind, (GetItem, Sizes))):
+            return self.parts.sizeless(asked)
         poison = next((d for d in op.leaves if isinstance(d.placement, Unknown)), None)
         if poison is not None:
             return Value(Data(poison.placement, nested=poison.nested, needs=op.needs))

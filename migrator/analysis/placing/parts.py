@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 ONE_BY_ONE = "the samples of a worker's part are taken one by one"
-SIZELESS = "a graph is not told how many rows there are once all are put together: tf.shape gives their number"
+SIZELESS = "a graph is not told how many rows there are: tf.shape gives their number"
 _DESCRIPTIONS = frozenset({"dtype", "ndim", "name", "device", "op", "graph"})
 # The Keras tensors of a functional model that its layers know.
 _TENSORS_OF_LAYERS = frozenset({"input", "output"})
@@ -66,8 +66,10 @@ class Parts:
         return Value(Data(Unknown(f"what `.{name}` of a worker's part is cannot be seen"), needs=data.needs))
 
     def _is_sizeless(self, data: Data) -> bool:
-        is_gathered = data.whole and not data.across and any(o.how == "gather" for r in data.needs for o in r.operands)
-        return is_gathered and self.run.is_traced
+        if isinstance(data.placement, Sharded):
+            return data.placement.axis == 0 and self.run.has_open_size
+        gathers = [r.node for r in data.needs if any(o.how == "gather" for o in r.operands)]
+        return data.whole and not data.across and any(map(self.run.is_traced_with, gathers))
 
     @staticmethod
     def shape(data: Data) -> Value:
@@ -89,7 +91,7 @@ class Parts:
         if is_part or isinstance(key, str):
             return Value(replace(data, constant=NOT_CONSTANT, rank=None, counts=()))
         if data.sizeless and key in (0, NOT_CONSTANT):
-            return Value(Data(Unknown(SIZELESS), needs=data.needs))
+            return self.sizeless(data)
         entries = index.only.items if isinstance(index.only, Tuple) else (index,)
         block = row_counts.picked(data, entries[0]) if entries else None
         if block is not None and len(entries) == 1:
@@ -130,10 +132,16 @@ class Parts:
     def is_slice(index: Value) -> bool:
         return isinstance(index.constant, v.Slice)
 
+    def sizeless(self, data: Data) -> Value:
+        """What is made, in a graph that is not told it, of the number of rows. A signature tells it where all rows are
+        put together outside."""
+        if isinstance(data.placement, Shape):
+            self.run.of_fixed_size.update(self.run.traced.intersection(self.run.calls.stack))
+        return Value(Data(Unknown(SIZELESS), needs=data.needs))
+
     def unpacked(self, data: Data, count: int) -> list[Value] | None:
         if data.sizeless:
-            first = Value(Data(Unknown(SIZELESS), needs=data.needs))
-            return [first, *[Value(Data(rank=0, needs=data.needs))] * (count - 1)]
+            return [self.sizeless(data), *[Value(Data(rank=0, needs=data.needs))] * (count - 1)]
         if isinstance(data.placement, Shape):
             axis = data.placement.axis
             counts = data.counts if len(data.counts) == 1 else ()

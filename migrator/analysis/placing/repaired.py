@@ -8,6 +8,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg
 from migrator.analysis.ops.making import Counts, Draws, Makes
+from migrator.analysis.ops.moving import Splits
 from migrator.analysis.ops.picking import OF_UNSEEN_RANK
 from migrator.analysis.ops.terms import PAIRING
 from migrator.analysis.placement import ROWS, Partial, Replicated, Shape, Sharded, Unknown, options
@@ -85,12 +86,20 @@ def gathered(run: Run, op: Operation, why: str, *, ordered: bool = True) -> Valu
     is_alone = given <= {Replicated, Shape} and not op.whole
     if Shape in given and not (is_alone and why == OF_UNSEEN_RANK):
         return Value(Data(Unknown("it makes something of the shape of the rows that a worker has"), needs=op.needs))
+    if run.is_traced and _counts_items(op):
+        return run.placing.parts.sizeless(Data(Shape(0), needs=op.needs))
     repair = run.placing.repairing.make(op.args, op.node, by_gathering, why, ordered=ordered)
     result = infer(run, op.row, op.args, op.made, once_gathered)
     # Along which of its axes a value for each pair of rows has them is not told: which ones they are helps nothing.
     if why not in PAIRING and not any(d.pairs for d in op.leaves):
         result = whole.with_axes(run, op, result)
     return whole.of_all_rows(run, op, result, op.needs | {repair}, why)
+
+
+def _counts_items(op: Operation) -> bool:
+    """Whether it gives so many values as there are rows, which a graph has to be told: `tf.unstack(x)`."""
+    is_unstack = op.row is not None and isinstance(op.row.kind, Splits) and op.row.kind.unstack
+    return is_unstack and op.args.get("num", 1) is None
 
 
 def _divided(run: Run, op: Operation, why: str) -> Value | None:

@@ -27,6 +27,9 @@ _MAKERS = re.compile(
 )
 _MAKERS_BY_SIZES = frozenset({"numpy.random.randn", "numpy.random.rand"})
 _RESHAPES = frozenset({"tensorflow.reshape", "numpy.reshape", "keras.ops.reshape", "keras.backend.reshape"})
+# They say of which shape a tensor is, as its method `set_shape` does: the abstract run leaves the size open.
+_SAYING = re.compile(r"^tensorflow\.(?:ensure_shape|TensorSpec|TensorShape|debugging\.assert_shapes)$")
+_SAYING_METHODS = frozenset({"set_shape", "assert_is_compatible_with"})
 _FRAMEWORK = re.compile(r"^(?:tensorflow|keras\.ops)\.(?:math\.|nn\.)?[a-z]\w*$")
 _SHOWING = frozenset({"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "builtins.len"})
 _SHAPE_KEYWORDS = frozenset({"shape", "size", "dims"})
@@ -165,6 +168,18 @@ class BatchShapes:
             vector = (first and paths <= {"numpy.zeros", "numpy.ones"}) or (named and all(map(_MAKERS.match, paths)))
             return call if paths and (by_sizes or vector) else None
         return call if paths and all(map(_MAKERS.match, paths)) else None
+
+    def is_said(self, use: cst.BaseExpression) -> bool:
+        """Whether it is a size in a shape that a tensor is only said to have: `tf.ensure_shape(x, [size, 8])`."""
+        node: cst.CSTNode = use
+        while isinstance(owner := self.tree.parent[node], (cst.Element, cst.List, cst.Tuple)):
+            node = owner
+        call = self.tree.parent[owner] if isinstance(owner, cst.Arg) and node is not use else None
+        if not isinstance(call, cst.Call):
+            return False
+        func, paths = call.func, self._paths(call)
+        is_method = isinstance(func, cst.Attribute) and func.attr.value in _SAYING_METHODS
+        return is_method or (bool(paths) and all(map(_SAYING.match, paths)))
 
     def _is_new_shape(self, use: cst.BaseExpression) -> bool:
         call, arg = self._shape_of(use)

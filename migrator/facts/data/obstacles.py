@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from typing import cast
@@ -37,9 +36,6 @@ _REPORTING = (
 _COUNTING = frozenset({"builtins.range", "builtins.min", "builtins.max"})
 # They make a number of a number, as `//` does.
 _ARITHMETIC = frozenset({"numpy.sqrt", "numpy.ceil", "numpy.floor", "numpy.log2", "builtins.int", "builtins.round"})
-_COMPARING = re.compile(
-    r"^(?:tensorflow|numpy|keras\.ops|operator)\.(?:math\.)?(?:equal|not_equal|less|less_equal|greater|greater_equal|eq|ne|lt|le|gt|ge)$"
-)
 _SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
 
 
@@ -275,6 +271,8 @@ class Obstacles:
             shapes_it = self._shapes_something(use, _COUNTING if in_step else ())
             if not cuts and (self._is_divisor(use) or not shapes_it or self._is_own(use, batch)):
                 continue
+            if self._batch_shapes.is_said(use):
+                continue
             kept = self._builds_model(use) or self._is_in_model(use)
             if cuts or in_step or kept or self._batch_shapes.reaches(use, bodies):
                 shapes = self._batch_shapes.of(use, bodies[0]) if bodies and not cuts else None
@@ -320,7 +318,7 @@ class Obstacles:
         for size in sizes:
             for use in self._uses_of(size):
                 inside = any(self.tree.contains(step, use) for step in steps)
-                if any(self.tree.contains(batch, use) for batch in cut):
+                if any(self.tree.contains(batch, use) for batch in cut) or self._batch_shapes.is_said(use):
                     continue
                 if inside and self._shapes_something(use) and not self._is_divisor(use) and self._is_size(use):
                     return Refusal(
@@ -425,7 +423,7 @@ class Obstacles:
 
     def _compares(self, call: cst.Call) -> bool:
         paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(call.func)]
-        return bool(paths) and all(_COMPARING.match(path) for path in paths)
+        return bool(paths) and all(api.COMPARING.match(path) for path in paths)
 
     def _is_arithmetic(self, call: cst.Call) -> bool:
         paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(call.func)]

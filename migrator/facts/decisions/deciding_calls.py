@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.marks import Mark
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Object, calls
@@ -30,6 +31,7 @@ _LENGTHS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "batch_size"
 _MAKING = re.compile(r"keras\.(?:layers|regularizers|constraints|initializers|optimizers|losses)\.(?:\w+\.)*[A-Z]\w*$")
 # They ask a function when to stop, or how fast to go on.
 _ASKING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter", "keras.callbacks.LearningRateScheduler")
+_ASSERTING = re.compile(r"tensorflow\.(?:compat\.v1\.)?(?:debugging\.assert_\w+|(?:debugging\.)?Assert)$")
 _EXITS = frozenset({"sys.exit", "os._exit"})
 
 
@@ -72,6 +74,19 @@ class DecidingCalls:
         elif self._calls_one_of(call, _ASKING):
             for arg in call.args:
                 yield from self._given_by(arg.value)
+        else:
+            yield from self._counted_in(call)
+
+    def _counted_in(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """The number of rows of a worker, of which the call makes sure: it is said of all rows, and so is what it is
+        compared with. Two numbers of rows may be compared where both are a worker's."""
+        paths = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+        if not any(map(_ASSERTING.match, paths)):
+            return
+        compared = call.args[: 1 if paths[0].endswith(".Assert") else 2]
+        marks = {arg.value: self.locality.of(arg.value) for arg in compared}
+        if sum(bool(mark & Mark.COUNT) for mark in marks.values()) == 1:
+            yield from (value for value, mark in marks.items() if mark)
 
     def _makes_lambda(self, call: cst.Call) -> bool:
         """Whether the call gives one lambda, which reads nothing that is local but what it is called with."""

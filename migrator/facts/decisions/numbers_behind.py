@@ -20,6 +20,7 @@ from migrator.facts.decisions.metrics import Metrics
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.dependence import Key
 from migrator.facts.dependence.spreading import Marks
+from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Object
 from migrator.facts.program.tree import Binding, Tree
@@ -202,7 +203,10 @@ class NumbersBehind:
         parent = self.tree.parent.get(node)
         while isinstance(parent, cst.Arg):
             call = cst.ensure_type(self.tree.parent[parent], cst.Call)
-            if not any(isinstance(v, External) and v.path in _NUMBERS for v in self.resolver.values(call.func)):
+            paths = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+            if any(map(api.COMPARING.match, paths)):
+                return True
+            if not any(path in _NUMBERS for path in paths):
                 return isinstance(call.func, cst.Attribute) and call.func.attr.value in _SETTING
             parent = self.tree.parent.get(call)
         return isinstance(parent, (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.AugAssign))

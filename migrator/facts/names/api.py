@@ -197,6 +197,11 @@ SETS_MEMORY_GROWTH = re.compile(r"^tensorflow\.config\.(?:experimental\.)?set_me
 SETS_VISIBLE_DEVICES = re.compile(r"^tensorflow\.config\.(?:experimental\.)?set_visible_devices$")
 LISTS_DEVICES = re.compile(r"^tensorflow\.config\.(?:experimental\.)?(?:list_physical|get_visible)_devices$")
 FRAMEWORK = re.compile(r"^(?:tensorflow|keras|tensorflow_datasets)\.")
+# Functions that compare two values, or make sure of how these compare.
+COMPARING = re.compile(
+    r"^(?:tensorflow|numpy|keras\.ops|operator)\.(?:(?:math\.)?(?:equal|not_equal|less|less_equal|greater|greater_equal|"
+    r"eq|ne|lt|le|gt|ge)|debugging\.assert_(?:equal|less|less_equal|greater|greater_equal))$"
+)
 # What makes generators of random numbers that a seed fixes, with the library whose functions draw as their methods do.
 GENERATORS = {
     "numpy.random.RandomState": "numpy.random",
