@@ -49,7 +49,7 @@ def hidden_in(layer: Any) -> Iterator[Any]:
     seen = {id(known) for known in (*parts, *variables_of(layer))}
     for part in parts:
         for held in _attributes(part):
-            if not _holds_nothing(type(held)):
+            if not _holds_nothing(held.__class__):
                 yield from _owners(held, seen)
 
 
@@ -77,7 +77,7 @@ def _owners(value: Any, seen: set[int]) -> Iterator[Any]:
         yield value
     else:
         for part in _parts(value):
-            if not _holds_nothing(type(part)):
+            if not _holds_nothing(part.__class__):
                 yield from _owners(part, seen)
 
 
@@ -86,8 +86,7 @@ def _holds_nothing(cls: type) -> bool:
     """Whether no object of this class is or holds a variable: most of what layers have, which are looked at often."""
     if issubclass(cls, (*_CONTAINERS, *_HOLDERS, tf.Variable)) or not _is_closed(cls):
         return False
-    # The last is the mark of what stands for a dict or a tuple in Keras 2.
-    return not any(hasattr(cls, name) for name in ("_maybe_build", "assign", "apply_gradients", "__wrapped__"))
+    return not any(hasattr(cls, name) for name in ("_maybe_build", "assign", "apply_gradients"))
 
 
 def _modules(value: Any, seen: set[int]) -> Iterator[Any]:
@@ -120,7 +119,7 @@ def _parts(value: Any) -> list[Any]:
 
 def _attributes(value: Any) -> list[Any]:
     """Of an object and of its classes, as far as these are the script's."""
-    classes = _classes_of_script(type(value))
+    classes = _classes_of_script(value.__class__)
     slots = [name for cls in classes for name in _names(vars(cls).get("__slots__", ()))]
     own = [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in slots)]
     return own + [held for cls in classes for held in vars(cls).values()]
