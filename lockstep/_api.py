@@ -49,10 +49,11 @@ def broadcast(values: Any, root_rank: int = 0) -> Any:
     Weights: a Keras model, layer or optimizer (Keras 3, Keras 2, tf_keras), a tf.Module, tf.Variable,
     tf.train.Checkpoint or CheckpointManager, an object of the script's own class that holds such in its attributes, or
     nested lists, tuples and dicts of them. They are set in place, at once also while a tf.function is traced.
-    All variables are sent, BatchNorm statistics and a checkpoint's counters too, in their own dtypes. A Keras model
-    or tf.Module that has no variables yet, or gets more later, is synchronised the moment it gets them, before anything
-    is computed with them; an object of another class is not followed. An optimizer's state that does not exist yet is
-    not sent.
+    All variables are sent, BatchNorm statistics and a checkpoint's counters too, in their own dtypes, and with a Keras
+    model those that it holds where Keras does not look: `self.__dict__.update(...)`, an object in an attribute. What a
+    metric in there has counted stays each worker's own. A Keras model or tf.Module that has no variables yet, or gets
+    more later, is synchronised the moment it gets them, before anything is computed with them; an object of another
+    class is not followed. An optimizer's state that does not exist yet is not sent.
     Random generators of NumPy, TensorFlow and Python's random are set in place, too: from there on all draw the same.
     Values: tensors, numpy arrays, numbers, bools, strings, bytes, paths and None, nested, also beside weights; of the
     same structure, dtypes and shapes on all workers. The root's are returned, each as the kind of thing that was given.

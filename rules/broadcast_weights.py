@@ -34,7 +34,7 @@ from migrator.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder, Nameless, Unheld
-from migrator.facts.objects.values import Class, Object, Result, calls
+from migrator.facts.objects.values import Class, Object, Result, calls, is_call_of
 from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
 from migrator.handover import (
@@ -328,7 +328,8 @@ def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfte
     trained = {facts.source(o.target) for o in facts.trained.holders() if isinstance(o, Holder)}
     found: dict[InsertAfter, None] = {}  # one helper may restore in several ways
     for call in (*facts.files.restores, *_foreign_weights(facts)):
-        models = list(facts.files.restored(call))
+        is_kept = not isinstance(getattr(call.func, "value", None), cst.Call)  # else nobody has what is made for it
+        models = [m for m in facts.files.restored(call) if is_kept or not _is_made_for_it(facts, m)]
         names = held if call in facts.files.restores else trained
         if not any(_names_one_of(facts, model, names) for model in models):
             continue
@@ -356,7 +357,7 @@ def _places_that_know(
     the models as they are written there; None where control may come from somewhere else."""
     passed.add(at)
     owner = cst.ensure_type(call.func, cst.Attribute).value
-    known = [one for model in models if (one := written_at(facts, model, at, owner)) is not None]
+    known = [one for model in models if (one := _restored_at(facts, model, at, owner)) is not None]
     if len(known) == len(models):
         return [(at, known)]
     found = []
@@ -367,6 +368,23 @@ def _places_that_know(
             return None
         found += more
     return found or None
+
+
+def _restored_at(facts: Facts, model: cst.BaseExpression, at: cst.Call, owner: cst.BaseExpression) -> Written | None:
+    """The model as it is written there: what is made for a checkpoint has no other name than its attribute."""
+    if not _is_made_for_it(facts, model):
+        return written_at(facts, model, at, owner)
+    holder = written_at(facts, owner, at, owner)
+    is_managed = any(is_call_of(v, "tensorflow.train.CheckpointManager") for v in facts.resolver.values(owner))
+    keyword = cst.ensure_type(cst.ensure_type(facts.tree.parent[model], cst.Arg).keyword, cst.Name).value
+    path = f".checkpoint.{keyword}" if is_managed else f".{keyword}"
+    return Written(holder.text + path, holder.bound) if holder is not None else None
+
+
+def _is_made_for_it(facts: Facts, model: cst.BaseExpression) -> bool:
+    """`Checkpoint(optimizer=Adam())`"""
+    arg = facts.tree.parent[model]
+    return isinstance(model, cst.Call) and isinstance(arg, cst.Arg) and arg.keyword is not None
 
 
 def _foreign_weights(facts: Facts) -> Iterator[cst.Call]:

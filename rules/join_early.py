@@ -19,7 +19,7 @@ after:
 What is needed above the import of TensorFlow, such as `lockstep.is_chief()` for a file that is written there, takes the
 import of `lockstep` with it.
 
-Leaves alone: settings at the top level; scripts that do not train.
+Leaves alone: settings at the top level; scripts that do not train, also under `if __name__` of a file of a program.
 Refuses: other settings inside of a function, or under `if __name__` of a file that others import, of threads or virtual
 devices; settings below what needs the workers already.
 """
@@ -51,7 +51,7 @@ def join_early(facts: Facts) -> Findings:
         if statement is not None and facts.joining.is_made_by_runtime(call):
             if not _is_for_one_process(facts, statement):
                 guarded.append(statement)
-        else:
+        elif not _is_beside_training(facts, call):
             yield Refusal(
                 call,
                 "this setting comes after the workers have joined, when TensorFlow no longer takes it",
@@ -70,6 +70,14 @@ def _only_sets(facts: Facts, call: cst.Call) -> Statement | None:
         whole = owner if facts.joining.lists_devices(owner.for_in.iter) else call
     is_alone = isinstance(facts.tree.parent[whole], cst.Expr)
     return facts.tree.statement_of(call) if is_alone else None
+
+
+def _is_beside_training(facts: Facts, call: cst.Call) -> bool:
+    """Whether it is for a file of the program that runs by itself, and trains nothing then: no workers do that."""
+    block = facts.joining.block_of_script(call)
+    bodies = facts.training.reached_from(block) if block is not None else []
+    trains = any(facts.tree.contains(body, site) for body in bodies for site in facts.training.sites)
+    return block is not None and not trains
 
 
 def _is_for_one_process(facts: Facts, statement: Statement) -> bool:

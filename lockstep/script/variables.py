@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -62,6 +62,10 @@ def is_keras_variable(value: Any) -> bool:
     )
 
 
+def is_variable(value: Any) -> bool:
+    return isinstance(value, tf.Variable) or is_keras_variable(value)
+
+
 def layer_class(value: Any) -> type | None:
     """The base Layer class of the Keras (3, 2 or tf_keras) that a layer or model belongs to, else None."""
     for cls in reversed(type(value).__mro__):
@@ -75,7 +79,7 @@ def variables_of(owner: Any) -> list[Any]:
 
     Raises TypeError for anything else.
     """
-    if is_keras_variable(owner) or isinstance(owner, tf.Variable):
+    if is_variable(owner):
         return [owner]
     variables = _listed_variables(owner)
     if variables is None:
@@ -83,25 +87,7 @@ def variables_of(owner: Any) -> list[Any]:
             "lockstep.broadcast takes models, layers, optimizers, tf.Modules and variables, alone or in "
             f"lists, tuples and dicts, not {type(owner).__name__}"
         )
-    return list(_each_once(variables))
-
-
-def variables_held_by(layer: Any) -> list[Any]:
-    """All variables of a layer or model with those that Keras 3 does not list: `self.centres = tf.Variable(…)`."""
-    held = (v for part in layer._flatten_layers() for value in vars(part).values() for v in _plain_in(value))
-    return list(_each_once([*variables_of(layer), *held]))
-
-
-def _plain_in(value: Any) -> Iterator[Any]:
-    if isinstance(value, tf.Variable):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _plain_in(part)
-    elif isinstance(value, dict):
-        yield from _plain_in(list(value.values()))
-    elif isinstance(value, tf.Module) and layer_class(value) is None:
-        yield from value.variables
+    return each_once(variables)
 
 
 def _listed_variables(owner: Any) -> Any:
@@ -117,9 +103,5 @@ def _listed_variables(owner: Any) -> Any:
     return sorted(listed, key=lambda variable: str(variable.name)) if len(names) == len(listed) else listed
 
 
-def _each_once(variables: Iterable[Any]) -> Iterator[Any]:
-    seen = set()
-    for variable in variables:
-        if id(variable) not in seen:
-            seen.add(id(variable))
-            yield variable
+def each_once(values: Iterable[Any]) -> list[Any]:
+    return list({id(value): value for value in values}.values())

@@ -16,7 +16,7 @@ from lockstep.collectives.agreement import compare_calls
 from lockstep.collectives.differentiable import of_reduced, with_gradient
 from lockstep.collectives.world import backend
 from lockstep.script.disguise import become, disguised
-from lockstep.script.holders import owners_in
+from lockstep.script.holders import all_owners_in
 from lockstep.script.variables import layer_class
 from lockstep.shards import step_rows
 from lockstep.weights.sending import on_new_layers
@@ -29,7 +29,7 @@ _models: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def synchronise_batch_normalization(models: Any) -> Any:
-    owners = [owner for owner in owners_in(models) if layer_class(owner) is not None]
+    owners = [owner for owner in all_owners_in(models) if layer_class(owner) is not None]
     if not owners:
         raise TypeError(
             "lockstep.synchronise_batch_normalization takes Keras models and layers, alone or in lists, tuples and "

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import tensorflow as tf
@@ -21,8 +21,8 @@ from lockstep._errors import LockstepError
 from lockstep.collectives.agreement import agree, describe
 from lockstep.collectives.world import backend, check_root
 from lockstep.script import which_keras
-from lockstep.script.holders import modules_in, owners_in
-from lockstep.script.variables import has_value, layer_class, storage, variables_held_by, variables_of
+from lockstep.script.holders import all_owners_in, hidden_in, modules_in, owners_in, variables_held_by
+from lockstep.script.variables import has_value, is_variable, layer_class, storage, variables_of
 from lockstep.script.wrapping import wraps
 from lockstep.weights.checkpoints import create_restored_state
 from lockstep.weights.noise import noise_states, own_state
@@ -56,7 +56,7 @@ _some_lack_values = False
 def broadcast(values: list[Any], root_rank: int) -> None:
     """Of models, layers, optimizers, variables, and of what holds such: modules, checkpoints, objects of the script."""
     check_root(root_rank)
-    owners = owners_in(values)
+    owners = all_owners_in(values)
     for value in values:
         if not owners_in(value) and not modules_in(value):
             raise TypeError(
@@ -129,6 +129,14 @@ def _follow(layer: Any, root_rank: int) -> None:
     if cls is not None and cls not in _extended:
         _extended.add(cls)
         _extend(cls)
+
+
+def _follow_new(owners: Iterable[Any], root_rank: int) -> list[Any]:
+    """Those layers that are not followed yet, from now on."""
+    new = [owner for owner in owners if layer_class(owner) is not None and owner not in _followed]
+    for layer in new:
+        _follow(layer, root_rank)
+    return new
 
 
 def _mark_sent(layer: Any) -> None:
@@ -255,7 +263,7 @@ def send_before_update() -> None:
 
 
 def _variables_in(module: Any) -> list[Any]:
-    return [variable for owner in owners_in(module) for variable in _sent_with(owner)]
+    return [variable for owner in all_owners_in(module) for variable in _sent_with(owner)]
 
 
 def _sent_with(owner: Any) -> list[Any]:
@@ -268,9 +276,7 @@ def _send_new() -> None:
     global _some_lack_values
     _some_lack_values = False
     for module, followed in list(_modules.items()):
-        for owner in owners_in(module):
-            if layer_class(owner) is not None and owner not in _followed:
-                _follow(owner, followed.root_rank)
+        _follow_new(all_owners_in(module), followed.root_rank)
         new = [v for v in _variables_in(module) if id(v) not in followed.sent]
         ready = [v for v in new if has_value(v)]
         _some_lack_values |= len(ready) < len(new)
@@ -280,8 +286,11 @@ def _send_new() -> None:
         _loose.update((id(v), v) for v in loose)
         if loose:
             _send(loose, followed.root_rank, [])
-    for layer, followed in list(_followed.items()):
-        new = [v for v in variables_held_by(layer) if id(v) not in followed.sent]
+    layers = list(_followed)
+    for layer in layers:  # which grow by those that Keras does not track
+        followed, hidden = _followed[layer], list(hidden_in(layer))
+        layers += _follow_new(hidden, followed.root_rank)
+        new = [v for v in [*variables_of(layer), *filter(is_variable, hidden)] if id(v) not in followed.sent]
         ready = [v for v in new if has_value(v)]
         if ready:
             _send(ready, followed.root_rank, [layer])

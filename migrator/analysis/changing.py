@@ -103,7 +103,7 @@ class Changing:
     def note_filled(self, owner: Atom) -> None:
         """Notes that what a list or the like holds is set now."""
         if isinstance(owner, Container) and owner.kind in _HELD and (self.loops or self._tracing is not None):
-            maker = self.run.tree.function_of(owner.site.node)
+            maker = self._maker(owner.site.node)
             if maker is not None and maker in self.run.calls.stack:
                 self._fresh.setdefault(owner, self._moment)
             self._note((owner, ""), NOT_CONSTANT)
@@ -178,7 +178,14 @@ class Changing:
         loop = tracing.loop
         inside = {frame.scope.node for frame in self.run.running[tracing.depth :]}
         is_in_loop = loop is not None and self._contains(loop, site.node)
-        return is_in_loop or self._is_inside(site.node) or self.run.tree.function_of(site.node) in inside
+        return is_in_loop or self._is_inside(site.node) or self._maker(site.node) in inside
+
+    def _maker(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The function that makes there what it holds; `**kwargs` and `*args` are made as it is called."""
+        if isinstance(node, cst.Param):
+            return next(o for o in self.run.tree.ancestors(node) if isinstance(o, (cst.FunctionDef, cst.Lambda)))
+        is_of_arguments = isinstance(node, (cst.FunctionDef, cst.Lambda))
+        return node if is_of_arguments else self.run.tree.function_of(node)
 
     def _note_read(self, key: Key, node: cst.CSTNode, value: Value) -> None:
         if self._tracing is None or self._set_first.setdefault((self._tracing.function, key), False):

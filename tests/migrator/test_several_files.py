@@ -169,6 +169,17 @@ def test_device_settings_after_the_import_that_joins_are_refused(tmp_path: Path)
     assert f"{setting}import lockstep\nfrom steps".encode() in contents(folder)["main.py"]
 
 
+def test_settings_of_a_file_that_trains_nothing_by_itself_are_left_alone(tmp_path: Path) -> None:
+    net = "import tensorflow as tf\n\n\ndef make():\n    return tf.keras.Sequential([tf.keras.layers.Dense(1)])\n\n\n"
+    net += "def train(x):\n    model = make()\n    model.compile('sgd', 'mse')\n    model.fit(x, x)\n\n\n"
+    net += "if __name__ == '__main__':\n    tf.config.threading.set_intra_op_parallelism_threads(2)\n    {}\n"
+    main = "import numpy as np\nimport net\n\nnet.train(np.ones((13, 1)))\n"
+    quiet = migrate(folder_with(tmp_path, main=main, net=net.format("print(make())")))
+    assert quiet.exit_code == NOTHING_LEFT, quiet.stdout
+    training = migrate(folder_with(tmp_path, main=main, net=net.format("train(tf.ones((13, 1)))")))
+    assert "net.py:16:5: join-early: refused" in click.unstyle(training.stdout)
+
+
 def test_memory_of_gpus_that_a_function_sets_below_the_import_that_joins_is_left_to_the_runtime(tmp_path: Path) -> None:
     setting = "tf.config.experimental.set_memory_growth(gpu, True)"
     loop = f"for gpu in tf.config.list_physical_devices('GPU'):\n        {setting}\n        print(gpu)\n"

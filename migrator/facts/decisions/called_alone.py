@@ -1,4 +1,4 @@
-"""Layers that only the script calls, with what it has worked out: `weigh([first_loss, second_loss])`.
+"""Layers and losses that only the script calls, with what it has worked out: `weigh([first_loss, second_loss])`.
 
 What they are given is seen then where they are called; Keras gives others rows of the batches.
 """
@@ -28,11 +28,11 @@ class CalledAlone:
         self._dependence = dependence
 
     def is_called_alone(self, cls: Class) -> bool:
-        """Whether all that is done with the layers of this class is to call them, with no part of a model."""
+        """Whether all that is done with the layers or losses of this class is to call them, with no part of a model."""
         method = self.resolver.method(cls, "call")
         callers = self.resolver.callers(method) if method is not None else []
         is_registered = bool(cls.node.decorators)  # a model that is loaded may have one
-        if method is None or not callers or is_registered or not self.resolver.derives_from(cls, _is_layer):
+        if method is None or not callers or is_registered or not self.resolver.derives_from(cls, _is_called_by_keras):
             return False
         if not all(self._is_made_or_named(name) for name in self.tree.names.get(cls.node.name.value, ())):
             return False
@@ -88,5 +88,5 @@ class CalledAlone:
         return False
 
 
-def _is_layer(path: str) -> bool:
-    return path.startswith("keras.layers.")
+def _is_called_by_keras(path: str) -> bool:
+    return path.startswith(("keras.layers.", "keras.losses."))

@@ -160,12 +160,16 @@ class Joining:
     def comes_late(self, setting: cst.Call) -> bool:
         """Whether the workers have joined by then, or may have: in a function, below `if __name__ == "__main__":` of a
         file that others import, too, or, of GPUs, below the import of another file of the program."""
+        if not self._is_top_level(setting) or self.block_of_script(setting) is not None:
+            return True
+        return self.is_made_by_runtime(setting) and self._is_below_program(setting)
+
+    def block_of_script(self, setting: cst.Call) -> Statement | None:
+        """The `if __name__ == "__main__":` around it, of a file that others import, too."""
         module = self._tree.module_of(setting)
         top = self._tree.lift(setting, module)
         is_shared = any(imported is module for edges in self._imported.values() for _, imported in edges)
-        if not self._is_top_level(setting) or (is_shared and top is not None and _is_main(top)):
-            return True
-        return self.is_made_by_runtime(setting) and self._is_below_program(setting)
+        return top if is_shared and top is not None and _is_main(top) else None
 
     def _is_below_program(self, setting: cst.Call) -> bool:
         """Whether a file of the program that uses the framework is imported above, in which the workers may join."""

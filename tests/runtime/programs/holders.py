@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
 import tempfile
@@ -90,6 +91,54 @@ def check_objects_that_hold_models() -> None:
     assert float(trainer.scale[0]) == 5.0
     assert "holds none" in raised(TypeError, lockstep.broadcast, Uses())
     assert "Uses" in raised(TypeError, lockstep.broadcast, [trainer, Uses()])
+
+
+class Networks(keras.Model):  # type: ignore[misc]
+    """Holds networks where Keras does not look, one of which has no weights yet."""
+
+    shared: Any = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        seed_everything(1000 + RANK)
+        vars(self)["early"] = model()
+        vars(self).update(late=keras.Sequential([layers.Dense(4), layers.BatchNormalization(), layers.Dense(2)]))
+        self.trainer, self.module = Trainer(), tf.Module()
+        self.module.parts = {"a": model(), "b": functools.partial(model())}
+
+    def call(self, x: Any) -> Any:
+        return self.late(self.early(x))
+
+
+def check_what_keras_does_not_track() -> None:
+    Networks.shared = own(7.0)
+    holder = Networks()
+    lockstep.broadcast(holder)
+    held = [holder.early, holder.trainer.networks["actor"], holder.module.parts["a"], holder.module.parts["b"].func]
+    assert_equal_on_all_ranks([weight for network in held for weight in network.get_weights()])
+    assert_equal_on_all_ranks([holder.trainer.scale.numpy(), holder.shared.numpy()])
+    assert_equal_on_all_ranks([holder(tf.constant(X)).numpy(), *holder.late.get_weights()])
+
+
+class Counting(keras.metrics.Metric):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen = self.add_weight(name="seen", initializer="zeros")
+
+    def update_state(self, values: Any) -> None:
+        self.seen.assign_add(values)
+
+    def result(self) -> Any:
+        return self.seen
+
+
+def check_what_a_metric_has_counted_stays() -> None:
+    holder = keras.Sequential([layers.Input((3,)), layers.Dense(2)])
+    counting = Counting()
+    counting.update_state(RANK + 1.0)
+    vars(holder)["counting"] = {"a": [counting]}
+    lockstep.broadcast(holder)
+    assert of_all_ranks(float(counting.result())) == [rank + 1.0 for rank in range(SIZE)]
 
 
 class Late(tf.Module):  # type: ignore[misc]
