@@ -62,6 +62,12 @@ def _loop_around(facts: Facts, node: cst.Name) -> cst.CSTNode | None:
     function = facts.tree.function_of(node)
     if scope is None or scope.node is not (function or facts.tree.module_of(node)):
         return None
+    bindings = scope.bindings[node.value]
+    if any(b.kind != "param" and facts.tree.function_of(b.node) is not function for b in bindings):
+        return None  # `nonlocal`, `global`: a call in the loop may set it
+    made = [b for b in bindings if b.kind == "assign" and isinstance(b.value, (cst.Call, cst.ListComp, cst.DictComp))]
+    if not facts.losses.is_array(node) and len(made) != len(bindings):
+        return None  # a list that others may have, too, and put more into
     found: cst.CSTNode | None = None
     for owner in facts.tree.ancestors(node):
         if isinstance(owner, (cst.IfExp, cst.BooleanOperation, cst.Lambda)):
@@ -70,7 +76,7 @@ def _loop_around(facts: Facts, node: cst.Name) -> cst.CSTNode | None:
             break
         if isinstance(owner, _LOOPS):
             in_line = isinstance(facts.tree.statement_of(owner), cst.SimpleStatementLine)
-            is_set = any(facts.tree.contains(owner, binding.node) for binding in scope.bindings[node.value])
+            is_set = any(facts.tree.contains(owner, binding.node) for binding in bindings)
             if is_set or (isinstance(owner, _COMPREHENSIONS) and not in_line):
                 break
             found = owner
