@@ -10,7 +10,6 @@ from migrator.facts.names import vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder, Nameless
 from migrator.facts.objects.values import Class, External, Member, Object, Result, is_strategy
-from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Binding, Statement
 from migrator.facts.script import Facts
 
@@ -257,73 +256,3 @@ def _gone_through(comprehension: cst.ListComp) -> cst.BaseExpression:
     if isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
         return iterated.func.value
     return iterated
-
-
-def is_kept_by(facts: Facts, holder: Holder, owner: Holder) -> bool:
-    """Whether a model of the script's own keeps the object of the holder in an attribute from its constructor on, and
-    nothing in between may read it: who sends all of the model, sends that with it."""
-    model = next(iter(facts.resolver.values(owner.value)), None)
-    constructor = facts.resolver.method(model.of, "__init__") if isinstance(model, Object) else None
-    if not isinstance(model, Object) or not facts.kinds.is_model(model) or not isinstance(owner.value, cst.Call):
-        return False
-    if not isinstance(constructor, cst.FunctionDef) or facts.resolver.method(model.of, "__setattr__") is not None:
-        return False
-    if complete(facts, owner) is not owner.statement or len(facts.resolver.values(owner.value)) > 1:
-        return False
-    kept = _kept_in(facts, holder, owner, constructor)
-    if kept is None or facts.resolver.method(model.of, kept.attr.value) is not None:
-        return False
-    bodies = facts.training.reached_from(constructor.body)
-    attributes = [n for n in facts.tree.names[kept.attr.value] if isinstance(facts.tree.parent[n], cst.Attribute)]
-    return [n for n in attributes if any(facts.tree.contains(body, n) for body in bodies)] == [kept.attr]
-
-
-def _kept_in(facts: Facts, holder: Holder, owner: Holder, constructor: cst.FunctionDef) -> cst.Attribute | None:
-    """The attribute which the constructor sets to the object of the holder, come what may."""
-    if facts.tree.block_of(holder.statement) is constructor.body:
-        made = facts.resolver.callers(constructor)
-        is_only = len(made) == 1 and made[0] is owner.value
-        return _own_attribute(holder.target, constructor) if is_only else None
-    call = cst.ensure_type(owner.value, cst.Call)
-    block = facts.tree.block_of(owner.statement)
-    body = list(getattr(block, "body", ()))
-    if not isinstance(holder.target, cst.Name) or facts.tree.block_of(holder.statement) is not block:
-        return None
-    between = body[body.index(holder.statement) + 1 : body.index(owner.statement) + 1]
-    reached = [b for statement in between for b in facts.training.reached_from(statement)]
-    given = [(p, _written_for(call, p, i)) for i, p in enumerate(constructor.params.params[1:])]
-    named = [n for n in _named_alike(facts, holder.target) if any(facts.tree.contains(b, n) for b in reached)]
-    params = [p for p, value in given if [n for n in named if not _is_shown(facts, n)] == [value]]
-    if len(params) != 1:
-        return None
-    read = [n for n in _named_alike(facts, params[0].name) if n is not params[0].name]
-    assign = facts.tree.parent[read[0]] if len(read) == 1 else None
-    if not isinstance(assign, cst.Assign) or assign.value is not read[0] or len(assign.targets) > 1:
-        return None
-    is_sure = facts.tree.block_of(facts.tree.statement_of(assign)) is constructor.body
-    return _own_attribute(assign.targets[0].target, constructor) if is_sure else None
-
-
-def _is_shown(facts: Facts, name: cst.Name) -> bool:
-    """`model.summary()`"""
-    attribute = facts.tree.parent[name]
-    return isinstance(attribute, cst.Attribute) and attribute.value is name and attribute.attr.value == "summary"
-
-
-def _named_alike(facts: Facts, name: cst.Name) -> list[cst.Name]:
-    """The places that name the same variable."""
-    scope = facts.tree.scope_of(name).lookup(name.value)
-    alike = (n for n in facts.tree.names[name.value] if facts.tree.is_variable(n))
-    return [n for n in alike if facts.tree.scope_of(n).lookup(name.value) is scope]
-
-
-def _own_attribute(target: cst.BaseExpression, constructor: cst.FunctionDef) -> cst.Attribute | None:
-    own = constructor.params.params[0].name.value if constructor.params.params else ""
-    is_own = isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name) and target.value.value == own
-    return cst.ensure_type(target, cst.Attribute) if is_own else None
-
-
-def _written_for(call: cst.Call, param: cst.Param, position: int) -> cst.BaseExpression | None:
-    """What the call gives to a parameter, where it is written there."""
-    found = argument(call, param.name.value, position)
-    return found.value if found is not None and not any(arg.star for arg in call.args) else None

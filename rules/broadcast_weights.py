@@ -33,7 +33,7 @@ from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Repl
 from migrator.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
-from migrator.facts.objects.holders import Holder, Nameless, Unheld
+from migrator.facts.objects.holders import HeldByParameter, Holder, Nameless, Unheld
 from migrator.facts.objects.values import Class, Object, Result, calls, is_call_of
 from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
@@ -45,11 +45,11 @@ from migrator.handover import (
     gives,
     is_given,
     is_given_next,
-    is_kept_by,
     name_for,
     scope_of_owner,
     written,
 )
+from migrator.kept import is_kept_by
 from migrator.rule import Findings, rule
 
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
@@ -59,7 +59,8 @@ _ADVICE = "give the model a name where it is built in this file, or call lockste
 def broadcast_weights(facts: Facts) -> Findings:
     if not facts.trains:
         return
-    holders = []
+    holders: list[Holder] = []
+    params: list[HeldByParameter] = []
     for origin in dict.fromkeys((*facts.trained.holders(), *facts.untrained)):
         if isinstance(origin, Holder):
             holders.append(origin)
@@ -73,13 +74,15 @@ def broadcast_weights(facts: Facts) -> Findings:
             yield InsertBefore(origin.node, (facts.call("broadcast", name),))
             yield Replace(origin.node, (name,))
         elif not gives(facts, origin.name, origin.function.body, Role.BROADCAST):
-            yield InsertFirst(origin.function, (facts.call("broadcast", origin.name),))
+            params.append(origin)
     restored = list(_after_restoring(facts, holders))
-    yield from _after_building(facts, holders, restored)
+    yield from _after_building(facts, holders, params, restored)
     yield from restored
 
 
-def _after_building(facts: Facts, holders: list[Holder], restored: Sequence[InsertAfter | Refusal]) -> Findings:
+def _after_building(
+    facts: Facts, holders: list[Holder], params: list[HeldByParameter], restored: Sequence[InsertAfter | Refusal]
+) -> Findings:
     variables: dict[cst.CSTNode, list[Holder]] = defaultdict(list)
     whole: dict[InsertAfter, None] = {}  # of a list, each model in it is a holder
     named: dict[InsertAfter, Holder] = {}
@@ -118,6 +121,9 @@ def _after_building(facts: Facts, holders: list[Holder], restored: Sequence[Inse
         kept = named.get(edit)
         if kept is None or not any(is_kept_by(facts, kept, owner) for owner in sent if owner is not kept):
             yield edit
+    for param in params:
+        if not any(is_kept_by(facts, param, owner) for owner in sent):
+            yield InsertFirst(param.function, (facts.call("broadcast", param.name),))
     for block, group in variables.items():
         for last, held in _before_they_are_read(facts, block, group):
             yield InsertAfter(last, (_call(facts, held),))
