@@ -177,7 +177,7 @@ def test_settings_of_a_file_that_trains_nothing_by_itself_are_left_alone(tmp_pat
     quiet = migrate(folder_with(tmp_path, main=main, net=net.format("print(make())")))
     assert quiet.exit_code == NOTHING_LEFT, quiet.stdout
     training = migrate(folder_with(tmp_path, main=main, net=net.format("train(tf.ones((13, 1)))")))
-    assert "net.py:16:5: join-early: refused" in click.unstyle(training.stdout)
+    assert "net.py:15:5: join-early: refused" in click.unstyle(training.stdout)
 
 
 def test_memory_of_gpus_that_a_function_sets_below_the_import_that_joins_is_left_to_the_runtime(tmp_path: Path) -> None:
