@@ -12,6 +12,7 @@ from migrator.facts.objects.holders import HeldByParameter, Holder
 from migrator.facts.objects.values import Object
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
+from migrator.facts.training.sites import is_super
 from migrator.handover import complete
 
 
@@ -25,12 +26,53 @@ def is_kept_by(facts: Facts, origin: Holder | HeldByParameter, owner: Holder) ->
         return False
     if complete(facts, owner) is not owner.statement or len(facts.resolver.values(owner.value)) > 1:
         return False
+    if not _is_named_at_once(facts, owner) or not _only_sets(facts, model, constructor):
+        return False
     kept = _kept_in(facts, origin, owner, constructor)
     if kept is None or facts.resolver.method(model.of, kept.attr.value) is not None:
         return False
-    bodies = facts.training.reached_from(constructor.body)
     attributes = [n for n in facts.tree.names[kept.attr.value] if isinstance(facts.tree.parent[n], cst.Attribute)]
-    return [n for n in attributes if any(facts.tree.contains(body, n) for body in bodies)] == [kept.attr]
+    return [n for n in attributes if facts.tree.contains(constructor.body, n)] == [kept.attr]
+
+
+def _is_named_at_once(facts: Facts, holder: Holder) -> bool:
+    """Whether the object gets this name where it is made, no other one, and nothing else runs in the same line."""
+    assign = facts.tree.parent[holder.value]
+    line = holder.statement
+    is_alone = isinstance(line, cst.SimpleStatementLine) and list(line.body) == [assign]
+    return is_alone and isinstance(assign, cst.Assign) and assign.value is holder.value and len(assign.targets) == 1
+
+
+def _only_sets(facts: Facts, model: Object, constructor: cst.FunctionDef) -> bool:
+    """Whether constructors do nothing with the object but to set its attributes: `self.weights` would be all it has."""
+    own = [cls for cls in facts.resolver.lineage(model.of) if _constructor_in(cls.node) is not None]
+    if len(own) != 1 or not constructor.params.params:
+        return False
+    own_name = constructor.params.params[0].name
+    read = [n for n in _named_alike(facts, own_name) if n is not own_name]
+    return all(_is_set(facts, name) or _is_for_super(facts, name) for name in read) and all(
+        isinstance(facts.tree.parent[call], cst.Attribute)
+        and cst.ensure_type(facts.tree.parent[call], cst.Attribute).attr.value == "__init__"
+        for call in facts.tree.calls
+        if facts.tree.contains(constructor.body, call) and is_super(call)
+    )
+
+
+def _constructor_in(cls: cst.ClassDef) -> cst.CSTNode | None:
+    return next((s for s in cls.body.body if isinstance(s, cst.FunctionDef) and s.name.value == "__init__"), None)
+
+
+def _is_set(facts: Facts, name: cst.Name) -> bool:
+    """`self.generator = …`"""
+    attribute = facts.tree.parent[name]
+    is_own = isinstance(attribute, cst.Attribute) and attribute.value is name
+    return is_own and isinstance(facts.tree.parent[attribute], cst.AssignTarget)
+
+
+def _is_for_super(facts: Facts, name: cst.Name) -> bool:
+    """`super(GAN, self)`"""
+    call = facts.tree.parent[facts.tree.parent[name]]
+    return isinstance(call, cst.Call) and is_super(call)
 
 
 def _kept_in(
@@ -44,6 +86,8 @@ def _kept_in(
         param = next((p for p in params[1:] if p.name.value == origin.name), None)
         is_own = origin.function is constructor and is_only
         return _set_to(facts, param, constructor) if is_own and param is not None else None
+    if not _is_named_at_once(facts, origin):
+        return None
     if facts.tree.block_of(origin.statement) is constructor.body:
         return _own_attribute(origin.target, constructor) if is_only else None
     block = facts.tree.block_of(owner.statement)
