@@ -9,10 +9,14 @@ import libcst as cst
 
 from migrator.analysis.values import Operand, Repair
 from migrator.edits import InsertBefore, Refusal, Replace, Wrap
+from migrator.facts.objects.values import External
 from migrator.facts.script import Facts
 
 _BINDS_CLOSER = (cst.Multiply, cst.Divide, cst.FloorDivide, cst.MatrixMultiply, cst.Modulo, cst.Power)
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
+_GOING_THROUGH = frozenset(
+    f"builtins.{name}" for name in ("all", "any", "dict", "list", "max", "min", "set", "sorted", "sum", "tuple")
+)
 _LOOPS = (cst.For, cst.While, *_COMPREHENSIONS)
 _MAY_NOT_RUN = (cst.If, cst.FunctionDef, cst.ClassDef, cst.Try, cst.With)
 
@@ -70,7 +74,7 @@ def _loop_around(facts: Facts, node: cst.Name) -> cst.CSTNode | None:
         return None  # a list that others may have, too, and put more into
     found: cst.CSTNode | None = None
     for owner in facts.tree.ancestors(node):
-        if isinstance(owner, (cst.IfExp, cst.BooleanOperation, cst.Lambda)):
+        if isinstance(owner, (cst.IfExp, cst.BooleanOperation, cst.Lambda)) or _waits(facts, owner):
             return None
         if isinstance(owner, _MAY_NOT_RUN):
             break
@@ -81,6 +85,16 @@ def _loop_around(facts: Facts, node: cst.Name) -> cst.CSTNode | None:
                 break
             found = owner
     return found
+
+
+def _waits(facts: Facts, node: cst.CSTNode) -> bool:
+    """Whether it is a generator that runs whenever somebody asks it: the name may be another's by then."""
+    if not isinstance(node, cst.GeneratorExp):
+        return False
+    arg = facts.tree.parent[node]
+    call = facts.tree.parent[arg]
+    functions = facts.resolver.values(call.func) if isinstance(arg, cst.Arg) and isinstance(call, cst.Call) else ()
+    return not functions or not all(isinstance(f, External) and f.path in _GOING_THROUGH for f in functions)
 
 
 def _is_read_once(facts: Facts, loop: cst.CSTNode, read: cst.Name) -> bool:
@@ -98,8 +112,8 @@ def _is_read_in_turns(facts: Facts, node: cst.CSTNode) -> bool:
     for owner in facts.tree.ancestors(node):
         if isinstance(owner, cst.SimpleStatementLine):
             break
-        if isinstance(owner, (cst.Lambda, cst.IfExp, cst.BooleanOperation)):
-            return False  # it may not be read at all
+        if isinstance(owner, (cst.Lambda, cst.IfExp, cst.BooleanOperation)) or _waits(facts, owner):
+            return False  # it may not be read at all, or later
         turns += [owner] if isinstance(owner, _COMPREHENSIONS) else []
     if not turns or any(node.value in facts.tree.scopes[turn].bindings for turn in turns):
         return False
