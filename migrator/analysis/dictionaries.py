@@ -87,17 +87,28 @@ class Lacking:
         return not any(tree.order[jump] in between and tree.function_of(jump) is function for jump in jumps)
 
 
-def is_asked_for_a_word(operator: str, left: Value, right: Value, heap: Heap) -> bool:
-    """Whether it is `"weights" in batch`: batches have the same keys on all workers, and so do dictionaries whose keys
-    the script writes out; no array of numbers holds a word."""
+def is_asked_for_a_word(tree: Tree, operator: str, left: Value, right: Value, node: cst.CSTNode, heap: Heap) -> bool:
+    """Whether it is `"weights" in batch`, of the dictionary that the node stands for: batches have the same keys on all
+    workers, and so do dictionaries whose keys the script writes out."""
     if operator not in ("In", "NotIn") or not isinstance(left.constant, str):
         return False
     if right.data is not None:
-        return right.data.nested and not right.objects
+        return right.data.nested and not right.objects and _is_dictionary(tree, node)
     return bool(right.objects) and all(
         isinstance(atom, Container) and atom.kind == "dict" and all(isinstance(key, str) for key in heap.fields(atom))
         for atom in right
     )
+
+
+def _is_dictionary(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether the function that names it also asks it for what it has under a word: words may be its rows, too."""
+    asked = (part for part in nodes_in(tree.function_of(node) or tree.module_of(node)) if _asks_by_a_word(part))
+    return any(cst.ensure_type(part, cst.Subscript).value.deep_equals(node) for part in asked)
+
+
+def _asks_by_a_word(node: cst.CSTNode) -> bool:
+    index = node.slice[0].slice if isinstance(node, cst.Subscript) else None
+    return isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString)
 
 
 def turns_over_keys(tree: Tree, node: cst.CSTNode) -> bool:

@@ -224,17 +224,17 @@ class Expressions:
         left = self.eval(node.left, frame)
         rights = [self.eval(c.comparator, frame) for c in node.comparisons]
         if len(rights) == 1:
-            operator = type(node.comparisons[0].operator).__name__
+            operator, compared_with = type(node.comparisons[0].operator).__name__, node.comparisons[0].comparator
             known = compared(operator, left, rights[0])
             if known is not None:
                 return v.constant(known)
-            if is_asked_for_a_word(operator, left, rights[0], self.run.heap):
+            if is_asked_for_a_word(self.run.tree, operator, left, rights[0], compared_with, self.run.heap):
                 return v.with_needs(NUMBER, frozenset(r for d in v.contents(rights[0]) for r in d.needs))
             alike = row_counts.compared(left, rights[0]) if operator in ("Equal", "NotEqual") else None
             if alike is not None:
                 return alike
             if operator in _OPERATORS:
-                nodes = (node.left, node.comparisons[0].comparator)
+                nodes = (node.left, compared_with)
                 return self.run.operator(f"operator.{_OPERATORS[operator]}", (left, rights[0]), nodes, node)
         all_nodes = [node.left, *(c.comparator for c in node.comparisons)]
         return self.run.compared([left, *rights], all_nodes, node)

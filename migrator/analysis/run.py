@@ -555,6 +555,9 @@ class Run:
 
     def compared(self, operands: Sequence[Value], nodes: Sequence[cst.CSTNode], node: cst.CSTNode) -> Value:
         """`in`, `is`, `not` and chains of comparisons: the same on all workers if all of it is."""
+        operator = node.comparisons[0].operator if isinstance(node, cst.Comparison) else None
+        if isinstance(operator, (cst.In, cst.NotIn)):  # it looks through all rows, and tells of none by itself
+            return self.placing.unknown(Arguments(list(operands)[:2], nodes=_placed(nodes[:2])), node)
         return self.placing.op("operator.eq", Arguments(list(operands)[:2], nodes=_placed(nodes[:2])), node)
 
     def unknown_call(self, function: Value, args: Arguments, node: cst.CSTNode) -> Value:

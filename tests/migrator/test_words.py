@@ -471,6 +471,14 @@ def test_strict_takes_the_word_of_the_user(tmp_path: Path) -> None:
     assert "on trust: rows=0" in result.stderr
 
 
+@pytest.mark.parametrize("shape", ["[-1, size]", "[-1, 1, 1, size]"])
+def test_rows_of_unseen_size_are_told_as_taken_on_trust(shape: str) -> None:
+    loss = f"tf.reduce_mean(tf.abs(tf.reduce_sum(tf.reshape(model(x) * x, {shape}), -1)))"
+    script = LOOP.replace("helpers.loss(y, model(x))", loss).replace("model = ", "size = helpers.size()\nmodel = ")
+    assert loss in script
+    assert ["several samples into one row" in f.message for f in run(script).remarks.trusted] == [True]
+
+
 def test_loaded_models_are_taken_on_trust_and_ready_made_ones_are_not() -> None:
     script = FIT.replace("tf.keras.Sequential([tf.keras.layers.Dense(1)])", "{}").replace("helpers.loss", '"mse"')
     loaded = run(script.format('tf.keras.models.load_model("m.keras")'))

@@ -100,10 +100,10 @@ class Libraries:
     def call(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of another library's function or class."""
         self.called[path, node] = None
-        if self.run.tried and path.startswith(_ASSERTING):
-            self.run.asserted(args, node)
         if path.startswith(_ASSERTING):
             claims.meet_sizes(self.run, args, node)
+            if self.run.tried:
+                self.run.asserted(args, node)
         handler = _FUNCTIONS.get(path)
         if handler is not None:
             return handler(self.run, args, node, frame)

@@ -216,7 +216,8 @@ class Datasets:
         if name in _BATCHING:
             self.run.note_batch_size(args.get("batch_size", 0) or NUMBER)
             drops = args.get("drop_remainder", 1 if name == "batch" else 3)
-            if drops is not None and drops.constant is True:
+            # The buckets of bucket_by_sequence_length have batches of several sizes.
+            if name in ("batch", "padded_batch") and drops is not None and drops.constant is True:
                 self.run.full_batches.add(id(node))
         if name in _KEEPING:
             if name == "filter" and args.positional:

@@ -194,7 +194,7 @@ def _may_join_rows(value: Arg, sizes: list[int]) -> bool | None:
     where pictures are flattened, as nearly all that is written so does. Other numbers, as in `[-1, k, x.shape[-1]]`,
     are taken on trust of rows that have several axes."""
     if not all(isinstance(size, int) and size > 0 for size in sizes):
-        return sum(size != 1 for size in sizes) > 1 and value.rank == 2
+        return True if sum(size != 1 for size in sizes) > 1 and value.rank == 2 else None
     joined = math.prod(sizes)
     cut = sharded(value.placement)
     is_row = cut is not None and cut.rows == "one"
