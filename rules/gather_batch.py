@@ -30,11 +30,25 @@ from __future__ import annotations
 
 import libcst as cst
 
+from migrator.analysis.ops.call import AXES, SIZE
 from migrator.analysis.values import Operand, Repair
 from migrator.edits import Refusal, Trust, Wrap
 from migrator.facts.script import Facts
 from migrator.repairs import ahead_of_loops, put_together, waits_alone
 from migrator.rule import Findings, rule
+
+# What is not seen of rows that are taken to stay apart, and what the user can do.
+_UNSEEN = {
+    SIZE: (
+        "how many values each sample has is not seen: this must not put several samples into one row",
+        "say that it does not (`# migrate: rows=0`), or give the number of rows (`tf.shape(x)[0]`) in place of -1",
+    ),
+    AXES: (
+        "how many axes these have is not seen: `(samples, 1)` beside `(samples,)` pairs all samples",
+        "make sure of it for both (`tf.ensure_shape(labels, [None])`), or say so where this gets a name "
+        "(`# migrate: rows=0`)",
+    ),
+}
 
 
 @rule
@@ -46,12 +60,8 @@ def gather_batch(facts: Facts) -> Findings:
             f"what {name} does with a batch is not seen; layers of Keras work on each sample by itself",
             "say that it does (`# migrate: rows=0`), or write it in this file",
         )
-    for node in facts.losses.trusted_rows:
-        yield Trust(
-            node,
-            "how many values each sample has is not seen: this must not put several samples into one row",
-            "say that it does not (`# migrate: rows=0`), or give the number of rows (`tf.shape(x)[0]`) in place of -1",
-        )
+    for node, unseen in facts.losses.trusted_rows.items():
+        yield Trust(node, *_UNSEEN[unseen])
     for call in facts.losses.whole_compiles:
         yield from _whole_batch(facts, cst.ensure_type(call, cst.Call))
     operands: dict[Operand, None] = {}

@@ -361,9 +361,10 @@ class Losses:
         return {} if self.too_much else self._run.trusted
 
     @property
-    def trusted_rows(self) -> set[cst.CSTNode]:
-        """Where a reshape is taken to put no two rows of a batch into one: the size of the rows is not seen."""
-        return set() if self.too_much else set(self._run.trusted_rows)
+    def trusted_rows(self) -> dict[cst.CSTNode, str]:
+        """Where rows of a batch are taken to stay apart, and what is not seen of them: their SIZE where a reshape may
+        put two into one, their AXES where vectors may stand beside columns."""
+        return {} if self.too_much else self._run.trusted_rows
 
     @property
     def baked(self) -> set[cst.CSTNode]:

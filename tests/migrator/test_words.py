@@ -479,6 +479,24 @@ def test_rows_of_unseen_size_are_told_as_taken_on_trust(shape: str) -> None:
     assert ["several samples into one row" in f.message for f in run(script).remarks.trusted] == [True]
 
 
+FLAT = LOOP.replace("helpers.loss(y, model(x))", "tf.reduce_mean(tf.abs(model(x)[:, 0] - y))").replace(
+    "tf.ones([64, 1])", "helpers.labels()"
+)
+
+
+def test_flat_predictions_beside_labels_of_unseen_axes_are_taken_on_trust() -> None:
+    assert ["pairs all samples" in f.message for f in run(FLAT).remarks.trusted] == [True]
+
+
+@pytest.mark.parametrize(("sizes", "gathers"), [("[None]", False), ("[None, 1]", True)])
+def test_labels_of_which_the_script_says_how_many_axes_they_have_need_no_trust(sizes: str, gathers: bool) -> None:
+    said = f"p = tf.ensure_shape(model(x)[:, 0], [None])\n        y = tf.ensure_shape(y, {sizes})\n        loss = "
+    script = FLAT.replace("loss = ", said).replace("model(x)[:, 0] - y", "p - y")
+    result = run(script)
+    assert not result.remarks.trusted
+    assert ("all_gather" in str(result.text)) is gathers
+
+
 def test_loaded_models_are_taken_on_trust_and_ready_made_ones_are_not() -> None:
     script = FIT.replace("tf.keras.Sequential([tf.keras.layers.Dense(1)])", "{}").replace("helpers.loss", '"mse"')
     loaded = run(script.format('tf.keras.models.load_model("m.keras")'))

@@ -22,6 +22,7 @@ from migrator.analysis.placing.operation import operation
 from migrator.analysis.placing.repaired import gathered
 from migrator.analysis.values import NUMBER, Container, Data, External, Function, Made, Repair, Value
 from migrator.facts.program.syntax import argument
+from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -39,8 +40,18 @@ def _ensured(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
     if value is None:
         return NUMBER
     if _leaves_open(run, value, args.get("shape", 1), args.node("shape", 1)):
-        return value
+        return _with_axes(run, value, args.get("shape", 1))
     return gathered(run, operation(run, ops.lookup(_ENSURE), _ENSURE, args, node, None), _WHY)
+
+
+def _with_axes(run: Run, value: Value, shape: Value | None) -> Value:
+    """The value with as many axes as the shape has, where these are not seen of it."""
+    sizes = run.objects.sequence_items(shape) if shape is not None else None
+    data = value.data
+    if sizes is None or data is None or value.objects or data.rank is not None:
+        return value
+    width = sizes[-1].constant if len(sizes) > 1 else None
+    return Value(replace(data, rank=len(sizes), width=width if isinstance(width, int) else data.width, nested=False))
 
 
 def _asserted(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

@@ -33,6 +33,10 @@ class NotConstant:
 
 NOT_CONSTANT = NotConstant()
 
+# What is not seen of the rows of a batch that are taken to stay apart: how many values each has, or how many axes.
+SIZE = "size"
+AXES = "axes"
+
 
 @dataclass(frozen=True)
 class Arg:
@@ -46,8 +50,9 @@ class Arg:
     not known; "bool" tells a mask from positions. `masked`: Keras carries a mask along, by which losses and metrics
     leave values out. `width`: the size of the last axis. `shape`: the sizes of a result, None for those that are not
     known; `sample`: how many values each row of an argument has. `first`: the whole numbers that its first row is
-    written as. `on_trust`: it stands so as far as rows of a batch stay apart, which their size would tell. `rows`: that
-    of the first one, of values that all workers have; `as_batch`: it is as large as a batch of the script's.
+    written as. `on_trust`: it stands so as far as rows of a batch stay apart, which their SIZE or AXES would tell.
+    `rows`: that of the first one, of values that all workers have; `as_batch`: it is as large as a batch of the
+    script's.
     `integral`: all its numbers are whole; `positive`: it is one such above zero, or several in a list; `from_zero`: a
     list of unknown length of such numbers behind a zero.
     """
@@ -69,7 +74,7 @@ class Arg:
     shape: tuple[int | None, ...] | None = None
     sample: int | None = None
     first: tuple[int, ...] | None = None
-    on_trust: bool = False
+    on_trust: str = ""
 
     def leaves(self) -> Iterator[Arg]:
         """The argument, or the items that it holds."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Bound, NeedsWhole, literal
+from migrator.analysis.ops.call import NOT_CONSTANT, SIZE, Arg, Bound, NeedsWhole, literal
 from migrator.analysis.ops.terms import (
     ImpossibleRank,
     added,
@@ -180,7 +180,7 @@ class Reshape:
         rows = cut.rows if cut.rows == "ragged" or known_rank(value) == rank == 1 else "even"
         sizes_of_rows = known_sizes(wanted) if place == 0 else None
         made = moved(value.placement, place, rows)
-        return Arg(made, rank=rank, shape=sizes_of_rows, on_trust=may_join is None)
+        return Arg(made, rank=rank, shape=sizes_of_rows, on_trust=SIZE if may_join is None else "")
 
     def _same_place(self, cut: Sharded, wanted: list[Any]) -> int | None:
         """Rows in several blocks stay rows as long as none is split: only flat rows are sure."""

@@ -105,7 +105,7 @@ class Placing:
         if result.is_lost:
             return repaired(self.run, op, result)
         if result.on_trust and not op.symbolic:
-            self.run.trust(op.node, self.run.trusted_rows, "")
+            self.run.trust(op.node, self.run.trusted_rows, result.on_trust)
         reduction = _reduction(result, op.leaves)
         if reduction:
             self.run.reductions.add(reduction)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from migrator.analysis.ops.call import Arg, Kind, Op, OpCall
+from migrator.analysis.ops.call import AXES, Arg, Kind, Op, OpCall
 from migrator.analysis.ops.elementwise import Elementwise
 from migrator.analysis.ops.sampling import LossFunction, LossObject, PerSample
 from migrator.analysis.ops.terms import sharded
@@ -162,6 +162,12 @@ def _may_pair_rows(operands: Sequence[Arg]) -> bool:
     return is_column and any(a.rank is None and a.least < 2 for a in operands)
 
 
+def _may_be_vectors(operands: Sequence[Arg]) -> bool:
+    """Whether one of them may be a vector, and another one `(rows, 1)`, as flat predictions beside labels that were
+    loaded: these are hardly ever pairs of all rows, but that is not seen."""
+    return any(a.rank is None and a.least < 2 for a in operands) and max(map(_least_rank, operands)) < 2
+
+
 def _least_rank(arg: Arg) -> int:
     return arg.least if arg.rank is None else arg.rank
 
@@ -182,6 +188,8 @@ def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     result = _inferred(row, _at_rank(call, rank))
     if result.is_lost:
         return otherwise
+    if len(cut) > 1 and isinstance(row.kind, Elementwise) and _may_be_vectors(cut):
+        result = replace(result, on_trust=AXES)
     # Two axes were but an example.
     if known:
         return result
