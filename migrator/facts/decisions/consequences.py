@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.data.sharding import Sharding
+from migrator.facts.dependence.picking import GIVING_ONE
 from migrator.facts.dependence.regions import Region, Regions
 from migrator.facts.files.writes import Files
 from migrator.facts.names import api
@@ -72,15 +73,34 @@ class Consequences:
         self._exchanges = list(exchanges)
         self._harmless = (*HARMLESS, *(f"{package}." for package in harmless))
         self._known: dict[cst.CSTNode, bool] = {}
+        self._asked: list[cst.Call] = []
 
     def follow(self, condition: cst.CSTNode) -> bool:
         """Whether workers that decide the condition differently would train differently, or part."""
         known = self._known.get(condition)
         if known is None:
-            region = self.regions.of(condition)
-            known = region is not None and not self.files.is_chief_only(condition) and self._follow(region)
+            known = not self.files.is_chief_only(condition) and (
+                any(map(self._follow, self.regions.of(condition)))
+                or any(map(self._follows_use, self.regions.picks.get(condition, ())))
+            )
             self._known[condition] = known
         return known
+
+    def follow_picked(self, picked: cst.CSTNode) -> bool:
+        """Whether workers would train differently, or part, that have others of several functions or objects there."""
+        uses = self.regions.picked.get(picked, ())
+        return not self.files.is_chief_only(picked) and any(map(self._follows_use, uses))
+
+    def _follows_use(self, use: cst.CSTNode) -> bool:
+        """Whether it matters which function is called, of which object a method is, or an attribute that is set."""
+        if not isinstance(use, cst.Call) or not isinstance(use.func, cst.Attribute):
+            return self._matters(use)
+        name, values = use.func.attr.value, self.resolver.values(use.func)
+        if values and all(isinstance(v, (Function, Class)) for v in values):
+            return self._matters(use)
+        if (name in api.TRAINING_METHODS or name in api.SETTING_VARIABLES) and self.call_matters(use):
+            return True
+        return any(map(self._matters, self.tree.methods.get(name, ())))
 
     def _follow(self, region: Region) -> bool:
         if any(isinstance(jump, (cst.Raise, cst.Assert)) for jump in region.jumps):
@@ -176,8 +196,34 @@ class Consequences:
         return not isinstance(value, Result) or self._result_matters(value)
 
     def _result_matters(self, value: Result) -> bool:
-        """`model(x)`, `loss_fn(y, p)`: calls of what a library has made."""
-        return not isinstance(value.function, External) or not f"{value.function.path}.".startswith(self._harmless)
+        """`model(x)`, `loss_fn(y, p)`: calls of what a library has made, or has found or wrapped for the script."""
+        path = value.function.path if isinstance(value.function, External) else ""
+        if path == "functools.partial" or path in GIVING_ONE:
+            return self._given_matters(path, value.call)
+        return not path or not f"{path}.".startswith(self._harmless)
+
+    def _given_matters(self, path: str, call: cst.Call) -> bool:
+        """The same of what the call gives: `partial(step, 1)`, `getattr(trainer, name)`."""
+        if call in self._asked or not call.args:
+            return False
+        self._asked.append(call)
+        try:
+            held = self.resolver.values(call.args[0].value)
+            if path == "functools.partial":
+                return not held or any(self._runs(v, call) for v in held)
+            if path != "builtins.getattr":
+                return True
+            return not held or any(
+                any(map(self._matters, self.resolver.methods_of(v.of)))
+                if isinstance(v, Object)
+                else self._matters_to_call(v, call)
+                for v in held
+            )
+        finally:
+            self._asked.pop()
+
+    def _runs(self, value: Value, call: cst.Call) -> bool:
+        return self._matters(value.node) if isinstance(value, Function) else self._matters_to_call(value, call)
 
     def _method_matters(self, value: Member) -> bool:
         owner = value.owner
@@ -202,8 +248,12 @@ class Consequences:
 
     @cached_property
     def repeated(self) -> list[cst.BaseExpression]:
-        """What comprehensions go through that make layers or models for each item of it."""
+        """What comprehensions go through that make layers or models for each item of it, and `map`."""
         found = []
+        for call in self.tree.calls:
+            is_map = len(call.args) > 1 and External("builtins.map") in self.resolver.values(call.func)
+            if is_map and any(self._runs(v, call) for v in self.resolver.values(call.args[0].value)):
+                found += [arg.value for arg in call.args[1:]]
         for node in self.tree.all_of(cst.ListComp, cst.GeneratorExp, cst.SetComp):
             if any(map(self.call_matters, self.regions.calls_in(node.elt))):
                 found.append(node.for_in.iter)

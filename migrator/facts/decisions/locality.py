@@ -243,9 +243,15 @@ class Locality:
         if number not in self._linked:
             self._linked.add(number)
             key = self.dependence.keys[number]
-            if isinstance(key, cst.BaseExpression) and not self.consequences.follow(key):
+            if not isinstance(key, cst.BaseExpression):
+                return
+            if not self.consequences.follow(key):
                 for chosen in self.regions.chosen_by(key, self.dependence):
                     self.dependence.link(key, chosen, Way.CHOICE)
+            if key in self.regions.picked and not self.consequences.follow_picked(key):
+                for use in self.regions.picked[key]:
+                    for chosen in self.regions.chosen_at(use, self.dependence):
+                        self.dependence.link(key, chosen, Way.IDENTITY)
 
     def _link_turns(self, number: int) -> None:
         key = self.dependence.keys[number]

@@ -25,6 +25,8 @@ def _through(way: Way, mark: Marks) -> Marks:
         return mark
     if way is Way.CHOICE:
         return Mark.CHOSEN if mark & ~Mark.INSIDE else Mark.NONE
+    if way is Way.IDENTITY:
+        return Mark.CHOSEN if mark & Mark.PICKED else Mark.NONE
     if way is Way.INTO:
         mark &= ~Mark.PICKED
     elif mark & Mark.CHOSEN:  # what is taken out of something may be what was chosen there

@@ -54,7 +54,9 @@ class SteeringPlaces:
             marks &= ~Mark.INSIDE
         if not marks or self.files.is_chief_only(place):
             return False
-        return place in self.inputs or self.consequences.follow(place)
+        if place in self.inputs or self.consequences.follow(place):
+            return True
+        return bool(marks & Mark.PICKED) and self.consequences.follow_picked(place)
 
     def first_steered_by(self, number: cst.BaseExpression) -> cst.BaseExpression | None:
         """The first place that steers training by the number, such as what a call returned."""
@@ -62,6 +64,8 @@ class SteeringPlaces:
         for place in self.in_order:
             marks = reached.of(place)
             if (marks and place in self.inputs) or (marks & ~Mark.INSIDE and self.consequences.follow(place)):
+                return place
+            if marks & Mark.PICKED and self.consequences.follow_picked(place):
                 return place
         return None
 
@@ -80,6 +84,9 @@ class SteeringPlaces:
             yield from (arg.value for arg in call.args[:1])
         yield from (node.value for node in all_of(cst.Return) if node.value is not None)
         yield from (node.body for node in all_of(cst.Lambda))
+        regions = self.consequences.regions
+        for places in (regions.risks, regions.picks, regions.picked):
+            yield from (place for place in places if isinstance(place, cst.BaseExpression))
 
     @cached_property
     def inputs(self) -> set[cst.BaseExpression]:

@@ -42,6 +42,9 @@ class Calls:
         values = self.resolver.values(call.func)
         paths = {v.path for v in values if isinstance(v, External)}
         if any(map(libraries.is_agreed, paths)) or any(map(self.kinds.has_weights, self.resolver.values(call))):
+            if paths & libraries.TELLING_KINDS:
+                for arg in call.args[:1]:
+                    self.graph.link(arg, call, Way.IDENTITY)
             return
         if paths == {"builtins.len"} and len(call.args) == 1 and is_shape(call.args[0].value):
             return  # the number of its axes
@@ -57,6 +60,9 @@ class Calls:
         if values and all(map(self.functions.is_picked, values)):
             for pick in self.functions.picks(call.func):
                 self.graph.link(pick, call, Way.CHOICE)
+            self.graph.link(call.func, call, Way.IDENTITY)
+            if isinstance(call.func, cst.Attribute):
+                self.graph.link(call.func.value, call, Way.IDENTITY)
         if values and all(map(self.functions.is_own, values)):
             return
         if constructed and self.reads.are_seen([Object(c) for c in constructed]):

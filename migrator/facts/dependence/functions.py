@@ -110,15 +110,7 @@ class Functions:
         """The methods of the script that a call on an object that is not seen may run."""
         if not isinstance(call.func, cst.Attribute):
             return []
-        return list(self._methods.get(call.func.attr.value, ()))
-
-    @cached_property
-    def _methods(self) -> dict[str, list[cst.FunctionDef]]:
-        found: dict[str, list[cst.FunctionDef]] = defaultdict(list)
-        for function in self.tree.functions:
-            if self.tree.class_of(function) is not None:
-                found[function.name.value].append(function)
-        return found
+        return list(self.tree.methods.get(call.func.attr.value, ()))
 
     def returned(self, function: cst.CSTNode) -> list[cst.BaseExpression]:
         return self.resolver.returned_by_itself(function) if isinstance(function, cst.FunctionDef) else []

@@ -21,6 +21,7 @@ class Way(IntEnum):
     PRESENCE = 4  # only whether it is there: `x is None`
     CHOICE = 5  # it decides what the other is
     LENGTH = 6  # of it only the size matters, which may be a number that it is made from: `np.zeros(count)`
+    IDENTITY = 7  # of several that it may be, which one it is decides what the other is
 
 
 # Expressions, bindings, and by a tuple what has no place of its own in the text: ("attribute", "loss").

@@ -106,6 +106,8 @@ class Items:
             if isinstance(binding.value, (cst.Call, cst.Subscript, cst.Attribute)) and binding.node is not node:
                 for holder in self.containers.contents(binding.value):
                     self.graph.link(node.value, holder, Way.INTO)
+                    for element in binding.value.slice if isinstance(binding.value, cst.Subscript) else ():
+                        self.graph.link(element, holder, Way.CHOICE)
 
     def link_to_objects(self) -> None:
         """An object of the script's that is a container, or that a function remembers, holds what is put into it under

@@ -15,6 +15,8 @@ _KIND_CALLS = frozenset({
     "keras.backend.is_keras_tensor", "keras.ops.is_tensor", "tensorflow.rank", "keras.backend.ndim", "keras.ops.ndim",
     "numpy.ndim",
 })  # fmt: skip
+# Of which object they tell it may be decided.
+TELLING_KINDS = frozenset({"builtins.isinstance", "builtins.type", "builtins.hasattr", "builtins.callable"})
 SIZE_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
 # Calls that give the elements that they are given, as many of them, or as many as they are told.
 SEQUENCES = frozenset({

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Union, cast
 
 import libcst as cst
 
 from migrator.facts.dependence import Dependence, Key
+from migrator.facts.dependence.catching import Catching, Tried
 from migrator.facts.dependence.choosing import CHOOSING
+from migrator.facts.dependence.picking import Picking
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal
 from migrator.facts.program.syntax import argument
@@ -30,8 +32,9 @@ _BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.MatchCase, cst.ExceptHandler, c
 @dataclass(frozen=True, eq=False)
 class Region:
     """`bodies` run by the condition's choice; `jumps` are the statements there that leave them; `rest` is the code that
-    runs or not by these jumps."""
+    runs or not by these jumps. `place`: the condition, or the statement that catches what is raised by it."""
 
+    place: cst.CSTNode
     bodies: tuple[cst.CSTNode, ...]
     jumps: tuple[Jump, ...]
     rest: tuple[cst.CSTNode, ...]
@@ -42,17 +45,36 @@ class Regions:
         self.tree = tree
         self.resolver = resolver
         self.training = training
+        self._catching = Catching(tree, resolver, training)
+        self._picking = Picking(tree, resolver)
 
-    def of(self, condition: cst.CSTNode) -> Region | None:
-        """What the expression decides as a condition; None where it is none."""
+    def of(self, condition: cst.CSTNode) -> list[Region]:
+        """What the expression decides as a condition, or by raising what is caught; nothing where it does neither."""
+        found = [self._region(tried.place, tried.bodies) for tried in self.risks.get(condition, ())]
         bodies = self._bodies(condition)
-        if bodies is None:
-            return None
+        return found if bodies is None else [self._region(condition, bodies), *found]
+
+    def _region(self, place: cst.CSTNode, bodies: tuple[cst.CSTNode, ...]) -> Region:
         jumps = tuple(jump for body in bodies for jump in self._jumps(body, in_loop=False))
-        if isinstance(self.tree.parent.get(condition), cst.Assert):
-            jumps = (cast(cst.Assert, self.tree.parent[condition]),)
-        rest = tuple(node for jump in jumps for node in self._rest(jump, condition))
-        return Region(bodies, jumps, tuple(dict.fromkeys(rest)))
+        if isinstance(self.tree.parent.get(place), cst.Assert):
+            jumps = (cast(cst.Assert, self.tree.parent[place]),)
+        rest = tuple(node for jump in jumps for node in self._rest(jump, place))
+        return Region(place, bodies, jumps, tuple(dict.fromkeys(rest)))
+
+    @property
+    def risks(self) -> Mapping[cst.CSTNode, Sequence[Tried]]:
+        """The values by which something may raise what is caught."""
+        return self._catching.risks
+
+    @property
+    def picks(self) -> Mapping[cst.CSTNode, Sequence[cst.CSTNode]]:
+        """By what decides it, the calls of the function and the changes of the object that it picks."""
+        return self._picking.uses
+
+    @property
+    def picked(self) -> Mapping[cst.CSTNode, Sequence[cst.CSTNode]]:
+        """The same by the function or object, which may have been picked before."""
+        return self._picking.objects
 
     def _bodies(self, node: cst.CSTNode) -> tuple[cst.CSTNode, ...] | None:
         parent = self.tree.parent.get(node)
@@ -191,27 +213,39 @@ class Regions:
 
     def chosen_by(self, condition: cst.CSTNode, dependence: Dependence) -> Iterator[Key]:
         """What gets another value, or is changed or not, as the condition decides."""
-        region = self.of(condition)
-        if region is None:
-            return
-        yield from self._choosing_calls(condition)
+        for region in self.of(condition):
+            yield from self._chosen_in_region(region, dependence)
+        for use in self.picks.get(condition, ()):
+            yield from self.chosen_at(use, dependence)
+
+    def chosen_at(self, use: cst.CSTNode, dependence: Dependence) -> Iterator[Key]:
+        """What is changed there, if it is another object or function."""
+        yield from self._bound_in(use)
+        yield from self._chosen_within([use], dependence)
+
+    def _chosen_in_region(self, region: Region, dependence: Dependence) -> Iterator[Key]:
+        yield from self._choosing_calls(region.place)
         direct = [*region.bodies, *region.rest]
         for body in direct:
             yield from self._bound_in(body)
+        yield from self._chosen_within(direct, dependence)
+        if any(isinstance(jump, cst.Break) for jump in region.jumps):  # at which turn the loop ends
+            for left in list(self.tree.loops_around(region.place))[:1]:
+                yield from (binding for binding in self._bindings[1] if binding.node is left)
+        owner = self.tree.function_of(region.place)
+        if owner is not None and (any(isinstance(j, cst.Return) for j in region.jumps) or self._yields(direct)):
+            yield ("returns", owner)
+        loop = self.tree.parent.get(region.place)
+        if isinstance(loop, (cst.For, cst.While)) and owner is not None and self._yields([loop]):
+            yield ("returns", owner)
+
+    def _chosen_within(self, bodies: Sequence[cst.CSTNode], dependence: Dependence) -> Iterator[Key]:
+        for body in bodies:
             yield from self._changed_in(body, dependence)
-        for body in direct:
+        for body in bodies:
             for function in self.training.reached_from(body)[1:]:
                 yield from (b for b in self._bound_in(function) if self._is_bound_outside(b, function))
                 yield from self._changed_in(function, dependence)
-        if any(isinstance(jump, cst.Break) for jump in region.jumps):  # at which turn the loop ends
-            for left in list(self.tree.loops_around(condition))[:1]:
-                yield from (binding for binding in self._bindings[1] if binding.node is left)
-        owner = self.tree.function_of(condition)
-        if owner is not None and (any(isinstance(j, cst.Return) for j in region.jumps) or self._yields(direct)):
-            yield ("returns", owner)
-        loop = self.tree.parent.get(condition)
-        if isinstance(loop, (cst.For, cst.While)) and owner is not None and self._yields([loop]):
-            yield ("returns", owner)
 
     def _yields(self, bodies: list[cst.CSTNode]) -> bool:
         return any(self.tree.contains(body, node) for node in self._all_yields for body in bodies)

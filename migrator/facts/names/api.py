@@ -157,13 +157,18 @@ BATCHED_SOURCES = frozenset({
     "tensorflow.data.experimental.make_batched_features_dataset",
 })  # fmt: skip
 
-# One element in, one element out, whatever the order: a shard may stand before or after them.
+# Methods by which a model trains, or gets other weights.
+TRAINING_METHODS = frozenset({
+    "fit", "fit_generator", "train_on_batch", "train_step", "apply_gradients", "apply", "minimize", "set_weights",
+    "load_weights", "restore",
+})  # fmt: skip
 # Methods by which a program sets a tf.Variable, or rows of it.
 SETTING_VARIABLES = frozenset({
     "assign", "assign_add", "assign_sub", "batch_scatter_update", "scatter_add", "scatter_div", "scatter_max",
     "scatter_min", "scatter_mul", "scatter_nd_add", "scatter_nd_max", "scatter_nd_min", "scatter_nd_sub",
     "scatter_nd_update", "scatter_sub", "scatter_update",
 })  # fmt: skip
+# One element in, one element out, whatever the order: a shard may stand before or after them.
 ELEMENTWISE = frozenset({"map", "with_options", "prefetch"})
 ORDERING = frozenset({"shuffle", "repeat", "cache", "snapshot"})
 BATCHING = frozenset({

@@ -48,6 +48,11 @@ class Classes:
             for base in self.bases(ancestor)
         )
 
+    def methods_of(self, cls: Class) -> list[cst.FunctionDef]:
+        """The methods of the class and of those that it derives from, but for those that Python calls by itself."""
+        owners = {ancestor.node for ancestor in self.lineage(cls)}
+        return [f for f in self.tree.functions if self.tree.class_of(f) in owners and not f.name.value.startswith("__")]
+
     def method(self, cls: Class, name: str) -> cst.FunctionDef | None:
         for ancestor in self.lineage(cls):
             for binding in self.tree.scopes[ancestor.node].bindings.get(name, ()):

@@ -88,7 +88,8 @@ class Resolver:
         graph = self._graph = CallGraph(tree, classes, self.values, names.reaching)
         # What the parts know is asked of the resolver.
         self.bases, self.lineage, self.derives_from = classes.bases, classes.lineage, classes.derives_from
-        self.method, self.attribute_bindings = classes.method, classes.attribute_bindings
+        self.method, self.methods_of = classes.method, classes.methods_of
+        self.attribute_bindings = classes.attribute_bindings
         self.reaching, self.bindings_of = names.reaching, names.bindings_of
         self.class_bindings_of = names.class_bindings_of
         self.variable, self.uses = names.variable, names.uses

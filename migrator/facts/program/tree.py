@@ -403,6 +403,15 @@ class Tree:
         owner = self.parent.get(block) if block is not None else None
         return owner if isinstance(owner, cst.ClassDef) else None
 
+    @cached_property
+    def methods(self) -> dict[str, list[cst.FunctionDef]]:
+        """The methods of the script's classes, by name."""
+        found: dict[str, list[cst.FunctionDef]] = defaultdict(list)
+        for function in self.functions:
+            if self.class_of(function) is not None:
+                found[function.name.value].append(function)
+        return found
+
     def statement_of(self, node: cst.CSTNode) -> Statement:
         """The innermost statement, a whole line or a compound one, that holds the node."""
         if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):

@@ -1,0 +1,149 @@
+"""What decides which function is called, and which object is changed: `name` of `table[name]()`, the condition of
+`(slow if is_late else fast).start()`.
+
+What a function or object of the script's does is done by the choice of it, though nothing reads what it gives.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, calls
+from migrator.facts.program.tree import Tree
+
+# They give one of what they are given, or what is called so.
+GIVING_ONE = frozenset({
+    "builtins.next", "builtins.getattr", "builtins.min", "builtins.max", "builtins.eval", "operator.getitem",
+    "operator.itemgetter", "operator.attrgetter", "operator.methodcaller", "random.choice",
+})  # fmt: skip
+# They give several, one of which is taken out then.
+_GIVING_SEVERAL = frozenset({
+    "builtins.sorted", "builtins.filter", "builtins.iter", "builtins.reversed", "builtins.globals", "builtins.locals",
+    "builtins.vars", "itertools.islice", "heapq.nlargest", "heapq.nsmallest",
+})  # fmt: skip
+_RUNNING_TEXT = frozenset({"builtins.exec", "builtins.eval"})
+_SETTING = frozenset({"builtins.setattr", "builtins.delattr"})
+# Methods of Python's containers that give one of what these hold.
+_TAKING = frozenset({"get", "pop", "setdefault", "popitem", "popleft", "__getitem__"})
+
+
+class Picking:
+    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+        self.tree = tree
+        self.resolver = resolver
+
+    @cached_property
+    def uses(self) -> Mapping[cst.CSTNode, Sequence[cst.CSTNode]]:
+        """By what decides it, the calls of the function and the changes of the object that it picks."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
+        for use, base in self._based:
+            for decider in self._deciders(base):
+                found[decider].append(use)
+        for call in self.tree.calls:
+            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            if paths & (_RUNNING_TEXT | _SETTING):
+                for arg in call.args[: 1 if paths & _RUNNING_TEXT else 2]:
+                    found[arg.value].append(call)
+            elif call.args and any(map(self._chooses_by_type, self.resolver.values(call.func))):
+                found[call.args[0].value].append(call)
+        return found
+
+    @cached_property
+    def objects(self) -> Mapping[cst.CSTNode, Sequence[cst.CSTNode]]:
+        """By the function or object the calls of it and the changes of it, where it may have been picked before."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
+        for use, base in self._based:
+            found[base].append(use)
+        return found
+
+    @cached_property
+    def _based(self) -> list[tuple[cst.CSTNode, cst.BaseExpression]]:
+        """Calls and changes, each with the function that is called or the object that is changed."""
+        found: list[tuple[cst.CSTNode, cst.BaseExpression]] = []
+        for call in self.tree.calls:
+            base = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+            if not self._is_fixed(base):
+                found.append((call, base))
+        targets: list[tuple[cst.CSTNode, cst.BaseExpression]] = [(t, t) for t, _ in self.tree.item_assignments]
+        for bindings in self.tree.attributes.values():
+            targets += [(b.node, b.target) for b in bindings if isinstance(b.target, cst.BaseExpression)]
+        for change in self.tree.augmented:
+            targets.append((change, change.target))
+        for use, target in targets:
+            if isinstance(target, (cst.Attribute, cst.Subscript)) and not self._is_fixed(target.value):
+                found.append((use, target.value))
+        return found
+
+    def _is_fixed(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a module, a library's function, or the object that a method is of."""
+        if isinstance(node, cst.Name) and node.value == "self":
+            return True
+        values = self.resolver.values(node) if isinstance(node, (cst.Name, cst.Attribute)) else ()
+        return bool(values) and all(isinstance(v, External) for v in values) and len(values) == 1
+
+    def _chooses_by_type(self, value: object) -> bool:
+        """Whether what it is called with settles which function runs: `functools.singledispatch`."""
+        node = value.node if isinstance(value, Function) else None
+        decorators = node.decorators if isinstance(node, cst.FunctionDef) else ()
+        return any(External("functools.singledispatch") in self.resolver.values(d.decorator) for d in decorators)
+
+    def _deciders(self, base: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        # Each with whether something is taken out of it.
+        queue, seen = [(base, False)], set[tuple[cst.BaseExpression, bool]]()
+        while queue:
+            node, taken = queue.pop()
+            if (node, taken) in seen:
+                continue
+            seen.add((node, taken))
+            if isinstance(node, cst.Subscript):
+                indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+                yield from indices
+                queue.append((node.value, taken or bool(indices)))
+            elif isinstance(node, cst.Call):
+                picked, inside = self._given_one(node, taken)
+                yield from picked
+                queue += [(each, True) for each in inside]
+            elif isinstance(node, cst.IfExp):
+                yield node.test
+                queue += [(node.body, taken), (node.orelse, taken)]
+            elif isinstance(node, cst.Name):
+                for binding in self.resolver.reaching(node):
+                    if binding.kind == "param" and isinstance(binding.node, cst.Param):
+                        queue += [(each, taken) for each in self.resolver.given(binding.node)]
+                    elif isinstance(binding.value, cst.BaseExpression) and binding.kind != "augmented":
+                        queue.append((binding.value, taken or binding.kind == "for" or bool(binding.path)))
+            elif isinstance(node, cst.Attribute):
+                bindings = self.tree.attributes.get(node.attr.value, ())
+                queue += [(b.value, taken) for b in bindings if isinstance(b.value, cst.BaseExpression)]
+                queue.append((node.value, False))
+
+    def _given_one(self, call: cst.Call, taken: bool) -> tuple[list[cst.BaseExpression], list[cst.BaseExpression]]:
+        """What decides which one the call gives, if it gives one of several; and where these are."""
+        given = [arg.value for arg in call.args]
+        for value in self.resolver.values(call.func):
+            path = value.path if isinstance(value, External) else ""
+            if path in GIVING_ONE or (taken and path in _GIVING_SEVERAL):
+                return given, given
+            if isinstance(value, Result) and calls(value) in GIVING_ONE:  # `itemgetter(name)(table)`
+                inner = [arg.value for arg in call.func.args] if isinstance(call.func, cst.Call) else []
+                return [*inner, *given], given
+            if path == "functools.partial":
+                return [], given[:1]
+            if isinstance(value, Function):
+                return [], list(self.resolver.returned_by_itself(value.node))
+            if isinstance(value, Class):
+                is_one = self.resolver.derives_from(value, lambda path: path.startswith("enum."))
+                return (given, []) if is_one else ([], [])
+            if isinstance(value, Object):
+                return [], []
+        func = call.func
+        if isinstance(func, cst.Attribute) and func.attr.value in _TAKING:
+            owners = self.resolver.values(func.value)
+            if not any(isinstance(v, (Object, Member)) for v in owners):
+                return given, [func.value, *given[1:]]
+        return [], []
