@@ -43,8 +43,7 @@ class Calls:
         paths = {v.path for v in values if isinstance(v, External)}
         if any(map(libraries.is_agreed, paths)) or any(map(self.kinds.has_weights, self.resolver.values(call))):
             if paths & libraries.TELLING_KINDS:
-                for arg in call.args[:1]:
-                    self.graph.link(arg, call, Way.IDENTITY)
+                self.graph.link(call.args[0] if call.args else None, call, Way.IDENTITY)
             return
         if paths == {"builtins.len"} and len(call.args) == 1 and is_shape(call.args[0].value):
             return  # the number of its axes
