@@ -15,7 +15,7 @@ from migrator.facts.decisions.marks import Mark
 from migrator.facts.decisions.metrics import Metrics
 from migrator.facts.decisions.numbers_behind import NumbersBehind, order_of
 from migrator.facts.decisions.taped_losses import TapedLosses
-from migrator.facts.dependence import Key, Way
+from migrator.facts.dependence import DECIDING, Key
 from migrator.facts.program.tree import Binding, Tree
 
 
@@ -67,7 +67,7 @@ class FedBack:
 
     def _choosers(self, key: Key) -> Iterator[cst.BaseExpression]:
         """The expressions that decide what this is, also by deciding which of its returns a function comes to."""
-        queue = [k for k, way in self.locality.dependence.inputs(key) if way is Way.CHOICE]
+        queue = [k for k, way in self.locality.dependence.inputs(key) if way in DECIDING]
         seen: set[Key] = set()
         while queue:
             chooser = queue.pop()

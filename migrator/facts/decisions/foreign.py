@@ -63,7 +63,7 @@ class Foreign:
         if any(isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar) for node in imports):
             return True
         dependence = self._dependence
-        spread = Spread(dependence, _ANY_WAY, lambda _: True, lambda number: self._link(number, package))
+        spread = Spread(dependence, _ANY_WAY, lambda _: True, lambda number, _: self._link(number, package))
         of_package = [b for b in self._bindings if b.kind == "import" and b.node in imports]
         called = [call for call in self.tree.calls if self._calls(call, package)]
         made: list[Key] = [*of_package, *called]

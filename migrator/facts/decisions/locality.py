@@ -21,7 +21,7 @@ from migrator.facts.decisions.interruptions import Interruptions
 from migrator.facts.decisions.local_sources import LocalSources
 from migrator.facts.decisions.marks import EVERY, PASSED, TAKEN, Mark
 from migrator.facts.decisions.routes import Routes
-from migrator.facts.dependence import Dependence, Key, Way
+from migrator.facts.dependence import DECIDING, Dependence, Key, Way
 from migrator.facts.dependence.spreading import Marks, Spread
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function
@@ -64,6 +64,7 @@ class Locality:
         self._agreed: set[Key] = set()
         # By number.
         self._linked: set[int] = set()
+        self._linked_uses: set[int] = set()
         self._open: dict[int, bool] = {}
 
     @cached_property
@@ -144,7 +145,7 @@ class Locality:
         """How the value is made local, be it settled or not."""
         marks = Mark.NONE
         for source, way in self.dependence.inputs(key):
-            if way is not Way.CHOICE or source not in self._agreed:
+            if way not in DECIDING or source not in self._agreed:
                 marks |= PASSED[way][self.of(source)]
         return marks
 
@@ -156,7 +157,7 @@ class Locality:
         ends = [
             (source, TAKEN[marks][way])
             for source, way in self.dependence.sources[number]
-            if way is not Way.CHOICE or self.dependence.keys[source] not in self._agreed
+            if way not in DECIDING or self.dependence.keys[source] not in self._agreed
         ]
         return self._routes.lead("made", self.origins, ends, self._settled, self._agreed, self._marks, number)
 
@@ -202,7 +203,7 @@ class Locality:
     def choosers(self, key: Key) -> list[cst.BaseExpression]:
         """The expressions that decide what the value is, and are local."""
         inputs = self.dependence.inputs(key)
-        return [k for k, way in inputs if way is Way.CHOICE and isinstance(k, cst.BaseExpression) and self.of(k)]
+        return [k for k, way in inputs if way in DECIDING and isinstance(k, cst.BaseExpression) and self.of(k)]
 
     def _spread_from(self, origins: dict[Key, Marks]) -> Spread:
         spread = Spread(self.dependence, PASSED, self._lets_in, self._link_choices)
@@ -237,30 +238,30 @@ class Locality:
             self._open[number] = found
         return found
 
-    def _link_choices(self, number: int) -> None:
+    def _link_choices(self, number: int, marks: Marks) -> None:
         """Once a condition is local, what is bound under it is chosen by it; unless consequences follow, for which
         workers are made to agree on it."""
+        key = self.dependence.keys[number]
         if number not in self._linked:
             self._linked.add(number)
-            key = self.dependence.keys[number]
-            if not isinstance(key, cst.BaseExpression):
-                return
-            if not self.consequences.follow(key):
+            if isinstance(key, cst.BaseExpression) and not self.consequences.follow(key):
                 for chosen in self.regions.chosen_by(key, self.dependence):
                     self.dependence.link(key, chosen, Way.CHOICE)
-            if key in self.regions.picked and not self.consequences.follow_picked(key):
-                for use in self.regions.picked[key]:
-                    for chosen in self.regions.chosen_at(use, self.dependence):
-                        self.dependence.link(key, chosen, Way.IDENTITY)
+        if marks & Mark.PICKED and number not in self._linked_uses and isinstance(key, cst.BaseExpression):
+            self._linked_uses.add(number)
+            uses = () if self.consequences.follow_picked(key) else self.regions.picked.get(key, ())
+            for use in uses:
+                for chosen in self.regions.chosen_at(use, self.dependence):
+                    self.dependence.link(key, chosen, Way.IDENTITY)
 
-    def _link_turns(self, number: int) -> None:
+    def _link_turns(self, number: int, marks: Marks) -> None:
         key = self.dependence.keys[number]
         loop = self.tree.parent.get(key) if isinstance(key, cst.BaseExpression) else None
         if isinstance(loop, cst.For) and key is loop.iter:
             for changed in self.regions.chosen_by(key, self.dependence):
                 self.dependence.link(key, changed, Way.CHOICE)
         else:
-            self._link_choices(number)
+            self._link_choices(number, marks)
 
     @cached_property
     def origins(self) -> dict[Key, Marks]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Optional
 
 from migrator.facts.decisions.marks import PASSED, TAKEN
-from migrator.facts.dependence import Dependence, Key, Way
+from migrator.facts.dependence import DECIDING, Dependence, Key, Way
 from migrator.facts.dependence.spreading import Marks
 from migrator.records import dataclass
 
@@ -91,7 +91,7 @@ class Routes:
                 marks = taken[way] & ~seen.get(source, 0)
                 if known is not None:
                     marks &= known.get(source, 0)
-                if marks and (way is not Way.CHOICE or keys[source] not in agreed):
+                if marks and (way not in DECIDING or keys[source] not in agreed):
                     seen[source] = seen.get(source, 0) | marks
                     queue.append((source, marks, (number, way, steps)))
         return False
@@ -105,7 +105,7 @@ class Routes:
         keys = self.dependence.keys
         while steps is not None:
             entered, way, steps = steps
-            choosers = route.choosers | {keys[number]} if way is Way.CHOICE else route.choosers
+            choosers = route.choosers | {keys[number]} if way in DECIDING else route.choosers
             route = _Route(
                 route.origin, route.given, PASSED[way][route.brought], route.through | {keys[entered]}, choosers
             )

@@ -8,12 +8,12 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.decisions.locality import Locality
-from migrator.facts.dependence import Key, Way
+from migrator.facts.dependence import DECIDING, Key, Way
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training
 
-_DECIDING = (Way.CHOICE, Way.SIZE, Way.LENGTH, Way.PRESENCE)
+_BY_CHOICE = (*DECIDING, Way.SIZE, Way.LENGTH, Way.PRESENCE)
 
 
 class TapedLosses:
@@ -50,7 +50,7 @@ class TapedLosses:
             key = queue.pop()
             if key not in found:
                 found.add(key)
-                queue += [k for k, way in self.locality.dependence.inputs(key) if way not in _DECIDING]
+                queue += [k for k, way in self.locality.dependence.inputs(key) if way not in _BY_CHOICE]
         return found
 
     @cached_property
@@ -63,7 +63,7 @@ class TapedLosses:
             key = queue.pop()
             if key not in found and key not in self.behind:
                 found.add(key)
-                queue += [k for k, way in inputs(key) if way not in (Way.CHOICE, Way.PRESENCE)]
+                queue += [k for k, way in inputs(key) if way not in (*DECIDING, Way.PRESENCE)]
         return found
 
     @cached_property

@@ -18,7 +18,7 @@ from migrator.facts.dependence.changes import Changes
 from migrator.facts.dependence.containers import COLLECTING, Containers
 from migrator.facts.dependence.expressions import Expressions
 from migrator.facts.dependence.functions import Functions
-from migrator.facts.dependence.graph import Graph, Key, Way
+from migrator.facts.dependence.graph import DECIDING, Graph, Key, Way
 from migrator.facts.dependence.handed_back import HandedBack
 from migrator.facts.dependence.internals import Internals
 from migrator.facts.dependence.items import Items
@@ -32,7 +32,7 @@ from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.tree import Binding, Tree
 
-__all__ = ["COLLECTING", "Dependence", "Key", "Way"]
+__all__ = ["COLLECTING", "DECIDING", "Dependence", "Key", "Way"]
 
 _PARTS: tuple[type, ...] = (
     cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.SubscriptElement, cst.BaseSlice,

@@ -24,6 +24,9 @@ class Way(IntEnum):
     IDENTITY = 7  # of several that it may be, which one it is decides what the other is
 
 
+# By which it is decided what the other is: nothing, once all workers decide alike.
+DECIDING = (Way.CHOICE, Way.IDENTITY)
+
 # Expressions, bindings, and by a tuple what has no place of its own in the text: ("attribute", "loss").
 Key = Union[cst.CSTNode, Binding, tuple[object, ...]]
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from migrator.facts.dependence import Dependence, Key, Way
+from migrator.facts.dependence import DECIDING, Dependence, Key
 
 Marks = int  # any number of them, joined by "|"
 
 
 class Spread:
     """The marks of all values, by their numbers. `passed[way][marks]`: what enters another value in that way.
-    `lets_in` says whether a value takes any, `reach` is called of each value before its marks first go on."""
+    `lets_in` says whether a value takes any, `reach` is called of each value before its marks go on, and with them."""
 
     def __init__(
         self,
         dependence: Dependence,
         passed: Sequence[Sequence[Marks]],
         lets_in: Callable[[int], bool],
-        reach: Callable[[int], None],
+        reach: Callable[[int, Marks], None],
     ) -> None:
         self.dependence = dependence
         self.marks: dict[int, Marks] = {}
@@ -54,12 +54,12 @@ class Spread:
             if not mark & ~known:
                 continue
             marks[number] = mark = known | mark
-            self._reach(number)
+            self._reach(number, mark)
             for user, way in edges[number]:
                 passed = self._passed[way][mark]
                 if not passed & ~marks.get(user, 0) or user in closed or not self._lets_in(user):
                     continue
-                if way is not Way.CHOICE or number not in agreed:
+                if way not in DECIDING or number not in agreed:
                     queue.append((user, passed))
                     children[number].append(user)
 
@@ -82,7 +82,7 @@ class Spread:
             if number not in closed and self._lets_in(number):
                 for source, way in self.dependence.sources[number]:
                     passed = self._passed[way][self.marks.get(source, 0)]
-                    if passed and (way is not Way.CHOICE or source not in agreed):
+                    if passed and (way not in DECIDING or source not in agreed):
                         mark |= passed
                         self._children[source].append(number)
             if mark:
