@@ -7,14 +7,14 @@ process, which the other workers are told.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import libcst as cst
 
 from migrator.facts.dependence.libraries import is_pure
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Object
+from migrator.facts.objects.values import Class, External, Function, Literal, Object
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 from migrator.records import dataclass
@@ -77,9 +77,9 @@ class Catching:
     def _tries(self) -> Iterator[Tried]:
         for node in self.tree.all_of(cst.Try):
             caught = self._caught_by(node)
-            if caught:
-                rest = [part for part in (node.orelse, node.finalbody) if part is not None]
-                yield Tried(node, node.body, (node.body, *node.handlers, *rest), caught)
+            rest = [part for part in (*node.handlers, node.orelse, node.finalbody) if part is not None]
+            if caught and not self._is_last(node, rest):
+                yield Tried(node, node.body, (node.body, *rest), caught)
 
     def _caught_by(self, node: cst.Try) -> frozenset[str]:
         """The names of the exceptions behind which the script goes on."""
@@ -88,6 +88,27 @@ class Catching:
             if not self._leaves(handler):
                 caught |= self._names(handler.type)
         return frozenset(caught - _OUTER)
+
+    def _is_last(self, node: cst.CSTNode, behind: Sequence[cst.CSTNode]) -> bool:
+        """Whether nothing trains any more once the statement is left: `try: main()`. A worker that leaves it alone has
+        ended then, which the others are told."""
+        if any(map(self._trains, behind)) or any(self.tree.loops_around(node)):
+            return False
+        child: cst.CSTNode = node
+        for owner in self.tree.ancestors(node):
+            if isinstance(owner, (cst.FunctionDef, cst.Lambda)):
+                callers = self.resolver.callers(owner)
+                return len(callers) == 1 and self._is_last(callers[0], ())
+            body = owner.body if isinstance(owner, (cst.IndentedBlock, cst.Module)) else ()
+            place = next((i for i, statement in enumerate(body) if statement is child), len(body))
+            if any(map(self._trains, body[place + 1 :])):
+                return False
+            child = owner
+        return True
+
+    def _trains(self, node: cst.CSTNode) -> bool:
+        reached = self.training.reached_from(node)
+        return any(self.tree.contains(body, site) for body in reached for site in self.training.sites)
 
     def _blocks(self) -> Iterator[Tried]:
         """`with suppress(KeyError):`, and what the script's own managers catch."""
@@ -153,7 +174,15 @@ class Catching:
         for node in self.tree.all_of(cst.BinaryOperation, cst.AugAssign):
             if isinstance(node, (cst.BinaryOperation, cst.AugAssign)) and isinstance(node.operator, _DIVIDING):
                 divisor = node.right if isinstance(node, cst.BinaryOperation) else node.value
-                yield divisor, _DIVISION | _ANY if self._is_number(divisor) else _DIVISION
+                divided = node.left if isinstance(node, cst.BinaryOperation) else node.target
+                if not self._is_text(divided):
+                    yield divisor, _DIVISION | _ANY if self._is_number(divisor) else _DIVISION
+
+    def _is_text(self, node: cst.BaseExpression) -> bool:
+        """Whether it is text, which `%` formats."""
+        values = self.resolver.values(node)
+        texts = [v for v in values if isinstance(v, Literal) and isinstance(v.node, cst.BaseString)]
+        return isinstance(node, cst.BaseString) or (bool(values) and len(texts) == len(values))
 
     def _is_number(self, node: cst.BaseExpression) -> bool:
         """Whether it is seen to be made of a number of Python's."""
