@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
 
-from migrator.analysis import row_counts
+from migrator.analysis import one_each, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.dictionaries import is_asked_for_a_word
@@ -370,7 +370,11 @@ class Expressions:
                 value = self.run.chosen(self.eval(node.value, inner), agreed)
                 self.run.objects.store_item(v.of(made), self.eval(node.key, inner), value, node)
             else:
-                self.run.heap.store(made, None, self.run.chosen(self.eval(node.elt, inner), agreed))
+                item = self.run.chosen(self.eval(node.elt, inner), agreed)
+                several = one_each.of_turns(self.run, node.for_in, item) if kind == "list" else None
+                if several is not None:
+                    return several
+                self.run.heap.store(made, None, item)
         return v.of(made)
 
     def _clauses(self, clause: cst.CompFor, frame: Frame, agreed: list[Value]) -> bool:

@@ -272,6 +272,8 @@ class Losses:
         data = value.data if value is not None and not value.objects else None
         if data is None or data.symbolic or data.masked or node in self._plan.expressions:
             return False
+        if data.listed and isinstance(node, cst.BaseExpression) and self.array_in(node) is node:
+            return False  # a list is gathered item by item
         return node not in self._run.not_rows
 
     def may_be_a_row(self, node: cst.Subscript) -> bool:

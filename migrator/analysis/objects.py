@@ -280,6 +280,8 @@ class Objects:
 
     def store_item(self, owner: Value, index: Value, value: Value, node: cst.CSTNode) -> None:
         key = index.constant
+        if self.run.may_differ(index) and any(isinstance(atom, Container) for atom in owner):
+            value = self.run.chosen(value, [index])
         for atom in owner:
             if isinstance(atom, Container) and self.run.placing.parts.is_slice(index):
                 self.run.heap.store(atom, None, self.run.objects.elements(value, node, node))

@@ -217,7 +217,7 @@ class Planner:
             return set(data.multiple_of)
         if data.is_replicated or node in self._run.losses:  # gradients by rows, which stay what the tape has watched
             return set()
-        if data.placement in (Sharded(0), ROWS) and not data.symbolic:
+        if data.placement in (Sharded(0), ROWS) and not (data.symbolic or data.listed):
             return {node}
         if isinstance(node, cst.Name):
             given = self._given_to(node)

@@ -337,8 +337,9 @@ class Facts:
         """The decisions with all rows put together where they enter what steers, or are taken one by one for a loss;
         None where that settles not all."""
         gathered: set[cst.BaseExpression] = set()
+        numbers: set[cst.CSTNode] = set()  # what is put together for one of them is none of the next ones
         for _ in range(_MOST_GATHERINGS):
-            numbers = {*decisions.steering, *(number.expression for number in decisions.local_numbers)}
+            numbers |= {*decisions.steering, *(number.expression for number in decisions.local_numbers)}
             losses = self._losses(numbers, gathered)
             reductions = Reductions(self.training, losses, self.sharding)
             decisions = self._decisions(losses, reductions, Rows.ONCE, gathered, reductions.single_samples)

@@ -54,7 +54,7 @@ class Arg:
     `rows`: that of the first one, of values that all workers have; `as_batch`: it is as large as a batch of the
     script's.
     `integral`: all its numbers are whole; `positive`: it is one such above zero, or several in a list; `from_zero`: a
-    list of unknown length of such numbers behind a zero.
+    list of unknown length of such numbers behind a zero. `listed`: a list of Python's with an item for each row.
     """
 
     placement: Placement = REPLICATED
@@ -75,6 +75,7 @@ class Arg:
     sample: int | None = None
     first: tuple[int, ...] | None = None
     on_trust: str = ""
+    listed: bool = False
 
     def leaves(self) -> Iterator[Arg]:
         """The argument, or the items that it holds."""

@@ -92,7 +92,7 @@ def elementwise(operands: list[Arg], law: str, *, strict: bool = False, alike: b
     if not any(cuts):
         ranks = [known_rank(arg) for arg in operands]
         rank = None if None in ranks else max((r for r in ranks if r is not None), default=0)
-        rows = next((a.rows for a, r in zip(operands, ranks) if a.rows not in (None, 1) and r == rank), None)
+        rows = _common_rows([a.rows for a, r in zip(operands, ranks) if r == rank])
         return Arg(placed(*LAWS[law]([term(arg.placement) for arg in operands])), rank=rank, rows=rows)
     if len(operands) == 1:
         return Arg(placed(*LAWS[law]([term(operands[0].placement)])), rank=operands[0].rank)
@@ -120,6 +120,11 @@ def elementwise(operands: list[Arg], law: str, *, strict: bool = False, alike: b
         return Arg(placed(layout, power), rank=most)
 
     return over_ranks(operands, place)
+
+
+def _common_rows(several: list[int | None]) -> int | None:
+    """The size of the first axis of what is broadcast, of those that reach so far: one of more than one decides."""
+    return next((rows for rows in several if rows not in (None, 1)), 1 if set(several) == {1} else None)
 
 
 def _is_integral(arg: Arg) -> bool:

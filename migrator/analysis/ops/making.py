@@ -51,6 +51,8 @@ class Draws(Makes):
 
     def __call__(self, bound: Bound) -> Arg:
         made = self.made(bound)
+        if self.items and any(leaf.placement != REPLICATED for leaf in bound.data(0).leaves()):
+            raise NeedsWhole("it draws from the rows of the whole batch", "all_reduce")
         if made.placement != REPLICATED:
             raise NeedsWhole("its seed fixes the numbers of the whole batch", "all_reduce")
         return made

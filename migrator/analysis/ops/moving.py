@@ -214,6 +214,8 @@ class Joins:
 
     def __call__(self, bound: Bound) -> Arg:
         parts = bound.data()
+        if parts.listed and sharded(parts.placement):
+            return self._of_rows(parts, bound.constant("axis", default=self.axis))
         if parts.many or parts.items is None:
             if not sharded(parts.placement):
                 # The items of a list, or of an array.
@@ -250,6 +252,13 @@ class Joins:
         # All have as many axes.
         rank = next((i.rank for i in items if i.rank is not None), None)
         return over_ranks([replace(items[0], rank=rank, least=max(i.least for i in items))], place)
+
+    def _of_rows(self, parts: Arg, axis: Any) -> Arg:
+        """A list with an item for each row: stacked, it is an array of them."""
+        cut = sharded(parts.placement)
+        if not self.new_axis or cut is None or cut.axis:
+            raise NeedsWhole("how many parts it joins is not seen", ALL_GATHER)
+        return over_ranks([parts], lambda rank: Arg(moved(parts.placement, axis_in(axis, rank)), rank=rank))
 
     @staticmethod
     def _joined_beside(parts: Arg, axis: Any) -> Arg:

@@ -41,7 +41,8 @@ class GetItem:
         literals = [_entry(entry) for entry in entries]
         if sharded(value.placement) is None and all(entry.placement == REPLICATED for entry in entries):
             rank = _rank_of_picked(value.rank, entries, literals)
-            return Arg(value.placement, rank=rank, least=_least_of_picked(literals) if rank is None else 0)
+            least = _least_of_picked(literals) if rank is None else 0
+            return Arg(value.placement, rank=rank, least=least, rows=1 if _is_of_one_row(value, literals) else None)
         if len(entries) == 1 and literals[0] is NOT_CONSTANT:
             return self._by_tensor(value, entries[0])
         if any(entry.placement != REPLICATED for entry in entries):
@@ -91,6 +92,11 @@ class GetItem:
 def _least_of_picked(literals: Sequence[Any]) -> int:
     """So many axes `x[entries]` has for its slices and the new axes among them, however many `x` has."""
     return sum(each is None or isinstance(each, slice) for each in literals)
+
+
+def _is_of_one_row(value: Arg, literals: Sequence[Any]) -> bool:
+    """Whether `x[entries]` has but one row: a new axis at the front, or that of `x`."""
+    return bool(literals) and (literals[0] is None or (value.rows == 1 and literals[0] in FULL))
 
 
 def _rank_of_picked(rank: int | None, entries: Sequence[Arg], literals: Sequence[Any]) -> int | None:

@@ -137,6 +137,7 @@ def _arg_of_data(run: Run, data: Data, view: View) -> Arg:
         positive=data.is_positive,
         sample=shapes.of_a_row(data),
         first=data.first,
+        listed=data.listed,
     )
 
 

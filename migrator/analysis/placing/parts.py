@@ -101,10 +101,19 @@ class Parts:
         nodes: dict[Any, Any] = {0: node.value}
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             nodes[1] = node.slice[0].slice.value
-        plain, index = Value(replace(data, nested=False)), _numbered(self._as_array(index))
-        return self.run.placing.place(
-            ops.lookup("operator.getitem"), "operator.getitem", Arguments([plain, index], nodes=nodes), node
+        plain, numbered = Value(replace(data, nested=False)), _numbered(self._as_array(index))
+        found = self.run.placing.place(
+            ops.lookup("operator.getitem"), "operator.getitem", Arguments([plain, numbered], nodes=nodes), node
         )
+        return v.mapped(found, _without_rows) if self._is_one_row(data, entries) else found
+
+    def _is_one_row(self, data: Data, entries: Sequence[Value]) -> bool:
+        """Whether it is `x[-1]`, one row of all, as a script keeps it: no rows of the batch are left in it. What a loop
+        takes one after the other may be put together again, and of a loss gradients go back to that row."""
+        first = entries[0].constant if entries else None
+        has_rows = data.whole and data.rank is not None and not (data.pairs or data.across)
+        is_number = isinstance(first, int) and not isinstance(first, bool)
+        return is_number and (data.placement == Sharded(0) or has_rows) and not self.run.in_loss
 
     def _as_array(self, index: Value) -> Value:
         """The index with arrays for lists of what all workers have: `x[[0, 2]]` is not `x[0, 2]`."""
@@ -171,6 +180,10 @@ class Parts:
         if isinstance(data.placement, Sharded) and data.placement.axis > 0 and not data.nested:
             return self.run.placing.op("operator.getitem", Arguments([Value(data), v.constant(0)]), reader)
         return self.part(data)
+
+
+def _without_rows(data: Data) -> Data:
+    return replace(data, whole=False) if data.is_replicated else data
 
 
 def _numbered(index: Value) -> Value:

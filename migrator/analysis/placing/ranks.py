@@ -184,7 +184,7 @@ def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
     if _takes_vectors(row.kind) and all(_least_rank(a) < 2 for a in cut):
         return _of_vectors(row, call, otherwise)
     least = row.kind.least if isinstance(row.kind, PerSample) else 0
-    rank = next(iter(known), max(2, least))
+    rank = next(iter(known), max(2, least, *_of_one_row(row, call)))
     result = _inferred(row, _at_rank(call, rank))
     if result.is_lost:
         return otherwise
@@ -195,6 +195,13 @@ def _with_equal_ranks(row: Op, call: OpCall, otherwise: Arg) -> Arg:
         return result
     found = _without_rank(result)
     return replace(found, least=found.least if any(a.least >= 2 for a in cut) else 0)
+
+
+def _of_one_row(row: Op, call: OpCall) -> Iterator[int]:
+    """The axes of tables of one row, such as one for each position of a text: what they are broadcast along is the
+    batch, and all else of it has an axis of theirs."""
+    if isinstance(row.kind, Elementwise):
+        yield from (a.rank for a in call.args if sharded(a.placement) is None and a.rows == 1 and a.rank is not None)
 
 
 def _at_rank(call: OpCall, rank: int | None) -> OpCall:

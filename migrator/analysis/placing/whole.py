@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from migrator.analysis import values as v
 from migrator.analysis.ops.call import Arg
+from migrator.analysis.ops.picking import FULL, GetItem
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.terms import PAIRING
 from migrator.analysis.placement import REPLICATED, Sharded, Unknown, options
@@ -67,6 +68,7 @@ def of_all_rows(run: Run, op: Operation, result: Arg, needs: frozenset[Repair], 
     pairs |= any(axes)
     several = any(d.several for d in op.leaves if d.whole)
     several |= any(isinstance(p, Sharded) and (p.blocks > 1 or p.rows == "ragged") for p in placements)
+    several |= _picks_some(op)
     has_rows = (pairs and result.rank != 0) or any(isinstance(p, kept) for p in placements)
     return Value(
         Data(
@@ -82,3 +84,15 @@ def of_all_rows(run: Run, op: Operation, result: Arg, needs: frozenset[Repair], 
             across=axes.pop() if has_rows and len(axes) == 1 else 0,
         )
     )
+
+
+def _picks_some(op: Operation) -> bool:
+    """Whether it is `x[:2]`, some of the rows: as many as are written there, and not a number for each."""
+    if op.row is None or not isinstance(op.row.kind, GetItem) or len(op.args.positional) != 2:
+        return False
+    index = op.args.positional[1]
+    first = index.only.items[0] if isinstance(index.only, Tuple) and index.only.items else index
+    bounds = first.constant
+    if not isinstance(bounds, v.Slice) or slice(bounds.lower, bounds.upper, bounds.step) in FULL:
+        return False
+    return isinstance(bounds.lower, int) or isinstance(bounds.upper, int)

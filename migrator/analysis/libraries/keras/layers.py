@@ -34,6 +34,7 @@ _OF_EQUAL_RANK = frozenset(
         "AveragePooling1D", "AveragePooling2D", "UpSampling1D", "UpSampling2D", "ZeroPadding2D", "Rescaling",
     )
 )  # fmt: skip
+_EMBEDDING = "keras.layers.Embedding"  # a vector for each number
 # What makes a layer give several tensors.
 _SEVERAL = ("return_state", "return_attention_scores")
 _WRAPPERS = frozenset({"Bidirectional", "TimeDistributed", "RNN", "Wrapper"})
@@ -59,11 +60,11 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
         args = Arguments(
             args.positional, {k: x for k, x in args.keywords.items() if k != "training"}, args.rest, args.nodes
         )
-    made, rank = arguments_of(run, atom), _rank(path, args)
+    made, rank, least = arguments_of(run, atom), _rank(path, args), _least(path, args)
     made.keywords.pop("stateful", None)  # the states are those of the rows, which stay where they are
     named = _function_of_a_vector(path, made, rank)
     placed = run.placing.op(named, args, node) if named else run.placing.place(row, path, args, node, made)
-    result = v.mapped(placed, lambda d: replace(d, rank=rank or d.rank, least=max(d.least, 2)))
+    result = v.mapped(placed, lambda d: replace(d, rank=rank or d.rank, least=max(d.least, least)))
     for function in _activations(path, made):
         result = applied(run, function, Arguments([result]), node, frame)
     penalties.note_of_outputs(run, made.keywords.get("activity_regularizer"), result, node, frame)
@@ -77,7 +78,7 @@ def call(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame)
         lambda d: replace(
             d,
             rank=rank or d.rank,
-            least=max(d.least, 2),
+            least=max(d.least, least),
             width=width or d.width,
             masked=(d.masked or told) and not ends,
         ),
@@ -144,7 +145,15 @@ def _rank(path: str, args: Arguments) -> int | None:
     given = args.positional[0].data if args.positional and not args.positional[0].objects else None
     if given is None or given.nested:
         return None
+    if path == _EMBEDDING and given.rank is not None:
+        return given.rank + 1
     return 2 if path == "keras.layers.Flatten" else given.rank if path in _OF_EQUAL_RANK else None
+
+
+def _least(path: str, args: Arguments) -> int:
+    """So many axes what the layer gives has at least."""
+    given = args.positional[0].data if args.positional and not args.positional[0].objects else None
+    return 2 if given is None or given.nested or path != _EMBEDDING else max(given.axes + 1, 2)
 
 
 def _width(path: str, made: Arguments) -> int | None:

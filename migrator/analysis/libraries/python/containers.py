@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import one_each
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
@@ -47,7 +48,11 @@ def _sequence(kind: str) -> Handler:
             for key in run.heap.fields(counted):
                 run.heap.store(made, key, run.heap.load(counted, key))
         else:
-            run.heap.store(made, None, run.objects.elements(value, node, node))
+            item = run.objects.elements(value, node, node)
+            several = one_each.of_each(run, value, item) if kind != "set" else None
+            if several is not None:
+                return several
+            run.heap.store(made, None, item)
         return v.of(Container("list", made.site)) if kind == "tuple" else v.of(made)
 
     def as_list(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

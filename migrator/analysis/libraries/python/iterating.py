@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from migrator.analysis import one_each
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
@@ -83,8 +84,12 @@ def gone_through(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> 
         only = value.only
         if not isinstance(only, Made) or not is_lazy(value):
             return value
+        item = lazy_elements(run, only, node, node) or NOTHING
+        several = one_each.of_each(run, value, item)
+        if several is not None:
+            return several
         made = Container("list", Site(node, frame.context))
-        run.heap.store(made, None, lazy_elements(run, only, node, node) or NOTHING)
+        run.heap.store(made, None, item)
         return v.of(made)
 
     return args.mapped(listed) if any(map(is_lazy, args.positional)) else args
