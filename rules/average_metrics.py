@@ -18,10 +18,11 @@ after:
 A local value is followed through whatever it enters: attributes, containers, closures, variables, exceptions, calls
 that nobody knows. It decides by what it is compared with, by raising what is caught (`table[word]` above `except
 KeyError`, a division, `math.sqrt`), and by what it picks: a function that is called, an object that is changed
-(`getattr(self, phase)()`, `queues[key].append(step)`). What is steered by a value that was picked or counted by a loss (the best so far, a patience) agrees
-once the loss does, which is averaged where it is made. So are validation metrics of a model with BatchNormalization,
-whose moving statistics are each worker's own. No two workers read the same clock, or draw the same from the system's
-randomness: where that steers, all take what the chief has, by `lockstep.broadcast(...)`.
+(`getattr(self, phase)()`, `queues[key].append(step)`). What is steered by a value that was picked or counted by a loss
+(the best so far, a patience) agrees once the loss does, which is averaged where it is made. So are validation metrics
+of a model with BatchNormalization, whose moving statistics are each worker's own. No two workers read the same clock,
+or draw the same from the system's randomness: where that steers, all take what the chief has, by
+`lockstep.broadcast(...)`.
 
 Means are the same over parts of one size, sums and counts (hits, samples seen, the accuracy of a Keras metric) over
 parts in which each row is once. A batch that the workers do not divide has only one of both. A script that decides by

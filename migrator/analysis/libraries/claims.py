@@ -100,14 +100,35 @@ def meet_signature(run: Run, function: Function, args: Arguments, node: cst.CSTN
         run.left_open |= opened
         if opened:
             run.of_open_size.add(function.node)
+        args = _with_axes_of(run, function, signature, args, is_method=is_method)
     return args
+
+
+def _with_axes_of(run: Run, function: Function, signature: Value, args: Arguments, *, is_method: bool) -> Arguments:
+    """The arguments with as many axes as the specifications of the signature have."""
+    specs = run.objects.sequence_items(signature) or []
+    shapes = [run.heap.load(s.only, SHAPE) if _is_of_tensor(s) and s.only is not None else None for s in specs]
+    positional = list(args.positional)
+    for i, shape in enumerate(shapes[: len(positional) - is_method], start=int(is_method)):
+        positional[i] = _with_axes(run, positional[i], shape)
+    named = dict(zip(_parameters(function, is_method=is_method), shapes))
+    keywords = {name: _with_axes(run, value, named.get(name)) for name, value in args.keywords.items()}
+    return replace(args, positional=positional, keywords=keywords)
+
+
+def _is_of_tensor(spec: Value) -> bool:
+    return isinstance(spec.only, Made) and spec.only.path == TENSOR_SPEC
+
+
+def _parameters(function: Function, *, is_method: bool) -> list[str]:
+    return [p.name.value for p in (*function.node.params.posonly_params, *function.node.params.params)][is_method:]
 
 
 def _said_of(
     run: Run, function: Function, signature: Value, args: Arguments, *, is_method: bool
 ) -> Iterator[tuple[Value, Value]]:
     """The arguments, each with what the signature says of it; nothing is said of the object of a method."""
-    params = [p.name.value for p in (*function.node.params.posonly_params, *function.node.params.params)][is_method:]
+    params = _parameters(function, is_method=is_method)
     given = list(enumerate(args.positional[is_method:]))
     given += [(params.index(name), value) for name, value in args.keywords.items() if name in params]
     specs = run.objects.sequence_items(signature)

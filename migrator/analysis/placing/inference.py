@@ -122,7 +122,7 @@ def _arg(run: Run, value: Value, view: View) -> Arg:
 
 
 def _arg_of_data(run: Run, data: Data, view: View) -> Arg:
-    rows = data.rows if data.is_replicated and not data.whole else None
+    rows = data.rows if data.is_replicated and (not data.whole or data.rows == 1) else None
     return Arg(
         view(data),
         _constant(data),

@@ -9,6 +9,8 @@ import libcst as cst
 
 from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import Op
+from migrator.analysis.ops.elementwise import Elementwise
+from migrator.analysis.placement import Sharded
 from migrator.analysis.values import Data, Repair
 from migrator.records import dataclass
 
@@ -39,8 +41,18 @@ class Operation:
 
     @cached_property
     def whole(self) -> bool:
-        """Whether some of it holds all rows of the batch."""
-        return any(d.whole for d in self.leaves)
+        """Whether some of it holds all rows of the batch, and does not fit beside a worker's part of them."""
+        return any(d.whole and not self._is_broadcast(d) for d in self.leaves)
+
+    def _is_broadcast(self, table: Data) -> bool:
+        """Whether each row meets all of the table, which has one itself, made of what all rows settle: as many
+        positions, or words, as a vocabulary has."""
+        if table.rows != 1 or table.rank is None or self.row is None or not isinstance(self.row.kind, Elementwise):
+            return False
+        rows = [d for d in self.leaves if isinstance(d.placement, Sharded)]
+        return bool(rows) and all(
+            d.placement == Sharded(0) and (d.rank == table.rank or (d.rank is None and d.least > 1)) for d in rows
+        )
 
 
 def operation(

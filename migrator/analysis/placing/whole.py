@@ -64,8 +64,8 @@ def of_all_rows(run: Run, op: Operation, result: Arg, needs: frozenset[Repair], 
     # left where the first axis is summed over.
     pairs = why in PAIRING or any(d.pairs for d in op.leaves)
     pairs |= any(isinstance(p, Unknown) and p.why in PAIRING for p in placements)
-    axes = {p.axis for p in placements if isinstance(p, Sharded)} or {d.across for d in op.leaves if d.whole}
-    pairs |= any(axes)
+    axes_of_rows = {p.axis for p in placements if isinstance(p, Sharded)} or {d.across for d in op.leaves if d.whole}
+    pairs |= any(axes_of_rows)
     several = any(d.several for d in op.leaves if d.whole)
     several |= any(isinstance(p, Sharded) and (p.blocks > 1 or p.rows == "ragged") for p in placements)
     several |= _picks_some(op)
@@ -81,7 +81,8 @@ def of_all_rows(run: Run, op: Operation, result: Arg, needs: frozenset[Repair], 
             mask=result.dtype == "bool",
             pairs=pairs and has_rows,
             several=several and has_rows,
-            across=axes.pop() if has_rows and len(axes) == 1 else 0,
+            across=axes_of_rows.pop() if has_rows and len(axes_of_rows) == 1 else 0,
+            rows=1 if has_rows and axes(run, op).rows == 1 else None,
         )
     )
 
