@@ -69,7 +69,8 @@ class Locality:
 
     @cached_property
     def dependence(self) -> Dependence:
-        found = Dependence(self.tree, self.resolver, self.training.kinds, self._calls_behind(self._computing))
+        computing = self._calls_behind(self._computing)
+        found = Dependence(self.tree, self.resolver, self.training.kinds, computing, self.training.unrun)
         for call in self.metrics.results:
             for given in self.metrics.fed_to(cast(cst.Attribute, call.func).value):
                 found.link(given, call, Way.USED)

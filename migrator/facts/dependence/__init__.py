@@ -7,7 +7,8 @@ this package make the graph finer, never smaller by leaving something out.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
 from typing import cast
 
 import libcst as cst
@@ -44,10 +45,20 @@ _OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst
 class Dependence(Graph):
     """The graph of a whole program; who reads it may link more."""
 
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, computing: Collection[cst.CSTNode] = ()) -> None:
-        """`computing`: calls that put nothing into what they are given, by the user's word."""
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        kinds: Kinds,
+        computing: Collection[cst.CSTNode] = (),
+        unrun: Sequence[cst.CSTNode] = (),
+    ) -> None:
+        """`computing`: calls that put nothing into what they are given, by the user's word. `unrun`: functions that
+        nothing runs, in source order, of which nothing depends on anything."""
         super().__init__()
         self.tree = tree
+        self._unrun = unrun
+        self._unrun_orders = [tree.order[function] for function in unrun]
         indirect = Indirect(tree, resolver, kinds)
         self._names = names = Names(tree, resolver)
         sizes = Sizes(tree, resolver, kinds, names)
@@ -61,7 +72,7 @@ class Dependence(Graph):
         self._changes = changes = Changes(self, resolver, kinds, indirect, names, sizes, containers, computing)
         self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, changes)
         self._expressions = Expressions(self, tree, names, sizes)
-        self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions)
+        self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions, self.is_run)
         self._internals = Internals(self, tree, resolver)
         self._out_of_sight = OutOfSight(self, tree, resolver, kinds, containers)
         self._link_all()
@@ -89,9 +100,22 @@ class Dependence(Graph):
         """Where what is put into the value goes, from which it comes to all that hold it."""
         return self._containers.contents(node)
 
+    def is_run(self, node: cst.CSTNode) -> bool:
+        """Whether the node may run, which in no function is that nothing runs."""
+        if not self._unrun:
+            return True
+        order = self.tree.order[node]
+        place = bisect_right(self._unrun_orders, order) - 1
+        return place < 0 or self.tree.last_order_in(self._unrun[place]) < order
+
+    def _is_bound(self, binding: Binding) -> bool:
+        return binding.node not in self.tree.order or self.is_run(binding.node)
+
     def _link_all(self) -> None:
         is_part: dict[type, bool] = {}
         for node, parent in self.tree.parent.items():
+            if self._unrun and not self.is_run(node):
+                continue
             kind, outer = type(node), type(parent)
             for each in (kind, outer):
                 if each not in is_part:
@@ -117,15 +141,16 @@ class Dependence(Graph):
                 self._functions.link_operators(node)
         for scope in self.tree.scopes.values():
             for bindings in scope.bindings.values():
-                for binding in bindings:
+                for binding in filter(self._is_bound, bindings):
                     self._bindings.link(binding)
         for several in self.tree.attributes.values():
-            for binding in several:
+            for binding in filter(self._is_bound, several):
                 self._bindings.link(binding)
                 self._internals.link_set(binding)
         for target, value in self.tree.item_assignments:
-            self._items.link_assigned(target, value)
-            self._internals.link_item(target, value)
-        for change in self.tree.augmented:
+            if self.is_run(target):
+                self._items.link_assigned(target, value)
+                self._internals.link_item(target, value)
+        for change in filter(self.is_run, self.tree.augmented):
             self._items.link_changed_view(change)
         self._items.link_to_objects()

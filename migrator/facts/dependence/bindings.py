@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 import libcst as cst
@@ -29,6 +30,7 @@ class Bindings:
         indirect: Indirect,
         names: Names,
         functions: Functions,
+        is_run: Callable[[cst.CSTNode], bool],
     ) -> None:
         self.graph = graph
         self.tree = tree
@@ -37,6 +39,7 @@ class Bindings:
         self.indirect = indirect
         self.names = names
         self.functions = functions
+        self._is_run = is_run
         self._iteration = Iteration(tree, resolver)
 
     def link(self, binding: Binding) -> None:
@@ -89,12 +92,12 @@ class Bindings:
     def _link_parameter(self, binding: Binding, param: cst.Param) -> None:
         function = self.resolver.function_of_parameter(param)
         every = (*function.params.posonly_params, *function.params.params)
-        for given in self.resolver.given(param):
+        for given in filter(self._is_run, self.resolver.given(param)):
             self.graph.link(given, binding)
         if not (self.resolver.owner_class(function) is not None and param is (*every, param)[0]):
             self.graph.link(("handed to", function), binding)  # but the object that a method is of
         rest = param in (function.params.star_arg, function.params.star_kwarg)
-        for call in self.resolver.callers(function):
+        for call in filter(self._is_run, self.resolver.callers(function)):
             if any(self.tree.contains(call, given) for given in self.resolver.arguments(param, function, [call])):
                 continue  # `step(params, *batch)`: the batch is for other parameters
             named = (*every, *function.params.kwonly_params) if rest else ()

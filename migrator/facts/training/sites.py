@@ -21,6 +21,7 @@ from migrator.facts.program.unnamed import Unnamed
 from migrator.facts.training.accumulators import Accumulators
 from migrator.facts.training.gradients import GradientFlow, Gradients, reduced_once, sources_of
 from migrator.facts.training.own_steps import OwnSteps
+from migrator.facts.training.unrun import unrun
 from migrator.records import dataclass
 
 # Methods of optimizers that Keras calls for each variable, in its several generations.
@@ -89,6 +90,16 @@ class Training:
     def sites(self) -> list[cst.Call]:
         """All calls that train."""
         return [f.call for f in (*self.fits, *self.batch_fits)] + [u.call for u in self.updates]
+
+    @cached_property
+    def unrun(self) -> list[cst.FunctionDef]:
+        """The functions that nothing runs, of those that train nothing."""
+        found = []
+        for function in unrun(self.tree):
+            reached = self.reached_from(function)
+            if not any(self.tree.contains(body, site) for body in reached for site in self.sites):
+                found.append(function)
+        return found
 
     def is_overridden(self, values: tuple[Value, ...], name: str) -> bool:
         return any(isinstance(v, Object) and self.resolver.method(v.of, name) is not None for v in values)
