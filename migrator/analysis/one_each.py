@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ALL_GATHER, ROWS, Sharded, Unknown
-from migrator.analysis.placing.parts import ONE_BY_ONE
 from migrator.analysis.values import Container, Data, Made, Value
 from migrator.records import replace
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _COUNTED = "python.enumerate"
+_ONE_BY_ONE = "what there is of each sample of a worker's part is made one by one"
 
 
 def of_turns(run: Run, clause: cst.CompFor, item: Value) -> Value | None:
@@ -30,13 +31,15 @@ def of_turns(run: Run, clause: cst.CompFor, item: Value) -> Value | None:
 def of_each(run: Run, iterated: Value, item: Value) -> Value | None:
     """The list of the items, one for each turn of a loop over the value, where that is rows. A worker counts the turns
     of its own rows from zero: only all of them together tell what is made of that, and of what is put together."""
-    data = item.data
     rows = _rows_of(run, iterated)
-    if rows is None or data is None or item.objects or not _is_number(data):
+    leaves = list(run.objects.leaves(item)) if rows is not None else []
+    if rows is None or not leaves or any(d.symbolic or not d.is_replicated for d in leaves):
         return None
-    needs = data.needs | rows.needs
-    if rows.placement == ROWS:  # of numbers of the script's own, facts/decisions.py sees to how many there are
-        return Value(Data(Unknown(ONE_BY_ONE, ALL_GATHER), needs=needs)) if data.needs else None
+    data = item.data
+    needs = frozenset(r for d in (rows, *leaves) for r in d.needs)
+    if rows.placement == ROWS or data is None or item.objects or not _is_number(data):
+        # Of what is the script's own, facts/decisions.py sees to how many there are.
+        return Value(Data(Unknown(_ONE_BY_ONE, ALL_GATHER), needs=needs)) if any(d.needs for d in leaves) else None
     rank = None if data.rank is None else data.rank + 1
     return Value(
         Data(
@@ -52,10 +55,16 @@ def of_each(run: Run, iterated: Value, item: Value) -> Value | None:
     )
 
 
+def may_lose_form(given: Iterable[Data]) -> bool:
+    """Whether such a list is among them that may have no item, where the workers do not share a batch evenly: 0 is its
+    sum then, and no float."""
+    return any(data.listed and data.needs and data.placement == Sharded(0) for data in given)
+
+
 def _is_number(data: Data) -> bool:
-    """Whether it is one that all workers have, or an array of such; a literal is but the start of a list that something
-    fills, and None or text is none."""
-    return data.is_replicated and data.constant is NOT_CONSTANT and not (data.nested or data.symbolic)
+    """Whether it is one, or an array of such; a literal is but the start of a list that something fills, and None or
+    text is none."""
+    return data.constant is NOT_CONSTANT and not data.nested
 
 
 def _rows_of(run: Run, iterated: Value) -> Data | None:

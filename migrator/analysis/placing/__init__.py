@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import ops, row_counts
+from migrator.analysis import one_each, ops, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import Arg, Op
-from migrator.analysis.ops.making import Sizes
+from migrator.analysis.ops.making import Sizes, Stacked
 from migrator.analysis.ops.picking import Gather, GetItem
 from migrator.analysis.placement import (
     LOCAL,
@@ -97,6 +97,8 @@ class Placing:
         if not apart:
             self.run.note_plain(op.node)
             return whole.replicated(self.run, op)
+        if one_each.may_lose_form(op.leaves) and not _tells_form(op):
+            return gathered(self.run, op, "of no rows, a list does not tell what numbers it would hold")
         if op.whole and any(isinstance(d.placement, (Sharded, Shape)) for d in apart):
             value = gathered(self.run, op, MEETS)
             self._note_meeting(op.leaves, op.node)
@@ -179,6 +181,12 @@ class Placing:
 
 def _is_list_of_rows(value: Value) -> bool:
     return value.data is not None and value.data.listed and isinstance(value.data.placement, Sharded)
+
+
+def _tells_form(op: Operation) -> bool:
+    """Whether a vector is made whose dtype is told: `tf.constant(weights, tf.float32)`"""
+    is_typed = op.row is not None and isinstance(op.row.kind, Stacked) and op.args.get("dtype", 1) is not None
+    return is_typed and all(d.rank == 1 for d in op.leaves if d.listed)
 
 
 def _reduction(result: Arg, given: Sequence[Data]) -> str:
