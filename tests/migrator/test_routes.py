@@ -32,7 +32,7 @@ class _Program:
         self.routes = Routes(self.graph, lambda number: True)
 
     def spread(self, origins: dict[Key, Marks], settled: Collection[Key], agreed: Collection[Key]) -> Spread:
-        spread = Spread(self.graph, PASSED, lambda number: True, lambda number: None)
+        spread = Spread(self.graph, PASSED, lambda number: True, lambda number, marks: None)
         number = self.graph.number
         closed = {number(key) for key in settled if key not in origins}
         spread.add([(number(k), m) for k, m in origins.items()], closed, set(map(number, agreed)))

@@ -39,6 +39,7 @@ HARMLESS = (
     "mpl_toolkits.", "seaborn.", "plotly.", "PIL.",
     "shutil.get_terminal_size", "os.getcwd", "os.fspath", "sys.getsizeof", "psutil.", "typing.",
 )  # fmt: skip
+_REPEATING = ("builtins.", "functools.", "itertools.", "numpy.", "heapq.")
 _EXITS = (
     "sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.abort", "os.kill", "signal.", "builtins.exec",
     "builtins.eval", "_thread.interrupt_main",
@@ -248,16 +249,21 @@ class Consequences:
 
     @cached_property
     def repeated(self) -> list[cst.BaseExpression]:
-        """What comprehensions go through that make layers or models for each item of it, and `map`."""
+        """What comprehensions go through that make layers or models, or train, for each item of it; and what is given
+        to a library's function beside one of the script's that does so: `map(step, batches)`, `max(rates, key=trial)`.
+        """
         found = []
         for call in self.tree.calls:
-            is_map = len(call.args) > 1 and External("builtins.map") in self.resolver.values(call.func)
-            if is_map and any(self._runs(v, call) for v in self.resolver.values(call.args[0].value)):
-                found += [arg.value for arg in call.args[1:]]
+            if len(call.args) > 1 and any(map(_repeats, self.resolver.values(call.func))):
+                run = [arg for arg in call.args if any(self._runs(v, call) for v in self._functions_in(arg.value))]
+                found += [arg.value for arg in call.args if run and arg not in run]
         for node in self.tree.all_of(cst.ListComp, cst.GeneratorExp, cst.SetComp):
-            if any(map(self.call_matters, self.regions.calls_in(node.elt))):
+            if self._matters(node.elt):
                 found.append(node.for_in.iter)
         return found
+
+    def _functions_in(self, node: cst.BaseExpression) -> list[Value]:
+        return [v for v in self.resolver.values(node) if isinstance(v, Function)]
 
     # -- settings ------------------------------------------------------------------------------------------------
 
@@ -308,6 +314,11 @@ class Consequences:
 
     def _sets_attribute(self, call: cst.Call) -> bool:
         return len(call.args) == 3 and External("builtins.setattr") in self.resolver.values(call.func)
+
+
+def _repeats(value: Value) -> bool:
+    """Whether it may call a function that it is given for each item of something else."""
+    return isinstance(value, External) and value.path.startswith(_REPEATING)
 
 
 def _is_setting(node: cst.BaseExpression) -> bool:

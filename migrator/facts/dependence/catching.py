@@ -15,7 +15,7 @@ import libcst as cst
 from migrator.facts.dependence.libraries import is_pure
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.tree import Tree, nodes_in
 from migrator.facts.training.sites import Training
 from migrator.records import dataclass
 
@@ -38,6 +38,7 @@ _NUMBERS = frozenset({"builtins.int", "builtins.float", "builtins.len", "builtin
 _READING = frozenset({"builtins.int", "builtins.float"})
 # Methods that look for what they are given.
 _SEARCHING = frozenset({"index", "remove", "rindex"})
+_LEAVING_BLOCKS = (cst.Return, cst.Break, cst.Continue)
 _LEAVING = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit"})
 _MATHS = ("math.", "cmath.", "statistics.", "decimal.")
 _ERRING = frozenset({"numpy.errstate", "numpy.seterr", "numpy.seterrcall"})
@@ -65,12 +66,27 @@ class Catching:
         """The values by which something may raise what is caught, in source order, with where it is."""
         found: dict[cst.CSTNode, list[Tried]] = defaultdict(list)
         for tried in (*self._tries(), *self._blocks()):
-            for body in self.training.reached_from(tried.body):
+            inside = [tried.body, *self._decorated_at(tried.place)]
+            for body in dict.fromkeys(reached for part in inside for reached in self.training.reached_from(part)):
                 for place, raised in self._raising:
                     is_caught = bool(tried.caught & raised)
                     if is_caught and self.tree.contains(body, place) and tried not in found[place]:
                         found[place].append(tried)
         return {place: several for place, several in found.items() if several}
+
+    def _decorated_at(self, place: cst.CSTNode) -> list[cst.FunctionDef]:
+        """The functions that run there in the place of what a decorator is given: `@retry`."""
+        around = {owner for owner in self.tree.ancestors(place) if isinstance(owner, cst.FunctionDef)}
+        return [
+            function
+            for function in self.tree.functions
+            if around
+            and any(
+                isinstance(v, Function) and v.node in around
+                for decorator in function.decorators
+                for v in self.resolver.values(_called(decorator.decorator))
+            )
+        ]
 
     # -- what is caught ------------------------------------------------------------------------------------------
 
@@ -87,6 +103,8 @@ class Catching:
         for handler in node.handlers:
             if not self._leaves(handler):
                 caught |= self._names(handler.type)
+        if node.finalbody is not None and any(isinstance(each, _LEAVING_BLOCKS) for each in nodes_in(node.finalbody)):
+            caught |= _ANY  # `finally: return result` drops what is raised
         return frozenset(caught - _OUTER)
 
     def _is_last(self, node: cst.CSTNode, behind: Sequence[cst.CSTNode]) -> bool:
@@ -114,12 +132,14 @@ class Catching:
         """`with suppress(KeyError):`, and what the script's own managers catch."""
         for node in self.tree.all_of(cst.With):
             for item in node.items:
-                caught = self._suppressed_by(item.item)
+                caught, behind = self._suppressed_by(item.item)
                 if caught:
-                    yield Tried(node, node.body, (node.body,), frozenset(caught - _OUTER))
+                    yield Tried(node, node.body, (node.body, *behind), frozenset(caught - _OUTER))
 
-    def _suppressed_by(self, manager: cst.BaseExpression) -> set[str]:
+    def _suppressed_by(self, manager: cst.BaseExpression) -> tuple[set[str], list[cst.CSTNode]]:
+        """The names of the exceptions, with what of the script runs then."""
         found: set[str] = set()
+        behind: list[cst.CSTNode] = []
         if isinstance(manager, cst.Call):
             for value in self.resolver.values(manager.func):
                 if value == External("contextlib.suppress"):
@@ -129,11 +149,13 @@ class Catching:
                     tries = [t for t in self.tree.all_of(cst.Try) if self.tree.contains(value.node, t)]
                     for node in tries if self._is_manager(value.node) else ():
                         found |= self._caught_by(node)
+                        behind += node.handlers
         for value in self.resolver.values(manager):
             leave = self.resolver.method(value.of, "__exit__") if isinstance(value, Object) else None
             if leave is not None and self.resolver.returned_by_itself(leave):
                 found |= _ANY
-        return found
+                behind.append(leave)
+        return found, behind
 
     def _is_manager(self, function: cst.CSTNode) -> bool:
         decorators = function.decorators if isinstance(function, cst.FunctionDef) else ()
@@ -239,6 +261,11 @@ class Catching:
         return any(
             isinstance(v, External) and v.path in _ERRING for c in self.tree.calls for v in self.resolver.values(c.func)
         )
+
+
+def _called(decorator: cst.BaseExpression) -> cst.BaseExpression:
+    """`retry` of `@retry(3)`"""
+    return decorator.func if isinstance(decorator, cst.Call) else decorator
 
 
 def _asked_by(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -18,6 +18,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, File, Function, Member, Result, Value, calls
 from migrator.facts.randomness.draws import is_drawn_from_common
 
+_NEXT = "builtins.next"  # of which the iterator is another one afterwards
 _WRITING_INTO = ("out", "file", "output_stream")  # the keywords that name what is filled
 
 
@@ -104,7 +105,7 @@ class Changes:
 
     def _filled(self, call: cst.Call, paths: Iterable[str]) -> list[cst.Arg]:
         """The arguments that the call may put others into: `np.put(losses, …)`, `out=`, all where nobody knows it."""
-        if any(map(libraries.fills_first, paths)):
+        if any(map(libraries.fills_first, paths)) or _NEXT in paths:
             return list(call.args[:1])
         if any(path in libraries.DUMPING for path in paths):
             return list(call.args[1:2])
