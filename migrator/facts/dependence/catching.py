@@ -6,8 +6,9 @@ process, which the other workers are told.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -68,11 +69,15 @@ class Catching:
         for tried in (*self._tries(), *self._blocks()):
             inside = [tried.body, *self._decorated_at(tried.place)]
             for body in dict.fromkeys(reached for part in inside for reached in self.training.reached_from(part)):
-                for place, raised in self._raising:
-                    is_caught = bool(tried.caught & raised)
-                    if is_caught and self.tree.contains(body, place) and tried not in found[place]:
+                for place, raised in self._raising_in(body):
+                    if tried.caught & raised and tried not in found[place]:
                         found[place].append(tried)
         return {place: several for place, several in found.items() if several}
+
+    def _raising_in(self, body: cst.CSTNode) -> list[tuple[cst.BaseExpression, frozenset[str]]]:
+        orders, raising = self._raising
+        first, last = self.tree.order[body], self.tree.last_order_in(body)
+        return raising[bisect_left(orders, first) : bisect_right(orders, last)]
 
     def _decorated_at(self, place: cst.CSTNode) -> list[cst.FunctionDef]:
         """The functions that run there in the place of what a decorator is given: `@retry`."""
@@ -107,7 +112,7 @@ class Catching:
             caught |= _ANY  # `finally: return result` drops what is raised
         return frozenset(caught - _OUTER)
 
-    def _is_last(self, node: cst.CSTNode, behind: Sequence[cst.CSTNode]) -> bool:
+    def _is_last(self, node: cst.CSTNode, behind: Sequence[cst.CSTNode], passed: Collection[cst.CSTNode] = ()) -> bool:
         """Whether nothing trains any more once the statement is left: `try: main()`. A worker that leaves it alone has
         ended then, which the others are told."""
         if any(map(self._trains, behind)) or any(self.tree.loops_around(node)):
@@ -116,7 +121,8 @@ class Catching:
         for owner in self.tree.ancestors(node):
             if isinstance(owner, (cst.FunctionDef, cst.Lambda)):
                 callers = self.resolver.callers(owner)
-                return len(callers) == 1 and self._is_last(callers[0], ())
+                is_new = len(callers) == 1 and callers[0] not in passed
+                return is_new and self._is_last(callers[0], (), (*passed, callers[0]))
             body = owner.body if isinstance(owner, (cst.IndentedBlock, cst.Module)) else ()
             place = next((i for i, statement in enumerate(body) if statement is child), len(body))
             if any(map(self._trains, body[place + 1 :])):
@@ -185,12 +191,13 @@ class Catching:
     # -- what raises ---------------------------------------------------------------------------------------------
 
     @cached_property
-    def _raising(self) -> list[tuple[cst.BaseExpression, frozenset[str]]]:
-        """The values by which an exception may be raised, with the names of it; in source order."""
+    def _raising(self) -> tuple[list[int], list[tuple[cst.BaseExpression, frozenset[str]]]]:
+        """The values by which an exception may be raised, with the names of it, in source order; and their orders."""
         found = [*self._divided(), *self._looked_up()]
         for call in self.tree.calls:
             found += self._called(call)
-        return sorted(found, key=lambda one: self.tree.order[one[0]])
+        found.sort(key=lambda one: self.tree.order[one[0]])
+        return [self.tree.order[place] for place, _ in found], found
 
     def _divided(self) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
         for node in self.tree.all_of(cst.BinaryOperation, cst.AugAssign):
@@ -210,8 +217,8 @@ class Catching:
         """Whether it is seen to be made of a number of Python's."""
         paths = {
             v.path
-            for call in self.tree.calls
-            if self.tree.contains(node, call)
+            for call in nodes_in(node)
+            if isinstance(call, cst.Call)
             for v in self.resolver.values(call.func)
             if isinstance(v, External)
         }
