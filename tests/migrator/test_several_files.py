@@ -180,6 +180,22 @@ def test_settings_of_a_file_that_trains_nothing_by_itself_are_left_alone(tmp_pat
     assert "net.py:15:5: join-early: refused" in click.unstyle(training.stdout)
 
 
+@pytest.mark.parametrize("use", ["print(Net()(tf.ones((4, 3))).shape)", "net.save('x')", "train(net)"])
+def test_what_a_file_does_by_itself_alone_is_left_alone_unless_it_trains(use: str, tmp_path: Path) -> None:
+    net = "import tensorflow as tf\n\n\nclass Net(tf.keras.Model):\n    def __init__(self):\n"
+    net += "        super().__init__()\n        self.inner = [tf.keras.layers.Dense(2) for _ in range(2)]\n\n"
+    net += "    def call(self, x):\n        for layer in self.inner:\n            x = layer(x)\n        return x\n\n\n"
+    net += "def train(net):\n    net.compile('sgd', 'mse')\n"
+    net += "    net.fit(tf.ones((13, 3)), tf.ones((13, 2)))\n\n\n"
+    net += f"if __name__ == '__main__':\n    net = Net()\n    net(tf.ones((4, 3)))\n    {use}\n"
+    main = "import numpy as np\nfrom net import Net\n\nnet = Net()\nnet.compile('sgd', 'mse')\n"
+    main += "net.fit(np.ones((13, 3)), np.ones((13, 2)))\n"
+    folder = folder_with(tmp_path, main=main, net=net)
+    migrate(folder)
+    end = contents(folder)["net.py"].decode().partition("if __name__")[2]
+    assert ("lockstep" in end) == (use == "train(net)")
+
+
 def test_memory_of_gpus_that_a_function_sets_below_the_import_that_joins_is_left_to_the_runtime(tmp_path: Path) -> None:
     setting = "tf.config.experimental.set_memory_growth(gpu, True)"
     loop = f"for gpu in tf.config.list_physical_devices('GPU'):\n        {setting}\n        print(gpu)\n"
