@@ -29,6 +29,7 @@ from migrator.programs import Program
 from migrator.registry import all_rules, needed
 from migrator.results import Defect, Failure, Finding, Outcome
 from migrator.rule import Rule
+from migrator.self_tests import without_self_tests
 from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
@@ -106,6 +107,7 @@ def migrate_program(
         failures = {path: outcome for path, outcome in done.items() if isinstance(outcome, Failure)}
         try:
             with _deep_recursion():
+                scripts = {script.path: script for script in without_self_tests(list(scripts.values()), program)}
                 done.update(_migrate(list(scripts.values()), sources, failures, program, rules, target, heeding))
             break
         except UnknownWord as error:
@@ -158,7 +160,7 @@ def _migrate(
         scripts = [parted(script, to_part[path]) if to_part[path] else script for path, script in written.items()]
     lacking = _lacking(facts, scripts, heeded.found, program, rules)
     for script in scripts:
-        old = written[script.path].text
+        old = written[script.path].text + script.left_out
         findings: dict[Found | Word, Finding] = {f: finding_of(facts, f) for f in heeded.found[script.path]}
         sites: dict[Found | Word, tuple[int, int]] = {f: extent(facts, site(f.what)) for f in heeded.found[script.path]}
         for word in (word for word in heeded.needless if word.module is script.module):
@@ -170,7 +172,7 @@ def _migrate(
         if script.path in edits:
             spans = facts.spans(script.module)
             edited = Edited(facts.tree, spans, edits[script.path], script.style)
-            text = edited.text
+            text = edited.text + script.left_out
             _check(old, text)
             new = edited.places(list(sites.values()))
             after, remarks_after = told(findings, moved(findings, sites, new, text))

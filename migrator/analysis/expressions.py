@@ -195,6 +195,10 @@ class Expressions:
         added = self.eval(node.value, frame)
         if operator == "Add" and self.run.objects.extend(before, added):
             return before
+        joined = isinstance(before.only, Container) and before.only.kind in ("dict", "set")
+        if operator == "BitOr" and joined:  # `table |= dict(zip(names, losses))`
+            self.run.libraries.call_method(before, "update", Arguments([added], nodes={0: node.value}), node, frame)
+            return before
         return self.operate(node, operator, (before, added), (None, node.value), frame)
 
     def _unary(self, node: cst.UnaryOperation, frame: Frame) -> Value:

@@ -180,6 +180,65 @@ def test_settings_of_a_file_that_trains_nothing_by_itself_are_left_alone(tmp_pat
     assert "net.py:15:5: join-early: refused" in click.unstyle(training.stdout)
 
 
+_NET = """\
+import tensorflow as tf
+
+
+class Net(tf.keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.first = tf.keras.layers.Dense(2)
+        self.inner = [tf.keras.layers.Dense(2) for _ in range(2)]
+
+    def call(self, x):
+        x = self.first(x)
+        for layer in self.inner:
+            x = layer(x)
+        return x
+
+
+if __name__ == "__main__":
+    net = Net()
+    print(net(tf.ones((4, 3))).shape)
+"""
+_TRAINS_NET = """\
+import tensorflow as tf
+from net import Net
+
+
+class Model(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+
+    def call(self, x):
+        return self.net(x)
+
+
+model = Model()
+optimizer = tf.keras.optimizers.SGD(0.1)
+for x in tf.data.Dataset.from_tensor_slices(tf.ones((13, 3))).batch(4):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(model(x)))
+    optimizer.apply_gradients(zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables))
+"""
+
+
+def test_a_self_test_of_a_file_that_others_import_is_left_alone(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, main=_TRAINS_NET, net=_NET)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    assert contents(folder)["net.py"].decode() == _NET
+    assert b"lockstep" in contents(folder)["main.py"]
+
+
+def test_what_an_imported_file_trains_by_itself_is_migrated(tmp_path: Path) -> None:
+    training = "    model = tf.keras.Sequential([net])\n    model.compile('sgd', 'mse')\n"
+    training += "    model.fit(tf.ones((13, 3)), tf.ones((13, 2)))\n"
+    folder = folder_with(tmp_path, main=_TRAINS_NET, net=_NET + training)
+    migrate(folder)
+    assert b"lockstep.callbacks()" in contents(folder)["net.py"]
+
+
 def test_memory_of_gpus_that_a_function_sets_below_the_import_that_joins_is_left_to_the_runtime(tmp_path: Path) -> None:
     setting = "tf.config.experimental.set_memory_growth(gpu, True)"
     loop = f"for gpu in tf.config.list_physical_devices('GPU'):\n        {setting}\n        print(gpu)\n"

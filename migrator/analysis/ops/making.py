@@ -70,10 +70,12 @@ class Draws(Makes):
 
 @dataclass(frozen=True)
 class Broadcast:
-    """A whole value repeated for each row, or rows that stay where they are."""
+    """A whole value repeated for each row, or rows that stay where they are. `shape`: that parameter's place."""
+
+    shape: int = 1
 
     def __call__(self, bound: Bound) -> Arg:
-        value, shape = whole(bound.data()), bound.data(1)
+        value, shape = whole(bound.data()), bound.data(self.shape)
         cut, (base, power) = sharded(value.placement), term(value.placement)
         if isinstance(shape.placement, Shape) and shape.items is None:
             rows = Sharded(shape.placement.axis, shape.placement.rows, shape.placement.blocks)
@@ -153,6 +155,23 @@ def _depth(value: Arg) -> int | None:
         return value.rank
     inner = _depth(value.items[0])
     return inner + 1 if inner is not None else None
+
+
+@dataclass(frozen=True)
+class Filled(Stacked):
+    """`tf.constant`: an array, or with a shape one number as often as that says, or the array's numbers in it."""
+
+    def __call__(self, bound: Bound) -> Arg:
+        value = super().__call__(bound)
+        shape = bound.get("shape")
+        if shape is None or literal(shape) is None:
+            return value
+        if known_rank(value) == 0:
+            return Broadcast(shape=2)(bound)
+        wanted = sizes(shape)
+        if value.placement != REPLICATED or wanted is None or ROWS in wanted:
+            raise NeedsWhole("its shape fixes the number of rows", "all_gather")
+        return Arg(REPLICATED, rank=len(wanted), rows=first_of(wanted), shape=known_sizes(wanted))
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from migrator.analysis.ops.call import Kind, Op
 from migrator.analysis.ops.contracting import BatchDot, Einsum, FlatProduct, MatrixProduct, MatrixVector, TensorProduct
 from migrator.analysis.ops.elementwise import Cast, Elementwise, FloorDivision, ListSum, Power
-from migrator.analysis.ops.making import Broadcast, Constant, Counts, Draws, Like, Makes, Same, Sizes, Stacked
+from migrator.analysis.ops.making import Broadcast, Constant, Counts, Draws, Filled, Like, Makes, Same, Sizes, Stacked
 from migrator.analysis.ops.moving import (
     ExpandDims,
     Joins,
@@ -60,6 +60,7 @@ KINDS: dict[str, Kind] = {
     "same": Same(),
     "stacked": Stacked(),
     "stacked-tensor": Stacked(fixed=True),
+    "filled": Filled(fixed=True),
     "reduces-mean": Reduces("mean", linear=True),
     "reduces-sum": Reduces("sum", linear=True),
     "counts": Reduces("sum"),

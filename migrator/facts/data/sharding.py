@@ -226,6 +226,21 @@ class Sharding:
         found = [c for c in self.consumptions if c.reader in fits]
         return found if len(found) == len(fits) else []
 
+    @cached_property
+    def cut_together(self) -> list[set[cst.CSTNode]]:
+        """The calls that take gradients, those together of which one cut shares out the batches."""
+        found: list[set[cst.CSTNode]] = []
+        for plan in self.plans:
+            datasets = {c.dataset for c in self.feeding(plan)}
+            calls: set[cst.CSTNode] = set()
+            for update in self.training.updates:
+                if any(c.dataset in datasets for c in self.feeding_update(update)):
+                    calls.add(update.call)
+                    calls.update(call for gradients in update.gradients for call in gradients.tape_calls)
+            apart = [group for group in found if group.isdisjoint(calls)]
+            found = [*apart, calls.union(*(group for group in found if group not in apart))]
+        return found
+
     def _fits_of(self, update: Update) -> list[Fit]:
         """The calls of `fit` that come to the `train_step` in which the update stands."""
         cls = self.training.step_class(update)

@@ -63,6 +63,10 @@ _STARTING = frozenset({"threading", "_thread", "multiprocessing", "concurrent", 
 _FLAG_METHODS = frozenset({"is_set", "isSet", "wait", "empty", "full", "qsize", "get", "get_nowait"})
 _SCHEDULERS = frozenset({"keras.callbacks.LearningRateScheduler"})
 _STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
+# They run what they are given.
+_HOLDING = re.compile(
+    r"\.(?:\w*Wrapper|\w*Layer|Bidirectional|Lambda|Pipeline|RNN|SpectralNormalization|StackedRNNCells|TimeDistributed)$"
+)
 _INFERENCE = frozenset({"evaluate", "predict", "predict_on_batch", "test_on_batch"})
 
 
@@ -234,9 +238,20 @@ class LocalSources:
         """Whether the call runs a model: `model(x)`, `model.evaluate(…)`."""
         func = call.func
         if any(self.training.kinds.has_weights(v) for v in self.resolver.values(func)):
-            return True
+            return not self._is_made_there(func)
         return (
             isinstance(func, cst.Attribute)
             and func.attr.value in _INFERENCE
             and any(self.training.kinds.is_model(v) for v in self.resolver.values(func.value))
         )
+
+    def _is_made_there(self, layer: cst.BaseExpression) -> bool:
+        """`BatchNormalization()(x)`: a layer of Keras's that has seen no batch yet, and holds no other that has."""
+        return isinstance(layer, cst.Call) and all(
+            isinstance(v, Result) and v.call is layer and calls(v).startswith("keras.layers.") and not _holds_layers(v)
+            for v in self.resolver.values(layer)
+        )
+
+
+def _holds_layers(layer: Result) -> bool:
+    return bool(_HOLDING.search(calls(layer)))

@@ -68,9 +68,12 @@ class HandedBack:
         is_super = External("builtins.super") in self.resolver.values(call.func)
         function = self.tree.function_of(call) if is_super else None
         node = self.tree.class_of(function) if isinstance(function, cst.FunctionDef) else None
-        if node is not None and not libraries.is_of_keras(Object(Class(node)), self.resolver):
-            yield Class(node)
-            yield from self.indirect.subclasses(Class(node))
+        if node is None:
+            return
+        for cls in (Class(node), *self.indirect.subclasses(Class(node))):
+            keeps = bool(cls.node.bases) or cls.node is not node  # behind a mixin stand the bases of its heirs alone
+            if keeps and not libraries.is_of_keras(Object(cls), self.resolver):
+                yield cls
 
 
 def _is_of_framework(value: Value) -> bool:

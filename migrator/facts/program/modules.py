@@ -30,6 +30,7 @@ class Script:
     moved: tuple[tuple[int, int], ...] = ()
     parting: tuple[tuple[int, int, str], ...] = ()
     style: Style = field(default_factory=lambda: Style(LONGEST_LINE, '"'))
+    left_out: str = ""
 
     def written_offset(self, offset: int) -> int:
         """Where in the file as it is written a character of `text` stands."""

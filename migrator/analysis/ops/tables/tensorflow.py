@@ -30,7 +30,8 @@ power (x,y): pow
 select (condition,x,y): where
 cast (x,dtype): cast
 sum-of-list (inputs): add_n math.accumulate_n
-stacked-tensor (input): constant(value,dtype) convert_to_tensor(value,dtype,dtype_hint)
+stacked-tensor (input): convert_to_tensor(value,dtype,dtype_hint)
+filled (value,dtype,shape): constant
 stacked (input): identity stop_gradient
     ensure_shape(x,shape) debugging.check_numerics(tensor,message) debugging.assert_all_finite(x,message)
 reduces-mean (input_tensor,axis,keepdims): reduce_mean
