@@ -34,7 +34,7 @@ class Losses:
     """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `watched`, `combined`, `models`, `said`, `sources`, `written`:
     see Run. `sites`: where the script trains, in functions that are called or not. `numbers`: what the script decides
     by; where there is any, each row of a batch is on one worker, so that means are taken over all rows. `gathered`:
-    expressions around which all rows are put together for that."""
+    expressions around which all rows are put together for that. `cut_together`: see Planner."""
 
     def __init__(
         self,
@@ -54,6 +54,7 @@ class Losses:
         combined: Collection[cst.CSTNode] = (),
         sources: Sources | None = None,
         written: Mapping[cst.CSTNode, Collection[cst.CSTNode]] | None = None,
+        cut_together: Sequence[Collection[cst.CSTNode]] = (),
     ) -> None:
         self.tree = tree
         self._gathered = gathered
@@ -78,7 +79,8 @@ class Losses:
             self._plan.branches |= left_out
             if left_out:
                 continue
-            if not Planner(tree, self._run, self._plan, self._verdicts, numbers, gathered).is_changed():
+            planner = Planner(tree, self._run, self._plan, self._verdicts, numbers, gathered, cut_together)
+            if not planner.is_changed():
                 return
             rounds += 1
 

@@ -3,7 +3,7 @@ next one."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import libcst as cst
 
@@ -21,7 +21,8 @@ _DEEPEST_SOURCE = 12
 
 
 class Planner:
-    """`numbers`, `gathered`: see Losses."""
+    """`numbers`, `gathered`: see Losses. `cut_together`: the calls that take gradients, those together whose batches
+    are cut as one."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class Planner:
         verdicts: Verdicts,
         numbers: Collection[cst.CSTNode],
         gathered: Collection[cst.CSTNode],
+        cut_together: Sequence[Collection[cst.CSTNode]] = (),
     ) -> None:
         self.tree = tree
         self.verdicts = verdicts
@@ -38,6 +40,7 @@ class Planner:
         self._plan = plan
         self._numbers = numbers
         self._gathered = gathered
+        self._cut_together = cut_together
 
     def is_changed(self) -> bool:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
@@ -135,7 +138,8 @@ class Planner:
         unequal parts are not the mean of all. True where that is new."""
         losses = self._run.losses.items()
         # Of a loss of each row, tapes add the gradients up.
-        kinds = {self.verdicts.of(value, node).reduction for node, value in losses if not self._is_by_rows(node)}
+        of_calls = {n: self.verdicts.of(value, n).reduction for n, value in losses if not self._is_by_rows(n)}
+        kinds = set(of_calls.values())
         repairs = [r for value in self._run.losses.values() for r in self._repairs_of(value)]
         gathers = puts_together([*repairs, *drawn(self._run, self.verdicts)])
         planned = self._plan.reductions
@@ -143,7 +147,7 @@ class Planner:
         gathers |= SUM in kinds and any(o.how == "mean" for r in self._needed() for o in r.operands)
         batches = self._run.trained_on_batches.values()
         gathers |= bool(self._of_uneven_batches()) or any(compiles & self._plan.losses for compiles in batches)
-        if "mean" not in planned and (len(kinds - {NONE}) > 1 or (gathers and "mean" in self._run.reductions)):
+        if "mean" not in planned and (self._are_mixed(of_calls) or (gathers and "mean" in self._run.reductions)):
             planned.add("mean")
             return True
         # `fit` weighs the workers' gradients by their rows, and with them what comes back through what is put together:
@@ -157,6 +161,13 @@ class Planner:
             planned |= self._run.reductions
             return True
         return False
+
+    def _are_mixed(self, kinds: Mapping[cst.CSTNode, str]) -> bool:
+        """Whether batches that are cut as one have losses of both kinds; of what batches those others are that no cut
+        is known of, is not seen."""
+        others = kinds.keys() - {call for calls in self._cut_together for call in calls}
+        groups = [*self._cut_together, others]
+        return any(len({kinds[n] for n in kinds if n in calls or n in others} - {NONE}) > 1 for calls in groups)
 
     def _gather_always(self) -> bool:
         """Plans, where nothing else is left, to gather what is rows of a worker whenever it meets something, be that

@@ -182,6 +182,7 @@ class Facts:
             self._combined_names,
             self.sources,
             self._written_for,
+            self.sharding.cut_together,
         )
 
     @cached_property
