@@ -84,7 +84,7 @@ class Pipeline:
     `unseen` says why the history ends before a source; `uses` are the names that it passes through; `functions`
     the functions whose result it is, or part of it, `calls` the calls of them on the way; `within` are those that the
     history is inside of, outermost first. `forks` are its histories where it may be one of several datasets, or is put
-    together of them: then `unseen`, too.
+    together of them: then `unseen`, too. `cut` is the call of the runtime that shares it out.
     """
 
     steps: list[Step] = field(default_factory=list)
@@ -97,6 +97,7 @@ class Pipeline:
     calls: list[cst.Call] = field(default_factory=list)
     within: _Entered = ()
     is_sharded: bool = False
+    cut: cst.Call | None = None
     is_zip_of_batches: bool = False
     hands_out_batches: bool = False
     is_put_together: bool = False
@@ -289,7 +290,7 @@ class Pipelines:
         for callee in callees:
             if isinstance(callee, External):
                 if vocabulary.has_role(callee.path, Role.SHARD):
-                    pipeline.is_sharded = True
+                    pipeline.is_sharded, pipeline.cut = True, call
                     return
                 if api.is_dataset_source(callee.path):
                     pipeline.source, pipeline.source_path = call, callee.path

@@ -228,18 +228,30 @@ class Sharding:
 
     @cached_property
     def cut_together(self) -> list[set[cst.CSTNode]]:
-        """The calls that take gradients, those together of which one cut shares out the batches."""
-        found: list[set[cst.CSTNode]] = []
-        for plan in self.plans:
-            datasets = {c.dataset for c in self.feeding(plan)}
-            calls: set[cst.CSTNode] = set()
-            for update in self.training.updates:
-                if any(c.dataset in datasets for c in self.feeding_update(update)):
-                    calls.add(update.call)
-                    calls.update(call for gradients in update.gradients for call in gradients.tape_calls)
-            apart = [group for group in found if group.isdisjoint(calls)]
-            found = [*apart, calls.union(*(group for group in found if group not in apart))]
-        return found
+        """The calls that take gradients, those together of which one cut shares out the batches; without those of which
+        not all cuts are known."""
+        found: list[tuple[set[cst.CSTNode], set[cst.CSTNode]]] = []
+        for update in self.training.updates:
+            cuts = [self._cut_places(c) for c in self.feeding_update(update)]
+            if cuts and all(cuts):
+                places = {place for several in cuts for place in several}
+                calls: set[cst.CSTNode] = {update.call}
+                calls.update(call for gradients in update.gradients for call in gradients.tape_calls)
+                for other in [group for group in found if not places.isdisjoint(group[0])]:
+                    found.remove(other)
+                    places, calls = places | other[0], calls | other[1]
+                found.append((places, calls))
+        return [calls for _, calls in found]
+
+    def _cut_places(self, consumption: Consumption) -> set[cst.CSTNode]:
+        """Where the batches are cut, or are cut already; nothing where that is not seen."""
+        plan = self._plan(consumption)
+        if plan is None:
+            cuts = {way.cut for way in self.pipelines.history(consumption.dataset).ways}
+            return {cut for cut in cuts if cut is not None} if None not in cuts else set()
+        if isinstance(plan, Refusal) or consumption.dataset in self._served:
+            return set()
+        return {plan.prefix if isinstance(plan, CutPipeline) else plan.dataset}
 
     def _fits_of(self, update: Update) -> list[Fit]:
         """The calls of `fit` that come to the `train_step` in which the update stands."""
