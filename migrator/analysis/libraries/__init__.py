@@ -195,6 +195,8 @@ class Libraries:
             return NUMBER
         if isinstance(atom, Made) and atom.path.startswith(datasets.PREFIX):
             return self.datasets.method(atom, name, args, node, frame)
+        if isinstance(atom, Made) and name in ("get_next", "__next__"):  # of `iter(dataset)`
+            return self.run.objects.elements(v.of(atom), node, node)
         if isinstance(atom, Made) and generators.is_generator(atom):
             drawn = generators.method(self.run, atom, name, args, node)
             if drawn is not None:
