@@ -28,6 +28,13 @@ _GIVING_SEVERAL = frozenset({
 })  # fmt: skip
 _RUNNING_TEXT = frozenset({"builtins.exec", "builtins.eval"})
 _SETTING = frozenset({"builtins.setattr", "builtins.delattr"})
+# Methods of arrays, tensors and texts that change nothing.
+_TELLING = frozenset({
+    "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "copy", "cumsum", "decode", "dot", "encode",
+    "endswith", "flatten", "format", "item", "items", "join", "keys", "lower", "max", "mean", "min", "nonzero", "numpy",
+    "prod", "ravel", "repeat", "replace", "reshape", "round", "split", "squeeze", "startswith", "std", "strip", "sum",
+    "swapaxes", "take", "title", "tolist", "transpose", "upper", "values", "var",
+})  # fmt: skip
 # Methods of Python's containers that give one of what these hold.
 _TAKING = frozenset({"get", "pop", "setdefault", "popitem", "popleft", "__getitem__"})
 
@@ -67,7 +74,7 @@ class Picking:
         found: list[tuple[cst.CSTNode, cst.BaseExpression]] = []
         for call in self.tree.calls:
             base = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-            if not self._is_fixed(base):
+            if not (self._is_fixed(base) or self._only_tells(call)):
                 found.append((call, base))
         targets: list[tuple[cst.CSTNode, cst.BaseExpression]] = [(t, t) for t, _ in self.tree.item_assignments]
         for bindings in self.tree.attributes.values():
@@ -78,6 +85,12 @@ class Picking:
             if isinstance(target, (cst.Attribute, cst.Subscript)) and not self._is_fixed(target.value):
                 found.append((use, target.value))
         return found
+
+    def _only_tells(self, call: cst.Call) -> bool:
+        """Whether it is a method that changes nothing, of nothing that the script defines."""
+        func = call.func
+        is_telling = isinstance(func, cst.Attribute) and func.attr.value in _TELLING
+        return is_telling and not any(isinstance(v, Function) for v in self.resolver.values(func))
 
     def _is_fixed(self, node: cst.BaseExpression) -> bool:
         """Whether it is a module, a library's function, or the object that a method is of."""
