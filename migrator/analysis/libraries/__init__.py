@@ -251,7 +251,15 @@ class Libraries:
         if (data.nested and name in _PARTS) or (name in ("get", "pop") and _is_word(args.get("key", 0))):
             return containers.nested_method(data, name)
         result = self.run.placing.unknown(given, node)
-        return v.mapped(result, lambda d: replace(d, foreign=True, maker=node)) if data.foreign else result
+        return self._of_foreign(data, result, node) if data.foreign else result
+
+    def _of_foreign(self, owner: Data, result: Value, node: cst.CSTNode) -> Value:
+        """What a method of an object of another package gives: made of all that its methods were given, as what
+        `transform` gives after `partial_fit`."""
+        given = self.run.given_to[owner.maker] if owner.maker is not None else set()
+        given |= {r for d in self.run.objects.leaves(result) for r in d.needs if r.node is node}
+        needs = frozenset(given)
+        return v.mapped(result, lambda d: replace(d, foreign=True, maker=node, needs=d.needs | needs))
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
