@@ -294,6 +294,8 @@ class Expressions:
             return self._between([self.run.agreed(b, self.run.seen[b]) for b in bounds], owner, found)
         if self.run.placing.parts.is_slice(index):  # `slice(…)`, of which the numbers are not combined here
             return self._between([index], owner, found)
+        if not self.run.growing.isdisjoint(owner.objects) and self.run.may_differ(index):
+            return v.unseen("what this dictionary gives a new key depends on those that it was asked for before")
         return self.run.chosen(found, [self.run.agreed(cst.ensure_type(place, cst.Index).value, index)])
 
     def _between(self, agreed: Sequence[Value], owner: Value, found: Value) -> Value:

@@ -188,6 +188,7 @@ class Run:
         self.repairs: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
         # Where a worker's rows meet what is made of all of them, with the repairs that make it so.
         self.meetings: dict[cst.CSTNode, set[frozenset[v.Repair]]] = defaultdict(set)
+        self.growing: set[v.Container] = set()  # dictionaries of which it matters which keys were asked for before
         # By the call that makes an object of another package what its methods are given of rows of a batch.
         self.given_to: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
         # What changes rows of a worker's part in place as only all rows can be; with the repair that makes it right.

@@ -177,11 +177,11 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     everything = run.objects.parts(v.of(atom))
     if name == "setdefault" and len(args.positional) > 1:
         run.objects.store_item(v.of(atom), given, args.positional[1], node)
-        return run.objects.container_item(atom, given)
+        return run.chosen(run.objects.container_item(atom, given), [given])
     if name in ("get", "pop", "__getitem__") and atom.kind in ("dict", "counter"):
         found = run.objects.container_item(atom, given)
         default = args.positional[1] if len(args.positional) > 1 else NONE
-        return v.join(found, default)
+        return run.chosen(v.join(found, default), [given])
     if name in ("pop", "popleft", "remove", "discard", "reverse") and is_of_numbers(run, atom):
         _lose(run, atom, name, args, node, frame)
     elif name in ("popleft", "remove", "reverse") or (name == "pop" and args.positional and given.constant != -1):
@@ -225,6 +225,26 @@ def _listed(run: Run, element: Value, node: cst.CSTNode, frame: Frame) -> Value:
     return v.of(made)
 
 
+def _of_defaults(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    made = Container("dict", Site(node, frame.context))
+    factory = args.get("default_factory", 0)
+    if factory is not None and (factory.data is not None or any(_counts(run, atom) for atom in factory)):
+        run.growing.add(made)
+    return v.of(made)
+
+
+def _counts(run: Run, atom: v.Atom) -> bool:
+    """Whether a factory of defaults may give another one each time: `lambda: len(table)`, `count().__next__`."""
+    if not isinstance(atom, v.Function):
+        return not isinstance(atom, (v.External, v.Class))
+    for name in run.tree.names_in(atom.node.body):
+        scope = run.tree.scope_of(name).lookup(name.value)
+        bindings = scope.bindings[name.value] if scope is not None else []
+        if any(b.kind not in ("import", "def", "class") for b in bindings):
+            return True
+    return False
+
+
 def nested_method(data: Data, name: str) -> Value:
     """The parts of a dictionary of tensors of which nothing is known."""
     part = Value(replace(data, constant=NOT_CONSTANT))
@@ -237,7 +257,7 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.set": _sequence("set"),
     "builtins.dict": _dictionary,
     "collections.OrderedDict": _dictionary,
-    "collections.defaultdict": lambda run, args, node, frame: v.of(Container("dict", Site(node, frame.context))),
+    "collections.defaultdict": _of_defaults,
     "collections.Counter": _counter,
     "collections.deque": _sequence("list"),
     "collections.namedtuple": _record,
