@@ -25,7 +25,7 @@ def unrun(tree: Tree) -> list[cst.FunctionDef]:
     named.update(attribute.attr.value for attribute in tree.all_of(cst.Attribute))
     if not _FINDING.isdisjoint(named):
         return []
-    texts = [str(text.evaluated_value) for text in tree.all_of(cst.SimpleString)]
+    texts = [text.raw_value for text in tree.all_of(cst.SimpleString)]
     named.update(word for text in texts for word in re.findall(r"\w+", text) if len(text) < _LONGEST_TEXT)
     found: list[cst.FunctionDef] = []
     for function in tree.functions:
