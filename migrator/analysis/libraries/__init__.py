@@ -257,7 +257,7 @@ class Libraries:
         """What a method of an object of another package gives: made of all that its methods were given, as what
         `transform` gives after `partial_fit`."""
         given = self.run.given_to[owner.maker] if owner.maker is not None else set()
-        given |= {r for d in self.run.objects.leaves(result) for r in d.needs if r.node is node}
+        given |= {r for d in self.run.objects.leaves(result) for r in d.needs}
         needs = frozenset(given)
         return v.mapped(result, lambda d: replace(d, foreign=True, maker=node, needs=d.needs | needs))
 

@@ -35,6 +35,8 @@ class Parts:
         parent = self.run.tree.parent.get(node)
         if isinstance(parent, cst.Call) and parent.func is node:
             return v.of(Method(Value(data), name))
+        if data.foreign and data.maker is not None:  # what was fitted: `scaler.mean_`
+            data = replace(data, needs=data.needs.union(self.run.given_to.get(data.maker, ())))
         if name in _DESCRIPTIONS:
             return NUMBER
         if isinstance(data.placement, Shape) and name in ("rank", "ndims"):

@@ -117,5 +117,4 @@ class SteeringPlaces:
         func = call.func
         if not isinstance(func, cst.Attribute) or not self.locality.of(func.value) & Mark.PICKED:
             return False
-        reached = self.training.reached_from(call)
-        return any(self.tree.contains(body, site) for body in reached for site in self.training.sites)
+        return self.training.is_within(call)

@@ -115,7 +115,7 @@ class Catching:
     def _is_last(self, node: cst.CSTNode, behind: Sequence[cst.CSTNode], passed: Collection[cst.CSTNode] = ()) -> bool:
         """Whether nothing trains any more once the statement is left: `try: main()`. A worker that leaves it alone has
         ended then, which the others are told."""
-        if any(map(self._trains, behind)) or any(self.tree.loops_around(node)):
+        if any(map(self.training.is_within, behind)) or any(self.tree.loops_around(node)):
             return False
         child: cst.CSTNode = node
         for owner in self.tree.ancestors(node):
@@ -125,14 +125,10 @@ class Catching:
                 return is_new and self._is_last(callers[0], (), (*passed, callers[0]))
             body = owner.body if isinstance(owner, (cst.IndentedBlock, cst.Module)) else ()
             place = next((i for i, statement in enumerate(body) if statement is child), len(body))
-            if any(map(self._trains, body[place + 1 :])):
+            if any(map(self.training.is_within, body[place + 1 :])):
                 return False
             child = owner
         return True
-
-    def _trains(self, node: cst.CSTNode) -> bool:
-        reached = self.training.reached_from(node)
-        return any(self.tree.contains(body, site) for body in reached for site in self.training.sites)
 
     def _blocks(self) -> Iterator[Tried]:
         """`with suppress(KeyError):`, and what the script's own managers catch."""

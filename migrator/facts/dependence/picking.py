@@ -94,10 +94,20 @@ class Picking:
 
     def _is_fixed(self, node: cst.BaseExpression) -> bool:
         """Whether it is a module, a library's function, or the object that a method is of."""
-        if isinstance(node, cst.Name) and node.value == "self":
+        if isinstance(node, cst.Name) and self._is_receiver(node):
             return True
         values = self.resolver.values(node) if isinstance(node, (cst.Name, cst.Attribute)) else ()
         return bool(values) and all(isinstance(v, External) for v in values) and len(values) == 1
+
+    def _is_receiver(self, name: cst.Name) -> bool:
+        """Whether it is the object that a method is of: which one is decided where that is called."""
+        reaching = self.resolver.reaching(name)
+        param = reaching[0].node if len(reaching) == 1 and reaching[0].kind == "param" else None
+        if not isinstance(param, cst.Param):
+            return False
+        function = self.resolver.function_of_parameter(param)
+        is_method = isinstance(function, cst.FunctionDef) and self.tree.class_of(function) is not None
+        return is_method and self.resolver.is_first(param, function)
 
     def _chooses_by_type(self, value: object) -> bool:
         """Whether what it is called with settles which function runs: `functools.singledispatch`."""

@@ -96,6 +96,7 @@ class Resolver:
         self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments
         self.shares_in = graph.shares_in
         self.function_of_parameter, self.owner_class = graph.function_of_parameter, graph.owner_class
+        self.is_first = graph.is_first
         self._decorated = Decorated(tree, classes, self.values, names.reaching)
         self.returned, self.returned_by_itself = self._decorated.returned, self._decorated.own
         self._find_calls()

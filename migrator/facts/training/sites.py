@@ -94,12 +94,7 @@ class Training:
     @cached_property
     def unrun(self) -> list[cst.FunctionDef]:
         """The functions that nothing runs, of those that train nothing."""
-        found = []
-        for function in unrun(self.tree):
-            reached = self.reached_from(function)
-            if not any(self.tree.contains(body, site) for body in reached for site in self.sites):
-                found.append(function)
-        return found
+        return [function for function in unrun(self.tree, self.resolver) if not self.is_within(function)]
 
     def is_overridden(self, values: tuple[Value, ...], name: str) -> bool:
         return any(isinstance(v, Object) and self.resolver.method(v.of, name) is not None for v in values)

@@ -7,23 +7,26 @@ from collections import Counter
 
 import libcst as cst
 
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, File
 from migrator.facts.program.tree import Tree, nodes_in
 
 # They find functions by names that are not written as such.
 _FINDING = frozenset({
     "globals", "locals", "vars", "eval", "exec", "__import__", "importlib", "inspect", "modules", "fire", "argh",
-    "defopt", "runpy", "pkgutil", "unittest", "pytest", "doctest",
+    "defopt", "runpy", "pkgutil", "unittest", "pytest", "doctest", "__dict__", "instantiate", "locate", "attrgetter",
+    "methodcaller",
 })  # fmt: skip
 # A longer text tells what the program does.
 _LONGEST_TEXT = 200
 
 
-def unrun(tree: Tree) -> list[cst.FunctionDef]:
+def unrun(tree: Tree, resolver: Resolver) -> list[cst.FunctionDef]:
     """The functions whose names stand nowhere but in themselves, be it as text; in source order. Who imports the file
     may run them, and then what these do is seen where that is given."""
     named = Counter(name.value for several in tree.names.values() for name in several)
     named.update(attribute.attr.value for attribute in tree.all_of(cst.Attribute))
-    if not _FINDING.isdisjoint(named):
+    if not _FINDING.isdisjoint(named) or any(_asks_a_file(resolver, call) for call in tree.calls):
         return []
     texts = [text.raw_value for text in tree.all_of(cst.SimpleString)]
     named.update(word for text in texts for word in re.findall(r"\w+", text) if len(text) < _LONGEST_TEXT)
@@ -35,3 +38,11 @@ def unrun(tree: Tree) -> list[cst.FunctionDef]:
         if named[function.name.value] <= own:
             found.append(function)
     return found
+
+
+def _asks_a_file(resolver: Resolver, call: cst.Call) -> bool:
+    """`getattr(decoders, f"decode_{kind}")`: of a file of the program, or of what is not seen, by a name made up."""
+    if not call.args or External("builtins.getattr") not in resolver.values(call.func):
+        return False
+    owners = resolver.values(call.args[0].value)
+    return not owners or any(isinstance(v, File) for v in owners)
