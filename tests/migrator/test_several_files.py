@@ -285,3 +285,15 @@ def test_gpus_are_set_up_at_the_top_level_below_an_import_of_the_program(tmp_pat
     assert migrate(folder).exit_code == NOTHING_LEFT
     guarded = "if lockstep.size() == 1:\n    tf.config.experimental.set_memory_growth(for_gpu, True)\n"
     assert guarded in (folder / "main.py").read_text()
+
+
+def test_a_function_of_another_file_may_be_named_by_its_parts(tmp_path: Path) -> None:
+    rates = "def rate_by_loss(optimizer, loss):\n    optimizer.learning_rate = 0.05 if loss < 1.2 else 0.1\n"
+    step = STEP.replace("y - model(x)", "model(x)") + "    return loss\n"
+    turn = "    loss = train_step(model, optimizer, x, y)\n    getattr(rates, f'rate_by_{kind}')(optimizer, loss)\n"
+    main = MAIN.replace("    train_step(model, optimizer, x, y)\n", turn).replace(
+        "from steps", "import rates\nfrom steps"
+    )
+    folder = folder_with(tmp_path, rates=rates, steps=step, train=main.replace("for x", "kind = 'loss'\nfor x"))
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    assert "lockstep.all_reduce(loss)" in (folder / "train.py").read_text()

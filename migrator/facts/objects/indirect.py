@@ -21,6 +21,7 @@ from migrator.facts.objects.values import (
     Class,
     Element,
     External,
+    File,
     Function,
     Literal,
     Member,
@@ -149,9 +150,11 @@ class Indirect:
             owners = self.resolver.values(value.call.args[0].value)
             classes = {c.node for v in owners if isinstance(v, (Object, Class)) for c in self._family(_class_of(v))}
             is_seen = bool(owners) and all(isinstance(v, (Object, Class)) for v in owners)
+            files = {v.node for v in owners if isinstance(v, File)}
             for function in self.tree.functions:
-                cls = self.tree.class_of(function)
-                if (cls in classes or (not is_seen and cls is not None)) and name in ("", function.name.value):
+                cls, module = self.tree.class_of(function), self.tree.module_of(function)
+                is_there = cls in classes or (not is_seen and cls is not None) or (cls is None and module in files)
+                if is_there and name in ("", function.name.value):
                     yield function
 
     def _family(self, cls: Class) -> Iterator[Class]:
