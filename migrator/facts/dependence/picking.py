@@ -87,10 +87,9 @@ class Picking:
         return found
 
     def _only_tells(self, call: cst.Call) -> bool:
-        """Whether it is a method that changes nothing, of nothing that the script defines."""
-        func = call.func
-        is_telling = isinstance(func, cst.Attribute) and func.attr.value in _TELLING
-        return is_telling and not any(isinstance(v, Function) for v in self.resolver.values(func))
+        """Whether it is a method that changes nothing, by a name that no class of the script has for one of its own."""
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        return name in _TELLING and name not in self.tree.methods
 
     def _is_fixed(self, node: cst.BaseExpression) -> bool:
         """Whether it is a module, a library's function, or the object that a method is of."""
