@@ -358,23 +358,29 @@ def _settings(facts: Facts, edited: Collection[cst.Module]) -> Iterator[tuple[cs
 
 def _needed_early(facts: Facts, found: Mapping[Path, list[Found]], target: Target) -> Iterator[tuple[Path, Found]]:
     """Refuses what would be needed above the import of TensorFlow, where the workers cannot join as early."""
-    for path, several in found.items():
-        module = facts.scripts_at[path].module
-        own, place = facts.joining.runtime_import(module), facts.joining.after(module)
-        nodes = [site(f.edit) for f in several if f.edit is not None]
-        if place is None or (own is not None and facts.joining.used_before(module, nodes, own) is None):
+    edits = {
+        facts.scripts_at[path].module: [site(f.edit) for f in several if f.edit] for path, several in found.items()
+    }
+    joining = facts.joining
+    for module in target.joining(facts, {module for module, nodes in edits.items() if nodes}):
+        own, place, nodes = joining.runtime_import(module), joining.after(module), edits[module]
+        if place is None or (own is not None and joining.used_before(module, nodes, own) is None):
             continue
-        first = facts.joining.used_before(module, nodes, place)
+        drawn = joining.drawn_above(module, place) if target.joins_anywhere else []
+        first = joining.used_before(module, [*nodes, *drawn], place)
         if first is None:
             continue
-        setting = facts.joining.settings_between(module, first, place)
-        line = facts.position(first)[0]
+        path, line = facts.scripts[module].path, facts.position(first)[0]
+        setting = joining.settings_between(module, first, place)
         if not target.joins_anywhere:
             reason, advice = "this needs the other workers before TensorFlow is imported", "move it below that import"
             yield path, Found("join-early", Refusal(first, reason, advice, breaks_training=True))
         elif setting is not None:
-            reason = f"this setting would come after the workers have joined, whom line {line} needs"
-            advice = f"move it above line {line}, or line {line} below the import of TensorFlow"
+            is_drawn = joining.used_before(module, nodes, place) is not first
+            needed = f"whose common seed line {line} needs" if is_drawn else f"whom line {line} needs"
+            reason = f"this setting would come after the workers have joined, {needed}"
+            seeded = ", or seed what is drawn there" if is_drawn else ""
+            advice = f"move it above line {line}, or line {line} below the import of TensorFlow{seeded}"
             yield path, Found("join-early", Refusal(setting, reason, advice, breaks_training=True))
 
 

@@ -17,11 +17,12 @@ after:
                 tf.config.experimental.set_memory_growth(gpu, True)
 
 What is needed above the import of TensorFlow, such as `lockstep.is_chief()` for a file that is written there, takes the
-import of `lockstep` with it.
+import of `lockstep` with it. So do random numbers that are drawn there, or above the settings, and that no seed of the
+script's own fixes: joining is what gives all workers one seed, and before it each would draw data of its own.
 
 Leaves alone: settings at the top level; scripts that do not train, also under `if __name__` of a file of a program.
 Refuses: other settings inside of a function, or under `if __name__` of a file that others import, of threads or virtual
-devices; settings below what needs the workers already.
+devices; settings below what needs the workers already, or their seed.
 """
 
 from __future__ import annotations
@@ -52,14 +53,20 @@ def join_early(facts: Facts) -> Findings:
             if not _is_for_one_process(facts, statement):
                 guarded.append(statement)
         elif not _is_beside_training(facts, call):
-            yield Refusal(
-                call,
-                "this setting comes after the workers have joined, when TensorFlow no longer takes it",
-                "move it to the top level, right below the import of TensorFlow",
-                breaks_training=True,
-            )
+            yield _late(facts, call)
     for group in _side_by_side(facts, _with_loops(facts, guarded)):
         yield Guard(group[0], group[-1], f"{facts.call('size')} == 1")
+
+
+def _late(facts: Facts, call: cst.Call) -> Refusal:
+    reason = "this setting comes after the workers have joined, when TensorFlow no longer takes it"
+    advice = "move it to the top level, right below the import of TensorFlow"
+    drawn = facts.joining.drawn_above(facts.tree.module_of(call), call)
+    if drawn and facts.tree.function_of(call) is None and facts.joining.block_of_script(call) is None:
+        line = facts.position(drawn[0])[0]
+        reason = f"this setting would come after the workers have joined, whose common seed line {line} needs"
+        advice = f"move it above line {line}, or seed what is drawn there"
+    return Refusal(call, reason, advice, breaks_training=True)
 
 
 def _only_sets(facts: Facts, call: cst.Call) -> Statement | None:

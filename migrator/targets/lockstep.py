@@ -29,6 +29,7 @@ class LockstepSpelling:
         own, place = joining.runtime_import(self._module), joining.after(self._module)
         if own is not None and joining.used_before(self._module, nodes, own) is None:
             return
+        nodes = [*nodes, *(joining.drawn_above(self._module, place) if place is not None else ())]
         name = joining.runtime_name(self._module)
         code = f"import {api.RUNTIME}" if name == api.RUNTIME else f"import {api.RUNTIME} as {name}"
         first = joining.used_before(self._module, nodes, place) if place is not None else None

@@ -258,6 +258,31 @@ def test_memory_of_gpus_that_is_set_below_the_import_of_another_file_is_left_to_
 
 
 @pytest.mark.parametrize(
+    ("seed", "joins_first"), [("", True), ("np.random.seed(0)\n", False), ("np.random.seed(None)\n", True)]
+)
+def test_the_workers_join_before_a_file_is_imported_that_draws_unseeded(
+    seed: str, joins_first: bool, tmp_path: Path
+) -> None:
+    rows = f"import numpy as np\n\n{seed}rows = np.random.rand(8, 4)\n"
+    folder = folder_with(tmp_path, main="from rows import rows\n" + MAIN, steps=STEP, rows=rows)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    assert contents(folder)["rows.py"].decode() == rows
+    main = contents(folder)["main.py"]
+    assert (main.index(b"import lockstep") < main.index(b"from rows")) is joins_first
+
+
+def test_a_file_that_draws_above_the_import_of_one_that_joins_joins_first(tmp_path: Path) -> None:
+    training = "import tensorflow as tf\n\n\ndef train(x):\n"
+    training += "    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])\n"
+    training += "    model.compile('sgd', 'mse')\n    model.fit(x, x[:, :1], batch_size=4)\n"
+    main = "import random\n\nimport numpy as np\n\nx = np.ones((8, 4)) * random.random()\n\n"
+    folder = folder_with(tmp_path, main=main + "from training import train\n\ntrain(x)\n", training=training)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    text = contents(folder)["main.py"]
+    assert text.index(b"import lockstep") < text.index(b"random.random()")
+
+
+@pytest.mark.parametrize(
     ("statement", "use"),
     [
         ("import config", "config.SIZE"),

@@ -13,7 +13,7 @@ from migrator.facts.objects.values import Member
 from migrator.facts.program.tree import Tree, nodes_in
 
 # What stands in them may not run, or run again, or later.
-_UNCERTAIN = (
+UNCERTAIN = (
     cst.If, cst.IfExp, cst.For, cst.While, cst.Try, cst.ExceptHandler, cst.Match, cst.BooleanOperation, cst.Lambda,
     cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp,
 )  # fmt: skip
@@ -32,7 +32,7 @@ def places_met_alike(
     for owner in _around(tree, node):
         is_alike = is_main(owner) or (isinstance(owner, (cst.For, cst.While)) and turned_alike(owner))
         is_alike |= isinstance(owner, cst.If) and _is_told(tree, resolver, owner.test)
-        if isinstance(owner, _UNCERTAIN) and not is_alike:
+        if isinstance(owner, UNCERTAIN) and not is_alike:
             return None
     function = tree.function_of(node)
     if function is None:

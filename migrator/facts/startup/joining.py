@@ -1,7 +1,7 @@
 """Where the files of a program import the runtime.
 
 The workers join when `lockstep` is first imported. That must happen before the first tensor, variable or dataset
-exists, and after all settings of devices and threads.
+exists and before anything is drawn that no seed of the script's fixes, and after all settings of devices and threads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Union
 
 import libcst as cst
 
@@ -21,12 +20,11 @@ from migrator.facts.objects.values import External, Function, Literal
 from migrator.facts.program.modules import Modules, module_name
 from migrator.facts.program.syntax import argument, dotted, imported_modules
 from migrator.facts.program.tree import Binding, Statement, Tree
+from migrator.facts.startup.early_draws import EarlyDraws, Import
 from migrator.imports import reachable
 
 # What TensorFlow, or what it stands on, may read once it is imported.
 _ENVIRONMENT = re.compile(r"\benviron\b|\bputenv\b")
-
-Import = Union[cst.Import, cst.ImportFrom]
 
 
 class Joining:
@@ -73,12 +71,24 @@ class Joining:
         return None
 
     def used_before(self, module: cst.Module, nodes: Collection[cst.CSTNode], place: Statement) -> Statement | None:
-        """The first top-level statement that runs one of the nodes, where it stands above the one that holds the place:
-        a file that is written before TensorFlow is imported, or a function that does so."""
-        top, order = self._tree.lift(place, module), self._tree.order
-        uses = [self._tree.lift(node, module) for node in self._run_at_top(module, nodes)]
-        first = min((use for use in uses if use is not None), key=order.__getitem__, default=None)
-        return first if first is not None and top is not None and order[first] < order[top] else None
+        """The first statement that runs one of the nodes, where it stands above the place, beside it or beside what
+        holds it: a file that is written before TensorFlow is imported, or a function that does so."""
+        order = self._tree.order
+        ran = [*self._run_at_top(module, nodes)]
+        for block in (module, self._tree.block_of(place)):
+            lifted = [statement for node in ran if (statement := self._tree.lift(node, block)) is not None]
+            first, end = min(lifted, key=order.__getitem__, default=None), self._tree.lift(place, block)
+            if first is not None and end is not None and order[first] < order[end]:
+                return first
+        return None
+
+    def drawn_above(self, module: cst.Module, place: cst.CSTNode) -> list[cst.CSTNode]:
+        """What the file draws above the place, where each worker would draw its own before they have joined."""
+        return [node for node in self._early_draws.of(module) if self._tree.order[node] < self._tree.order[place]]
+
+    @cached_property
+    def _early_draws(self) -> EarlyDraws:
+        return EarlyDraws(self._tree, self._resolver, self._imported)
 
     def runtime_import(self, module: cst.Module) -> Statement | None:
         """The file's own import of the runtime."""
@@ -120,7 +130,7 @@ class Joining:
         yield from (call for call, caller, called in calls if caller is None and called & inside)
 
     def must_join(self, edited: Collection[cst.Module]) -> list[cst.Module]:
-        """The files that have no edit of their own, but make tensors before they import one that has."""
+        """The files that have no edit of their own, but make tensors, or draw, before they import one that has."""
         return [
             module
             for module in self._tree.modules
@@ -159,8 +169,11 @@ class Joining:
 
     def comes_late(self, setting: cst.Call) -> bool:
         """Whether the workers have joined by then, or may have: in a function, below `if __name__ == "__main__":` of a
-        file that others import, too, or, of GPUs, below the import of another file of the program."""
+        file that others import, too, below what they must have joined for as no seed fixes it, or, of GPUs, below the
+        import of another file of the program."""
         if not self._is_top_level(setting) or self.block_of_script(setting) is not None:
+            return True
+        if self.drawn_above(self._tree.module_of(setting), setting):
             return True
         return self.is_made_by_runtime(setting) and self._is_below_program(setting)
 
@@ -244,6 +257,7 @@ class Joining:
         joining = [node for node, _ in self._imported[module] if self._leads_to(node, edited)]
         at_top = [self._tree.order[node] for node in joining if self._is_top_level(node)]
         makes = [self._tree.order[call] for call in self._first_tensors if self._tree.module_of(call) is module]
+        makes += [self._tree.order[node] for node in self._early_draws.of(module)]
         if not makes:
             return False
         return bool(joining) and (not at_top or min(makes) < min(at_top))
