@@ -6,7 +6,7 @@ the loop calls, or what the code under the tape reads where it stands in the loo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import cast
 
@@ -15,6 +15,7 @@ import libcst as cst
 from migrator.facts.data.batch_cuts import Cut, CutArguments, CutExpressions, CutNames
 from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.earlier_cuts import EarlierCuts
+from migrator.facts.data.met_behind import MetBehind, is_size
 from migrator.facts.data.reading import Reading
 from migrator.facts.data.rows import RowFinder, Rows
 from migrator.facts.names import api, vocabulary
@@ -50,6 +51,7 @@ class MinibatchFinder:
         self._contents = Contents(tree, resolver)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
         self.earlier = EarlierCuts(tree, resolver)
+        self._met_behind = MetBehind(tree, resolver, self.earlier)
         self._cut_for_fits: set[cst.BaseExpression] = set()
 
     def of(self, update: Update) -> list[Cut] | None:
@@ -248,22 +250,11 @@ class MinibatchFinder:
             and not any(self.tree.contains(step, read) for step in self._tape_blocks)
             and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
         ]
-        return bool(behind) and all(map(self._is_size, behind))
+        return bool(behind) and all(is_size(self.tree, self.resolver, read) for read in behind)
 
     @cached_property
     def _tape_blocks(self) -> list[cst.With]:
         return [block for update in self.training.updates if (block := self._tape_block(update)) is not None]
-
-    def _is_size(self, read: cst.Name) -> bool:
-        """`len(x)`, `x.shape[0]`, `tf.shape(x)[0]`"""
-        parent = self.tree.parent.get(read)
-        if isinstance(parent, cst.Attribute):
-            return parent.value is read and parent.attr.value in ("shape", "size")
-        call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
-        return isinstance(call, cst.Call) and any(
-            isinstance(v, External) and v.path in ("builtins.len", "tensorflow.shape", "numpy.shape")
-            for v in self.resolver.values(call.func)
-        )
 
     def _bound_at(self, name: cst.Name) -> int:
         return min(
@@ -444,7 +435,21 @@ class MinibatchFinder:
             return None
         shared = self._shared_by(update, call, cut_before)
         whole = tuple(arg for arg in batches if arg.value not in cut_before and not self._join_any(arg.value, shared))
-        return [*shared, CutArguments(call, whole, [update])] if whole else [*shared]
+        if not whole:
+            return [*shared]
+        return [*shared, self._in_front(call, whole, update) or CutArguments(call, whole, [update])]
+
+    def _in_front(self, call: cst.Call, batches: Sequence[cst.Arg], update: Update) -> CutNames | None:
+        """The cut of the names in front of the step, where what follows meets what it returned of a worker's rows."""
+        names = [arg.value for arg in batches if isinstance(arg.value, cst.Name) and not arg.star]
+        are_names = len(names) == len(batches) and all(self._is_bound_beside(name, call) for name in names)
+        if not are_names or not self._met_behind.meets_result(call, names):
+            return None
+        if any(self.earlier.may_have_cut(name, call) for name in names):
+            return None
+        cut = CutNames(sorted(names, key=self._bound_at), self.tree.statement_of(call), [update])
+        self.earlier.found.append(cut)
+        return cut
 
     def _are_all_rows(self, batches: list[cst.Arg], function: cst.FunctionDef) -> bool:
         if any(arg.star or not self._rows(arg.value) for arg in batches):
@@ -488,7 +493,8 @@ class MinibatchFinder:
         if isinstance(cut, CutArguments):
             return self.training.reached_from(cut.call)[1:]
         blocks = [block for update in cut.updates if (block := self._tape_block(update)) is not None]
-        return list(dict.fromkeys(code for block in blocks for code in self.training.run_by(block.body)))
+        called = self.training.reached_from(cut.before)[1:] if isinstance(cut, CutNames) else []
+        return list(dict.fromkeys([*(code for block in blocks for code in self.training.run_by(block.body)), *called]))
 
     # -- certainty -----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,78 @@
+"""Whether what follows a training step holds a batch against what the step has returned of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from migrator.facts.data.earlier_cuts import EarlierCuts
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External
+from migrator.facts.program.tree import Statement, Tree
+
+_EXPRESSIONS = (cst.Call, cst.BinaryOperation, cst.Comparison)
+
+
+class MetBehind:
+    def __init__(self, tree: Tree, resolver: Resolver, earlier: EarlierCuts) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.earlier = earlier
+
+    def meets_result(self, step: cst.Call, batches: Sequence[cst.Name]) -> bool:
+        """`accuracy(y, prediction)` behind `prediction = train_step(x, y)`, in the same turn: where the step is given a
+        worker's rows, the prediction is of these alone."""
+        statement = self.tree.statement_of(step)
+        return isinstance(statement, cst.SimpleStatementLine) and any(
+            self._is_of_result(together, statement)
+            for name in batches
+            for read in self._reads_behind(name, statement)
+            for together in self._around(read)
+        )
+
+    def _reads_behind(self, name: cst.Name, statement: Statement) -> Iterator[cst.Name]:
+        """Where the rest of the turn reads what the name holds, but for how many rows that has."""
+        turn = next(iter(self.tree.loops_around(statement)), self.tree.function_of(statement))
+        for read in self.tree.names[name.value] if turn is not None else ():
+            if (
+                self.tree.order[read] > self.tree.last_order_in(statement)
+                and turn is not None
+                and self.tree.contains(turn, read)
+                and self.tree.is_read(read)
+                and not is_size(self.tree, self.resolver, read)
+                and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
+            ):
+                yield read
+
+    def _around(self, read: cst.Name) -> Iterator[cst.BaseExpression]:
+        """The calls and operators that take it, or what is made of it, within its statement: what is printed beside it
+        it does not meet."""
+        for owner in self.tree.ancestors(read):
+            if isinstance(owner, cst.BaseStatement) or self._prints(owner):
+                return
+            if isinstance(owner, _EXPRESSIONS):
+                yield owner
+
+    def _prints(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Call) and External("builtins.print") in self.resolver.values(node.func)
+
+    def _is_of_result(self, expression: cst.BaseExpression, statement: Statement) -> bool:
+        return any(
+            self.tree.contains(statement, binding.node)
+            for name in self.earlier.names_behind(expression, statement)
+            for binding in self.resolver.reaching(name)
+            if binding.node in self.tree.order
+        )
+
+
+def is_size(tree: Tree, resolver: Resolver, read: cst.Name) -> bool:
+    """`len(x)`, `x.shape[0]`, `tf.shape(x)[0]`"""
+    parent = tree.parent.get(read)
+    if isinstance(parent, cst.Attribute):
+        return parent.value is read and parent.attr.value in ("shape", "size")
+    call = tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
+    return isinstance(call, cst.Call) and any(
+        isinstance(v, External) and v.path in ("builtins.len", "tensorflow.shape", "numpy.shape")
+        for v in resolver.values(call.func)
+    )
