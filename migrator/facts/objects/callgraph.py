@@ -208,10 +208,20 @@ class CallGraph:
         if arg is not None:
             return [arg.value]
         found: list[cst.BaseExpression] = []
-        for i, arg in enumerate(call.args):
+        i = -1  # how many positional arguments stand before
+        for arg in call.args:
+            i += arg.keyword is None
+            if not arg.star and arg.keyword is None and i == index:
+                return [arg.value]  # behind tuples that are unpacked
             function = self._owner_of_rest(arg) if arg.star else None
             at = None
             if arg.star == "*":
+                tuples = self._tuples(arg.value)
+                if tuples and index is not None and i <= index < i + len(tuples[0].elements):
+                    return [each.elements[index - i].value for each in tuples]
+                if tuples:
+                    i += len(tuples[0].elements) - 1
+                    continue
                 if function is None or index is None or index < i:
                     index = None  # it is not behind what else is unpacked
                     continue
@@ -222,6 +232,17 @@ class CallGraph:
                         caller, name, self._behind_self(at, cast(cst.FunctionDef, function), caller), way
                     )
         return found
+
+    def _tuples(self, node: cst.BaseExpression) -> list[cst.Tuple]:
+        """The tuples that are unpacked, as they are written out, where all have equally many items; none otherwise."""
+        nodes: list[cst.CSTNode | None] = [node]
+        if isinstance(node, cst.Name):
+            nodes = [b.value if b.kind == "assign" and not b.path else None for b in self._reaching(node)]
+        tuples = [each for each in nodes if isinstance(each, cst.Tuple)]
+        is_written = len(tuples) == len(nodes) and not any(
+            isinstance(element, cst.StarredElement) for each in tuples for element in each.elements
+        )
+        return tuples if is_written and len({len(each.elements) for each in tuples}) == 1 else []
 
     def _behind_shares(self, call: cst.Call, index: int | None) -> cst.Arg | None:
         """`w` of `step(*lockstep.shard_batch(x, y), w)`, which is the third."""
