@@ -21,6 +21,7 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.analysis.truth import asked, compared, outcome
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Instance, Site, Tuple, Value
+from migrator.facts.program.presence import asks_if_there_is_none
 from migrator.facts.program.tree import Scope
 from migrator.records import replace
 
@@ -229,6 +230,9 @@ class Expressions:
         rights = [self.eval(c.comparator, frame) for c in node.comparisons]
         if len(rights) == 1:
             operator, compared_with = type(node.comparisons[0].operator).__name__, node.comparisons[0].comparator
+            asks_for_none = asks_if_there_is_none(self.run.tree, node)
+            if asks_for_none is not None:
+                operator = "Is" if asks_for_none else "IsNot"
             known = compared(operator, left, rights[0])
             if known is not None:
                 return v.constant(known)
@@ -259,10 +263,8 @@ class Expressions:
             if outcome:
                 self._assume_something(test, frame)
         elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1 and isinstance(test.left, cst.Name):
-            comparison = test.comparisons[0]
-            is_none = isinstance(comparison.comparator, cst.Name) and comparison.comparator.value == "None"
-            excludes = cst.IsNot if outcome else cst.Is
-            if is_none and isinstance(comparison.operator, excludes):
+            asks_for_none = asks_if_there_is_none(self.run.tree, test)
+            if asks_for_none is not None and asks_for_none is not outcome:
                 self._assume_something(test.left, frame)
         elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and outcome:
             self.assume(test.left, True, frame)

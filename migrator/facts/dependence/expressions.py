@@ -8,6 +8,7 @@ from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.item_paths import COMPREHENSIONS, is_slice
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.sizes import Sizes, is_size_of_another_axis
+from migrator.facts.program.presence import asks_for_presence
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree
 
@@ -53,7 +54,7 @@ class Expressions:
             repeated = self.sizes.repeating(parent.iter) if node is parent.iter else Way.WHOLE
             way = None if node is parent.target else repeated
         elif isinstance(parent, cst.Comparison):
-            way = Way.PRESENCE if _asks_for_presence(parent) else Way.USED
+            way = Way.PRESENCE if asks_for_presence(self.tree, parent) else Way.USED
         elif isinstance(parent, cst.IfExp):
             way = Way.CHOICE if node is parent.test else Way.WHOLE
         elif isinstance(parent, cst.NamedExpr):
@@ -93,12 +94,3 @@ class Expressions:
                 return []
             found.append(part)
         return found
-
-
-def _asks_for_presence(node: cst.Comparison) -> bool:
-    return all(
-        isinstance(c.operator, (cst.Is, cst.IsNot))
-        and isinstance(c.comparator, cst.Name)
-        and c.comparator.value == "None"
-        for c in node.comparisons
-    )
