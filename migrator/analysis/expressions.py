@@ -185,11 +185,17 @@ class Expressions:
         node: cst.CSTNode,
         frame: Frame,
     ) -> Value | None:
-        """A list of objects so many times: `[loss] * 3`. One of numbers is multiplied as an array is."""
+        """A list of objects so many times: `[loss] * 3`, `[layer] * depth`. One of numbers is multiplied as an array."""
         for items, owner, times in zip(sequences, operands, reversed(operands)):
+            if not items or any(item.data is not None for item in items):
+                continue
             count = times.constant
-            if items and isinstance(count, int) and 0 < count <= _MOST_COPIES and all(i.data is None for i in items):
+            if isinstance(count, int) and 0 < count <= _MOST_COPIES:
                 return self.run.objects.concatenated([owner] * count, Site(node, frame.context))
+            if times.data is not None and times.data.is_replicated and not times.objects:
+                made = Container("list", Site(node, frame.context))
+                self.run.heap.store(made, None, v.join_all(items))
+                return v.of(made)
         return None
 
     def augmented(self, node: cst.AugAssign, operator: str, before: Value, frame: Frame) -> Value:
