@@ -29,6 +29,8 @@ _MAKERS_BY_SIZES = frozenset({"numpy.random.randn", "numpy.random.rand"})
 _RESHAPES = frozenset({"tensorflow.reshape", "numpy.reshape", "keras.ops.reshape", "keras.backend.reshape"})
 # They say of which shape a tensor is, as its method `set_shape` does: the abstract run leaves the size open.
 _SAYING = re.compile(r"^tensorflow\.(?:ensure_shape|TensorSpec|TensorShape|debugging\.assert_shapes)$")
+# They write down what they are given; how many pictures at most changes nothing that is trained.
+_TELLING = re.compile(r"^tensorflow\.summary\.(?:image|audio|scalar|text)$")
 _SAYING_METHODS = frozenset({"set_shape", "assert_is_compatible_with"})
 _FRAMEWORK = re.compile(r"^(?:tensorflow|keras\.ops)\.(?:math\.|nn\.)?[a-z]\w*$")
 _SHOWING = frozenset({"builtins.print", "builtins.str", "builtins.repr", "builtins.format", "builtins.len"})
@@ -170,7 +172,11 @@ class BatchShapes:
         return call if paths and all(map(_MAKERS.match, paths)) else None
 
     def is_said(self, use: cst.BaseExpression) -> bool:
-        """Whether it is a size in a shape that a tensor is only said to have: `tf.ensure_shape(x, [size, 8])`."""
+        """Whether it is a size in a shape that a tensor is only said to have, `tf.ensure_shape(x, [size, 8])`, or that
+        is only told: `tf.summary.image("input", x, max_outputs=size)`."""
+        told_by = self._call_given(use)
+        if told_by is not None and (told := self._paths(told_by)) and all(map(_TELLING.match, told)):
+            return True
         node: cst.CSTNode = use
         while isinstance(owner := self.tree.parent[node], (cst.Element, cst.List, cst.Tuple)):
             node = owner
