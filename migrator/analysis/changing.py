@@ -51,6 +51,7 @@ class Changing:
         self.run = run
         self.loops: list[cst.CSTNode] = []  # that run now, in whichever function
         self._tracing: _Tracing | None = None
+        self._is_building = False
         # All of the following is known from the last time that the program was run, too.
         self._changes: dict[Key, dict[_Moment, Any]] = {}
         self._fresh: dict[Atom, _Moment] = {}  # objects, by the moment in which they are made
@@ -77,6 +78,15 @@ class Changing:
         finally:
             self._tracing = before
 
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """While Keras builds a layer, as it does once: what that sets is set before anything is read."""
+        before, self._is_building = self._is_building, True
+        try:
+            yield
+        finally:
+            self._is_building = before
+
     @cached_property
     def _is_eager(self) -> bool:
         """Whether the program has TensorFlow make no graphs of functions."""
@@ -97,20 +107,25 @@ class Changing:
 
     def note(self, owner: object, name: str, value: Value) -> None:
         """Notes that the name, or the attribute of the object, is set now."""
-        if self.loops or self._tracing is not None:
+        if self._may_be_again:
             self._note((owner, name), value.constant)
 
     def note_filled(self, owner: Atom) -> None:
         """Notes that what a list or the like holds is set now."""
-        if isinstance(owner, Container) and owner.kind in _HELD and (self.loops or self._tracing is not None):
+        if isinstance(owner, Container) and owner.kind in _HELD and self._may_be_again:
             maker = self._maker(owner.site.node)
             if maker is not None and maker in self.run.calls.stack:
                 self._fresh.setdefault(owner, self._moment)
             self._note((owner, ""), NOT_CONSTANT)
 
     def note_made(self, made: Instance) -> None:
-        if self.loops or self._tracing is not None:
+        if self._may_be_again:
             self._fresh.setdefault(made, self._moment)
+
+    @property
+    def _may_be_again(self) -> bool:
+        """Whether what runs now may run for another step, too."""
+        return not self._is_building and (bool(self.loops) or self._tracing is not None)
 
     @property
     def _moment(self) -> _Moment:

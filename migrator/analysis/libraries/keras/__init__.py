@@ -112,7 +112,8 @@ class Keras:
         self.run.note_applied(atom, args)
         build = self.run.classes.method(atom, "build")
         if build is not None and args.positional:
-            self.run.calls.call(build, Arguments([NUMBER]), node, frame)
+            with self.run.changing.building():
+                self.run.calls.call(build, Arguments([NUMBER]), node, frame)
         known = set(self.run.kept_by_layers)
         result = self._applied_instance(atom, args, node, frame)
         adapting.note_kept(self.run, atom, self.run.kept_by_layers - known)
