@@ -459,8 +459,11 @@ class Obstacles:
             return statement
         return next(owner for owner in self.tree.ancestors(node) if self.tree.parent.get(owner) is statement)
 
-    def _is_divisor(self, name: cst.BaseExpression) -> bool:
-        """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`): it means the global batch and stays."""
+    def _is_divisor(self, name: cst.BaseExpression, passed: tuple[cst.CSTNode, ...] = ()) -> bool:
+        """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`), or of gradients by a function that is given it
+        (`sgd(weights, rate, BATCH, gradients)`): it means the global batch and stays."""
+        if self._is_divisor_of_function(name, passed):
+            return True
         child: cst.CSTNode = name
         for owner in self.tree.ancestors(name):
             if isinstance(owner, cst.BinaryOperation):
@@ -473,3 +476,17 @@ class Obstacles:
                 return False
             child = owner
         return False
+
+    def _is_divisor_of_function(self, name: cst.BaseExpression, passed: tuple[cst.CSTNode, ...]) -> bool:
+        arg = self.tree.parent[name]
+        call = self.tree.parent[arg] if isinstance(arg, cst.Arg) else None
+        functions = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
+        if not isinstance(call, cst.Call) or not functions or call in passed:
+            return False
+        for function in functions:
+            if not isinstance(function, Function):
+                return False
+            loads = self._batch_shapes.loads_of_parameter(function, call, name)
+            if not loads or not all(self._is_divisor(load, (*passed, call)) for load in loads):
+                return False
+        return True
