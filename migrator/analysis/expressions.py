@@ -185,7 +185,7 @@ class Expressions:
         node: cst.CSTNode,
         frame: Frame,
     ) -> Value | None:
-        """A list of objects so many times: `[loss] * 3`, `[layer] * depth`. One of numbers is multiplied as an array."""
+        """A list of objects so many times: `[loss] * 3`, `[layer] * depth`. Numbers are multiplied as arrays are."""
         for items, owner, times in zip(sequences, operands, reversed(operands)):
             if not items or any(item.data is not None for item in items):
                 continue

@@ -460,8 +460,8 @@ class Obstacles:
         return next(owner for owner in self.tree.ancestors(node) if self.tree.parent.get(owner) is statement)
 
     def _is_divisor(self, name: cst.BaseExpression, passed: tuple[cst.CSTNode, ...] = ()) -> bool:
-        """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`), or of gradients by a function that is given it
-        (`sgd(weights, rate, BATCH, gradients)`): it means the global batch and stays."""
+        """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`), or of gradients by a function that is given
+        it (`sgd(weights, rate, BATCH, gradients)`): it means the global batch and stays."""
         if self._is_divisor_of_function(name, passed):
             return True
         child: cst.CSTNode = name
