@@ -62,7 +62,10 @@ def _end(run: Run, atom: v.Atom, name: str) -> Value:
     original = original_of(run, atom)
     if original is not None:
         return v.join_all([attribute(run, one, name) for one in original])
-    symbolic = Value(Data(Sharded(0), symbolic=True, nested=name in ENDS))
+    is_one = is_of(run, atom, lambda p: p in api.SEQUENTIAL)  # tensor that it leads from, and one to
+    symbolic = Value(Data(Sharded(0), symbolic=True, nested=name in ENDS and not is_one, least=2))
+    if is_one and name in ENDS:
+        symbolic = _listed(run, symbolic)
     maker = unseen_maker(run, atom)
     if isinstance(atom, Made) and maker is not None:
         return trusted(run, maker, told_of(atom), Arguments([symbolic]))
