@@ -31,9 +31,36 @@ class MetBehind:
             for together in self._around(read)
         )
 
+    def same_rows(self, step: cst.Call, batches: Sequence[cst.BaseExpression]) -> list[cst.BaseExpression]:
+        """What the rest of the turn takes of the arrays once more, as it is given to the step, and holds against the
+        result: `accuracy(y[i : i + n], prediction)`."""
+        statement = self.tree.statement_of(step)
+        turn = self._turn(statement)
+        taken = [batch for batch in batches if isinstance(batch, cst.Subscript)]
+        if not taken or turn is None or not isinstance(statement, cst.SimpleStatementLine):
+            return []
+        return [
+            each
+            for each in self.tree.all_of(cst.Subscript)
+            if self.tree.order[each] > self.tree.last_order_in(statement)
+            and self.tree.contains(turn, each)
+            and any(self._is_same(each, batch) for batch in taken)
+            and any(self._is_of_result(together, statement) for together in self._around(each))
+        ]
+
+    def _is_same(self, one: cst.Subscript, other: cst.Subscript) -> bool:
+        """Whether they are written alike, of names that have not been given another value between them."""
+        pairs = zip(self.tree.names_in(one), self.tree.names_in(other))
+        return one.deep_equals(other) and all(
+            set(self.resolver.reaching(a)) == set(self.resolver.reaching(b)) for a, b in pairs
+        )
+
+    def _turn(self, statement: Statement) -> cst.CSTNode | None:
+        return next(iter(self.tree.loops_around(statement)), self.tree.function_of(statement))
+
     def _reads_behind(self, name: cst.Name, statement: Statement) -> Iterator[cst.Name]:
         """Where the rest of the turn reads what the name holds, but for how many rows that has."""
-        turn = next(iter(self.tree.loops_around(statement)), self.tree.function_of(statement))
+        turn = self._turn(statement)
         for read in self.tree.names[name.value] if turn is not None else ():
             if (
                 self.tree.order[read] > self.tree.last_order_in(statement)
@@ -45,7 +72,7 @@ class MetBehind:
             ):
                 yield read
 
-    def _around(self, read: cst.Name) -> Iterator[cst.BaseExpression]:
+    def _around(self, read: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """The calls and operators that take it, or what is made of it, within its statement: what is printed beside it
         it does not meet."""
         for owner in self.tree.ancestors(read):

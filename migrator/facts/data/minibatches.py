@@ -437,7 +437,12 @@ class MinibatchFinder:
         whole = tuple(arg for arg in batches if arg.value not in cut_before and not self._join_any(arg.value, shared))
         if not whole:
             return [*shared]
-        return [*shared, self._in_front(call, whole, update) or CutArguments(call, whole, [update])]
+        in_front = self._in_front(call, whole, update)
+        if in_front is not None:
+            return [*shared, in_front]
+        met = self._met_behind.same_rows(call, [arg.value for arg in whole])
+        behind = [CutExpressions(tuple(met), [update])] if met else []
+        return [*shared, CutArguments(call, whole, [update]), *behind]
 
     def _in_front(self, call: cst.Call, batches: Sequence[cst.Arg], update: Update) -> CutNames | None:
         """The cut of the names in front of the step, where what follows meets what it returned of a worker's rows."""
