@@ -33,12 +33,17 @@ def kept(op: Operation, result: Value) -> Value:
 
 def _shape(op: Operation) -> Sizes | None:
     kind = op.row.kind if op.row is not None else None
-    given = [value.data for value in op.args.positional if not value.objects]
-    first = given[0] if given and len(given) == len(op.args.positional) else None
+    # What stands behind the operands, as the `tf.float32` of `tf.cast`, is no array.
+    arity = kind.arity if isinstance(kind, Elementwise) else 1
+    operands = op.args.positional[:arity]
+    if len(operands) < arity or any(value.objects for value in operands):
+        return None
+    given = [None if value.objects else value.data for value in op.args.positional]
+    first = given[0] if given else None
     sizes = first.sizes if first is not None else None
     if isinstance(kind, Elementwise):
-        several = [d for d in given if d is not None and d.rank != 0]
-        return several[0].sizes if len(several) == 1 and len(given) == len(op.args.positional) else None
+        several = [d for d in given[:arity] if d is not None and d.rank != 0]
+        return several[0].sizes if len(several) == 1 else None
     if sizes is None or len(sizes) == 0:
         return None
     if isinstance(kind, (Cast, Same, Stacked)):
