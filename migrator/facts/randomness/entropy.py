@@ -27,6 +27,8 @@ _GENERATORS = frozenset({
     *api.NUMPY_GENERATORS, *api.BIT_GENERATORS, "random.Random", "random.SystemRandom",
     "tensorflow.random.Generator.from_non_deterministic_state",
 })  # fmt: skip
+# Without a seed, they take one from the system, too, for what all of the script draws.
+_SEEDING = frozenset({"numpy.random.seed", "random.seed"})
 _ALWAYS = frozenset({
     "tensorflow.random.Generator.from_non_deterministic_state", "tensorflow.random.get_global_generator",
     "random.SystemRandom",
@@ -64,8 +66,8 @@ def is_own(path: str) -> bool:
 
 
 def is_unseeded(call: cst.Call, path: str) -> bool:
-    """Whether the call makes a generator that draws its first state from the system."""
-    return path in _ALWAYS or (path in _GENERATORS and (not call.args or is_none(call.args[0].value)))
+    """Whether the call makes a generator, or begins one anew, whose first state the system draws."""
+    return path in _ALWAYS or (path in _GENERATORS | _SEEDING and (not call.args or is_none(call.args[0].value)))
 
 
 class Entropy:
