@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrator.engine import migrate
+from migrator.heeded import Heeding
 from migrator.registry import all_rules, choose
 from migrator.results import Finding
 
@@ -15,7 +16,9 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 _TITLE = """# Refusals
 
 Printed from the rules and their fixtures by `make docs`. A refusal names a site that `migrate` leaves alone, because it
-could not be changed safely; where the rest would train another model without it, the whole program stays as it is. Each
+could not be changed safely. Where the rest would train another model without it, every worker trains on all of the data
+instead, if nothing but the split speaks against that: the report has the reason all the same, as taken on trust. With
+`--no-whole` or `--strict`, and in all other programs, the whole program stays as it is. Each
 section has the reason as it is printed (`…` for what differs from script to script), what to do, and what changes in a
 script in which that was done, of which `migrate` then refuses nothing; where there is no such script, the line that is
 refused. What only you know, a comment can say: [words.md](words.md).
@@ -46,7 +49,8 @@ def refusals() -> list[Refused]:
         script = (path.parent / "before.py").read_text(encoding="utf-8")
         mended = path.parent / "mended.py"
         after = mended.read_text(encoding="utf-8") if mended.exists() else None
-        for finding in migrate(script.encode(), choose(extend_select=[path.parent.parent.name])).refusals:
+        rules = choose(extend_select=[path.parent.parent.name])
+        for finding in migrate(script.encode(), rules, heeding=Heeding(may_train_whole=False)).refusals:
             one = Refused(finding.rule, reason_of(finding), finding, script, after)
             known = found.get((one.rule, one.reason))
             if known is None or _rank(one) < _rank(known):

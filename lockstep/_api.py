@@ -43,7 +43,7 @@ def barrier() -> None:
         implementation()
 
 
-def broadcast(values: Any, root_rank: int = 0) -> Any:
+def broadcast(values: Any, root_rank: int = 0, *, noise: str = "own") -> Any:
     """Give every worker the weights, or the values, of the worker root_rank.
 
     Weights: a Keras model, layer or optimizer (Keras 3, Keras 2, tf_keras), a tf.Module, tf.Variable,
@@ -57,18 +57,23 @@ def broadcast(values: Any, root_rank: int = 0) -> Any:
     Random generators of NumPy, TensorFlow and Python's random are set in place, too: from there on all draw the same.
     Values: tensors, numpy arrays, numbers, bools, strings, bytes, paths and None, nested, also beside weights; of the
     same structure, dtypes and shapes on all workers. The root's are returned, each as the kind of thing that was given.
+    noise: what Keras 3's own layers (dropout, noise, augmentation) draw from then on: "own", other numbers on each
+    worker, for its part of a batch; "same", for workers that all train on all of the data, as one process would.
 
     Returns values; what is set in place is returned as it is.
-    Raises ValueError for a root_rank that is no rank, and for an empty list; TypeError for other objects, and for one
-    that holds nothing to send; MismatchError when the workers' weights or values have other shapes or dtypes.
+    Raises ValueError for a root_rank that is no rank, another noise, and for an empty list; TypeError for other
+    objects, and for one that holds nothing to send; MismatchError when the workers' weights or values have other shapes
+    or dtypes.
     """
+    if noise not in ("own", "same"):
+        raise ValueError(f'lockstep.broadcast: noise is "own" or "same", not {noise!r}')
     if size() == 1:
         return values
     from lockstep.data.row_weights import watch_fit
     from lockstep.weights.broadcasting import broadcast as implementation
 
     watch_fit()  # for models with a train_step of their own, whose optimizer nothing wraps
-    return implementation(values, root_rank)
+    return implementation(values, root_rank, own_noise=noise == "own")
 
 
 def all_reduce(values: Any, reduction: str = "mean") -> Any:

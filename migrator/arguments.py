@@ -16,7 +16,17 @@ if TYPE_CHECKING:
 
 
 # Of the settings, those that an option of the same name replaces.
-_REPLACED = ("target", "select", "exclude", "respect_gitignore", "line_length", "strict", "per_file_ignores", "python")
+_REPLACED = (
+    "target",
+    "select",
+    "exclude",
+    "respect_gitignore",
+    "line_length",
+    "strict",
+    "whole",
+    "per_file_ignores",
+    "python",
+)
 # Those that an option of the same name adds to.
 _ADDED = ("ignore", "extend_select", "extend_exclude")
 
@@ -59,6 +69,7 @@ def options_of(settings: Settings, given: Given) -> Options:
             heeds_formatters=not given.isolated,
             stdin_name=given.stdin_filename or "",
             is_strict=settings.strict,
+            may_train_whole=settings.whole,
             heeds_ignores=not given.no_suppressions,
             per_file=settings.per_file(),
             add_ignore=given.add_ignore,

@@ -34,6 +34,14 @@ from migrator.source import Source, UnreadableSource, is_about_training
 from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
+from migrator.trained_whole import (
+    is_trained_whole,
+    may_be_written,
+    may_train_whole,
+    sends_as_much,
+    trained_whole,
+    unsplit,
+)
 from migrator.unbound import without_unbound
 from migrator.words import UnknownWord, Word, check_rules
 
@@ -53,13 +61,13 @@ class BrokenOutput(Defect):
     """The edits gave text that is not Python: a defect of this tool, and the file is left alone."""
 
 
-def migrate(data: bytes, rules: Sequence[Rule], target: Target = LOCKSTEP) -> Outcome:
+def migrate(data: bytes, rules: Sequence[Rule], target: Target = LOCKSTEP, heeding: Heeding = _HEEDING) -> Outcome:
     """Applies the rules to the bytes of one file, spelled in the API of the target.
 
     Raises UnreadableSource, ScriptSyntaxError, or BrokenOutput where the tool itself is at fault.
     """
     path = Path("script.py")
-    outcome = migrate_program(Program({path: data}), rules, target)[path]
+    outcome = migrate_program(Program({path: data}), rules, target, heeding)[path]
     if isinstance(outcome, Outcome):
         return outcome
     raise outcome
@@ -168,7 +176,7 @@ def _migrate(
         before, remarks = told(findings, findings)
         data = program.files[script.path]
         outcome = Outcome(data, data, before, old, old, before, remarks=remarks, remarks_after=remarks)
-        outcome = replace(outcome, read=tuple(sorted(facts.sources.read)))
+        outcome = replace(outcome, read=tuple(sorted(facts.sources.read)), trains_whole=facts.trains_whole)
         if script.path in edits:
             spans = facts.spans(script.module)
             edited = Edited(facts.tree, spans, edits[script.path], script.style)
@@ -223,8 +231,31 @@ def _found(
     target: Target,
     heeding: Heeding,
 ) -> tuple[Facts, Heeded, dict[Path, list[Edit]]]:
-    """What the rules find in each file, and the edits of those that are to be changed."""
-    facts = Facts(scripts, target.package, program.site_packages)
+    """What the rules find in each file, and the edits of those that are to be changed. Where the data cannot be split,
+    every worker trains on all of them, if nothing speaks against that either."""
+    found = _found_with(None, scripts, failures, program, rules, target, heeding)
+    if is_trained_whole(found[0], program):
+        return _found_with({}, scripts, failures, program, rules, target, heeding)
+    if heeding.is_strict or not heeding.may_train_whole:
+        return found
+    left = {path: unsplit(several) for path, several in found[1].found.items()}
+    if not may_train_whole(found[0], found[1].found, rules, target, program):
+        return found
+    whole = _found_with(left, scripts, failures, program, rules, target, heeding)
+    return whole if may_be_written(whole[1].found) and sends_as_much(whole[0], found[0]) else found
+
+
+def _found_with(
+    left: Mapping[Path, Sequence[Found]] | None,
+    scripts: Sequence[Script],
+    failures: Mapping[Path, Failure],
+    program: Program,
+    rules: Sequence[Rule],
+    target: Target,
+    heeding: Heeding,
+) -> tuple[Facts, Heeded, dict[Path, list[Edit]]]:
+    """`left`: what is refused where the data are split; given where they are not."""
+    facts = Facts(scripts, target.package, program.site_packages, cuts=left is None)
     check_rules(facts.words, all_rules())
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
     asked = _ask_each_part(facts, scripts, program, rules)
@@ -240,6 +271,8 @@ def _found(
     for path, refused in _needed_early(facts, kept, target):
         kept[path].append(refused)
     kept = {path: [_pointed_out(facts, one) for one in several] for path, several in kept.items()}
+    for path, refusals in (left or {}).items():
+        kept[path] += map(trained_whole, refusals)
     heeded = heed(facts, kept, all_rules(), heeding)
     kept = heeded.found
     if heeding.only_looks:

@@ -25,12 +25,14 @@ class Heeding:
     """How far the user's word counts.
 
     `is_strict`: only what is said is taken on trust, nothing by convention. `has_ignored`: comments may have something
-    ignored. `only_looks`: nothing is written, and what a refusal would take back is told with the rest. `ignored`: the
-    rules that the settings ignore in a file.
+    ignored. `may_train_whole`: data that cannot be split may be trained on by every worker. `only_looks`: nothing is
+    written, and what a refusal would take back is told with the rest. `ignored`: the rules that the settings ignore in
+    a file.
     """
 
     is_strict: bool = False
     has_ignored: bool = True
+    may_train_whole: bool = True
     only_looks: bool = False
     ignored: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
 

@@ -16,6 +16,7 @@ from migrator.facts.script import Facts
 
 _SAYS_SO = ("seen", "followed", "known")
 _DEEPEST = 4
+_LACKING = "is imported and not among the files given"
 
 
 def pointed_out(facts: Facts, refusal: Refusal) -> Refusal:
@@ -26,8 +27,13 @@ def pointed_out(facts: Facts, refusal: Refusal) -> Refusal:
     if name is None:
         return refusal
     script = facts.scripts[facts.tree.module_of(refusal.node)].path.name
-    told = f"{name} is imported and not among the files given: migrate {script} {name}"
+    told = f"{name} {_LACKING}: migrate {script} {name}"
     return replace(refusal, advice=f"{told}; or {refusal.advice}")
+
+
+def names_a_file(refusal: Refusal) -> bool:
+    """Whether the refusal says that a file is missing."""
+    return _LACKING in refusal.advice
 
 
 def _parts(facts: Facts, node: cst.CSTNode) -> Iterator[cst.CSTNode]:

@@ -43,6 +43,7 @@ class Given:
     show_settings: bool
     show_files: bool
     strict: bool | None
+    whole: bool | None
     python: str | None
     per_file_ignores: dict[str, tuple[str, ...]] | None
     no_suppressions: bool
@@ -161,6 +162,11 @@ _OPTIONS = (
         "--strict/--no-strict",
         default=None,
         help="Whether to refuse layers and models of packages that would be taken on trust.",
+    ),
+    click.option(
+        "--whole/--no-whole",
+        default=None,
+        help="Whether every worker may train on all of the data where these cannot be split.",
     ),
     click.option(
         "--python",

@@ -59,6 +59,8 @@ class Options:
     stdin_name: str = ""
     # Refuse what would be taken on trust.
     is_strict: bool = False
+    # Let every worker train on all of the data where these cannot be split.
+    may_train_whole: bool = True
     # Heed the comments that have something ignored.
     heeds_ignores: bool = True
     per_file: PerFile = NOWHERE
@@ -436,7 +438,7 @@ def _migrated(options: Options, program: Program) -> dict[Path, Result]:
                 program = shadowed(program, target.package)
             rules = [all_rules()[name] for name in options.rules]
             ignored = {path: options.per_file.ignored_in(path) for path in program.files}
-            heeding = Heeding(options.is_strict, options.heeds_ignores, ignored=ignored)
+            heeding = Heeding(options.is_strict, options.heeds_ignores, options.may_train_whole, ignored=ignored)
             if options.add_ignore:
                 return with_ignores(program, rules, target, heeding, options.add_ignore)
             return dict(migrate_program(program, rules, target, heeding))

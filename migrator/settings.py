@@ -45,6 +45,8 @@ class Settings:
     line_length: int | None = None
     # Refuse what would be taken on trust.
     strict: bool = False
+    # Let every worker train on all of the data where these cannot be split.
+    whole: bool = True
     # Rules to ignore in the files of a pattern.
     per_file_ignores: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # The accepted findings; empty where there are none.
@@ -126,6 +128,7 @@ _KEYS = {
     "ignore": _Key("a list of rules", _strings),
     "per-file-ignores": _Key("a table of patterns with lists of rules", _lists),
     "strict": _Key("true or false", _truth),
+    "whole": _Key("true or false", _truth),
     "exclude": _Key("a list of patterns", _strings),
     "extend-exclude": _Key("a list of patterns", _strings),
     "respect-gitignore": _Key("true or false", _truth),

@@ -87,10 +87,11 @@ _TELLING = ("train_step", "compute_metrics", "get_metrics_result")
 def average_metrics(facts: Facts) -> Findings:
     gathered = {operand.node for repair in facts.repairs for operand in repair.operands}
     put = set(gathered)
-    yield from _told_by_steps(facts, put)
-    yield from dict.fromkeys(_decided_by(facts, put))
-    yield from _told_to_callbacks(facts)
-    yield from _fed(facts, put)
+    if facts.cuts:
+        yield from _told_by_steps(facts, put)
+        yield from dict.fromkeys(_decided_by(facts, put))
+        yield from _told_to_callbacks(facts)
+        yield from _fed(facts, put)
     for number in facts.decisions.local_numbers:
         is_of_logs = number.binding is None and number.expression in put
         if number.expression not in gathered and not is_of_logs:  # gather-batch makes it what all workers have

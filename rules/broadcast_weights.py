@@ -12,6 +12,7 @@ after:
     model = keras.Sequential([keras.layers.Dense(10)])
     lockstep.broadcast(model)
 
+Where every worker trains on all of the data, `noise="same"` says so: all then draw the same masks and noise.
 Models that are run without being trained, as a random teacher is, are sent, too. A model that no statement gives a
 name to gets one, if nothing else is evaluated before it. One that a function makes is sent where the caller names it;
 in the function, if that keeps its weights (fills a teacher with them, takes a snapshot).
@@ -71,7 +72,7 @@ def broadcast_weights(facts: Facts) -> Findings:
         elif isinstance(origin, Nameless):
             name = name_for(facts, origin)
             yield InsertBefore(origin.node, (f"{name} = ", origin.node))
-            yield InsertBefore(origin.node, (facts.call("broadcast", name),))
+            yield InsertBefore(origin.node, (_call_on(facts, [name]),))
             yield Replace(origin.node, (name,))
         elif not gives(facts, origin.name, origin.function.body, Role.BROADCAST):
             params.append(origin)
@@ -110,7 +111,7 @@ def _after_building(
         elif scope is not None:
             statement, name = scope
             if not gives(facts, name, facts.tree.block_of(statement), Role.BROADCAST):
-                yield InsertAfter(statement, (facts.call("broadcast", name),))
+                yield InsertAfter(statement, (_call_on(facts, [name]),))
         else:
             edit = InsertAfter(complete(facts, holder), (_call(facts, [holder]),))
             whole.setdefault(edit)
@@ -123,7 +124,7 @@ def _after_building(
             yield edit
     for param in params:
         if not any(is_kept_by(facts, param, owner) for owner in sent):
-            yield InsertFirst(param.function, (facts.call("broadcast", param.name),))
+            yield InsertFirst(param.function, (_call_on(facts, [param.name]),))
     for block, group in variables.items():
         for last, held in _before_they_are_read(facts, block, group):
             yield InsertAfter(last, (_call(facts, held),))
@@ -166,7 +167,7 @@ def _read_by_constructors(facts: Facts, holder: Holder) -> Iterator[InsertAfter]
                 continue  # all of it stands on one line
             is_read = _is_read_between(facts, block, binding.target, at, getattr(block, "body", (at,))[-1])
             if is_read and not gives(facts, name, block, Role.BROADCAST):
-                yield InsertAfter(at, (facts.call("broadcast", name),))
+                yield InsertAfter(at, (_call_on(facts, [name], are_variables=True),))
 
 
 def _is_read_between(facts: Facts, block: cst.CSTNode, target: cst.CSTNode, first: Statement, last: Statement) -> bool:
@@ -321,12 +322,16 @@ def _is_repeated(facts: Facts, holder: Holder, restored: Sequence[InsertAfter | 
 
 
 def _call(facts: Facts, held: list[Holder]) -> str:
-    return _call_on(facts, [written(facts, holder) for holder in held])
+    are_variables = all(facts.kinds.is_variable_or_list(holder.value) for holder in held)
+    return _call_on(facts, [written(facts, holder) for holder in held], are_variables=are_variables)
 
 
-def _call_on(facts: Facts, names: list[str]) -> str:
+def _call_on(facts: Facts, names: list[str], *, are_variables: bool = False) -> str:
     names = list(dict.fromkeys(names))
-    return facts.call("broadcast", names[0] if len(names) == 1 else f"[{', '.join(names)}]")
+    # On data that nobody shares out all workers have to drop the same; where sharing is given up, it also tells that.
+    is_said = facts.trains_whole and not (facts.cuts and are_variables)
+    noise = ['noise="same"'] if is_said else []
+    return facts.call("broadcast", names[0] if len(names) == 1 else f"[{', '.join(names)}]", *noise)
 
 
 def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter | Refusal]:

@@ -39,7 +39,8 @@ _DEFAULT_BATCH_SIZE = "32"  # what Keras takes for arrays
 @rule(needs=("all-reduce-gradients", "broadcast-randomness", "shard-made-tensors", "wrap-optimizer"))
 def shard_arrays(facts: Facts) -> Findings:
     # Each once: two calls may unpack one dictionary.
-    yield from dict.fromkeys(finding for fit in facts.training.fits for finding in _shard(facts, fit))
+    fits = facts.training.fits if facts.cuts else ()
+    yield from dict.fromkeys(finding for fit in fits for finding in _shard(facts, fit))
 
 
 def _shard(facts: Facts, fit: Fit) -> Findings:

@@ -32,7 +32,7 @@ _WEIGHT_POSITION = 2  # of sample_weight in train_on_batch
 
 @rule(needs=("all-reduce-gradients", "broadcast-randomness", "shard-made-tensors", "wrap-optimizer"))
 def shard_batch(facts: Facts) -> Findings:
-    for fit in facts.training.batch_fits:
+    for fit in facts.training.batch_fits if facts.cuts else ():
         if not _is_sharded(facts, fit.call):
             refusal = _obstacle(facts, fit.call)
             if refusal is not None:

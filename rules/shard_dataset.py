@@ -11,8 +11,9 @@ those that a Keras Sequence, an image generator or a generator function hands ou
 batch, `loss="sum"` says so, since then a batch that does not split evenly is cut in another way. A pipeline that lets
 elements come in any order (deterministic=False, or files that tensorflow_datasets shuffles without a seed) gives them
 in one order on all workers. Data for evaluation stays whole. What several loops or `fit` calls read is cut once, or for
-each of them where anything else reads it, too. As the last resort, where no batches are seen in the whole program,
-every worker trains on all of them: the same model, and no faster, which the report tells.
+each of them where anything else reads it, too. As the last resort, where no batches are seen in the whole program, or
+what is refused hangs on the split alone, every worker trains on all of the data: the same model, and no faster, which
+the report tells.
 
 before:
     dataset = tf.data.Dataset.from_tensor_slices((x, y))
@@ -28,7 +29,8 @@ size built into the model or the training step; updates without batches beside o
 unknown package gives; batches whose random numbers several threads draw, in an order of their own on each worker;
 batches with another axis than that of the samples in front; values that each process has by itself (clocks, uuid, the
 system's randomness) in the data, the model or the steps; a function that trains on one dataset and evaluates on
-another; what a step makes of all rows of a batch before the model takes it.
+another; what a step makes of all rows of a batch before the model takes it; what says that every worker trains on all
+of the data, beside data that are split.
 """
 
 from __future__ import annotations
@@ -52,6 +54,13 @@ from migrator.rule import Findings, rule
 
 @rule(needs=("all-reduce-gradients", "broadcast-randomness", "shard-made-tensors", "wrap-optimizer"))
 def shard_dataset(facts: Facts) -> Findings:
+    for call in facts.ports.said_whole if not facts.trains_whole else ():
+        yield Refusal(
+            call,
+            "by this every worker trains on all of the data, and others of the program are split",
+            "take noise=... away, and what is split elsewhere; or migrate what trains apart by itself",
+            breaks_training=True,
+        )
     for plan in facts.sharding.plans:
         if isinstance(plan, DoubtfulSize):
             continue  # see shard-made-tensors

@@ -39,7 +39,7 @@ _OWN_LIBRARIES = ("tensorflow.", "keras.", "numpy.", "builtins.")
 
 @rule(needs=("broadcast-weights",), opt_in=True, optional=True)
 def synchronise_batch_normalization(facts: Facts) -> Findings:
-    holders = facts.trained.holders() if facts.trains else []
+    holders = facts.trained.holders() if facts.trains and facts.cuts else []
     if not holders or not (_mentions_it(facts) or any(_may_hold_it(facts, node) for node in _models(facts, holders))):
         return
     local = list(_with_statistics_of_parts(facts))

@@ -37,7 +37,7 @@ _FREE = frozenset({"shuffle", "apply", "interleave", "rejection_resample"})
 @audit
 def uncut_data(facts: Facts) -> Findings:
     library = facts.ports.foreign_library
-    if library is None or facts.shares.found:
+    if library is None or facts.shares.found or not facts.cuts:
         return
     for data in _trained_on(facts, library):
         if facts.ranks.roles(data) or facts.ranks.is_alone(data) or _is_random(facts, data):

@@ -16,6 +16,7 @@ import tensorflow as tf
 from lockstep.collectives.reduction import all_reduce
 from lockstep.script.metrics import each, is_whole
 from lockstep.shards import step_rows
+from lockstep.weights.sending import all_see_all_rows
 
 _KERAS = ("keras.", "tf_keras.", "tensorflow.python.keras.")
 
@@ -24,7 +25,7 @@ def metric_result(metric: Any) -> Any:
     variables = list(getattr(metric, "variables", ()))
     if not variables or not callable(getattr(metric, "result", None)):
         raise TypeError(f"lockstep.metric_result takes a Keras metric, not {type(metric).__name__}")
-    if is_whole(metric):
+    if is_whole(metric) or all_see_all_rows():
         return metric.result()
     step_rows.settle()
     with _summed(variables):
@@ -58,6 +59,8 @@ def of_all_ranks(model: Any, logs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _summed_states(model: Any) -> list[Any]:
+    if all_see_all_rows():
+        return []
     return [v for metric in each(model.metrics) if _is_summed(metric) for v in metric.variables]
 
 

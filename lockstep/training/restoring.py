@@ -39,7 +39,7 @@ def go_on_from_chief(model: Any) -> None:
         # What the chief has restored may have built its optimizer; the others' has no state yet.
         if all_reduce(int(model.optimizer.built), "max") and not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
-        broadcast([model, *variables_of(model.optimizer)], 0)
+        broadcast([model, *variables_of(model.optimizer)], 0, own_noise=None)
         model._initial_epoch = int(all_reduce(model._initial_epoch or 0, "max"))
         return
     if backend().rank != 0:
@@ -50,7 +50,7 @@ def go_on_from_chief(model: Any) -> None:
         agree("BackupAndRestore", f"restored epoch {int(state._ckpt_saved_epoch)}", _ADVICE)
     counters = [getattr(state, name, None) for name in ("_ckpt_saved_epoch", "_ckpt_saved_batch")]
     settings = [value for value in getattr(model.optimizer, "_hyper", {}).values() if isinstance(value, tf.Variable)]
-    broadcast([model, *variables_of(model.optimizer), settings, counters, model._train_counter], 0)
+    broadcast([model, *variables_of(model.optimizer), settings, counters, model._train_counter], 0, own_noise=None)
 
 
 def _leave_to_chief(*args: Any, **kwargs: Any) -> None:

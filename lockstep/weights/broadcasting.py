@@ -13,7 +13,8 @@ from lockstep.weights.generators import broadcast_generators, is_generator
 from lockstep.weights.sending import broadcast as broadcast_weights
 
 
-def broadcast(values: Any, root_rank: int) -> Any:
+def broadcast(values: Any, root_rank: int, *, own_noise: bool | None) -> Any:
+    """`own_noise`: see sending.broadcast."""
     leaves = list(_leaves(values))
     own = [leaf for leaf in leaves if is_value(leaf)]
     holds_values = any(leaf is not None for leaf in own)
@@ -22,7 +23,8 @@ def broadcast(values: Any, root_rank: int) -> Any:
     if generators:
         broadcast_generators(generators, root_rank)
     if weights or not (generators or holds_values):
-        broadcast_weights([w.state if isinstance(w, tf.random.Generator) else w for w in weights], root_rank)
+        sent_in_place = [w.state if isinstance(w, tf.random.Generator) else w for w in weights]
+        broadcast_weights(sent_in_place, root_rank, own_noise=own_noise)
     if not holds_values:
         return values
     sent = iter(broadcast_values(own, root_rank))

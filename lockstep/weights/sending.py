@@ -33,8 +33,9 @@ _ADVICE = "Every worker must broadcast the same weights at the same point: look 
 class _Followed:
     """A layer or model whose later variables are sent too, and what has been sent of it so far."""
 
-    def __init__(self, root_rank: int, is_built: bool) -> None:
+    def __init__(self, root_rank: int, is_built: bool, *, has_own_noise: bool) -> None:
         self.root_rank = root_rank
+        self.has_own_noise = has_own_noise
         # Who calls `layer.build(shape)` by hand goes round `_maybe_build`: the first call of the layer has to look.
         self.look_again = not is_built
         self.sent: dict[int, Any] = {}  # by id; holds the variable, so that the id stays its own
@@ -53,8 +54,11 @@ _some_lack_values = False
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def broadcast(values: list[Any], root_rank: int) -> None:
-    """Of models, layers, optimizers, variables, and of what holds such: modules, checkpoints, objects of the script."""
+def broadcast(values: list[Any], root_rank: int, *, own_noise: bool | None) -> None:
+    """Of models, layers, optimizers, variables, and of what holds such: modules, checkpoints, objects of the script.
+
+    `own_noise`: whether each rank gets random states of its own for the layers; None: as it is already.
+    """
     check_root(root_rank)
     owners = all_owners_in(values)
     for value in values:
@@ -67,7 +71,7 @@ def broadcast(values: list[Any], root_rank: int) -> None:
     create_restored_state(values)
     for owner in owners:
         if layer_class(owner) is not None:
-            _follow(owner, root_rank)
+            _follow(owner, root_rank, has_own_noise=own_noise)
         else:
             _loose[id(owner)] = owner
     if not values:
@@ -79,7 +83,7 @@ def broadcast(values: list[Any], root_rank: int) -> None:
         if layer_class(owner) is not None:
             _mark_sent(owner)
     for module in modules_in(values):
-        _follow_module(module, root_rank, variables)
+        _follow_module(module, root_rank, variables, has_own_noise=own_noise)
     _layers_with_statistics.clear()
     gc.collect()
     _hold_statistics()
@@ -88,6 +92,12 @@ def broadcast(values: list[Any], root_rank: int) -> None:
 def layers_with_statistics() -> list[Any]:
     """The layers that keep a moving mean and variance, of all models and layers that were broadcast."""
     return list(_layers_with_statistics.values())
+
+
+def all_see_all_rows() -> bool:
+    """Whether a model was broadcast that is to draw the same noise on all ranks: each then trains on all of the data,
+    and its metrics have counted all of it."""
+    return any(not followed.has_own_noise for followed in _followed.values())
 
 
 def _hold_statistics() -> None:
@@ -100,14 +110,19 @@ def _hold_statistics() -> None:
 def broadcast_variables() -> list[Any]:
     """All variables that were broadcast and still exist, and what the broadcast models have got since; without the
     random states that each rank has its own of."""
-    noise = {id(state) for layer in list(_followed) for state in noise_states(layer)}
+    noise = _own_states(list(_followed))
     variables = [variable for owner in [*_followed, *_loose.values()] for variable in variables_of(owner)]
     return [variable for variable in variables if id(variable) not in noise]
 
 
+def _own_states(layers: Iterable[Any]) -> set[int]:
+    """The ids of the random states, below these followed layers, that each rank has its own of."""
+    return {id(state) for layer in layers if _followed[layer].has_own_noise for state in noise_states(layer)}
+
+
 def _send(variables: list[Any], root_rank: int, layers: list[Any]) -> None:
     """Send variables, some of which belong to these layers."""
-    noise = {id(state) for layer in layers for state in noise_states(layer)}
+    noise = _own_states(layers)
     stores = [storage(variable) for variable in variables]
     with tf.init_scope():
         values = [tf.convert_to_tensor(store) for store in stores]
@@ -119,9 +134,11 @@ def _send(variables: list[Any], root_rank: int, layers: list[Any]) -> None:
                 store.assign(own_state(value, root_rank) if id(variable) in noise else value)
 
 
-def _follow(layer: Any, root_rank: int) -> None:
+def _follow(layer: Any, root_rank: int, *, has_own_noise: bool | None) -> None:
     which_keras.note_model(layer)
-    _followed[layer] = _Followed(root_rank, bool(getattr(layer, "built", False)))
+    if has_own_noise is None:
+        has_own_noise = layer not in _followed or _followed[layer].has_own_noise
+    _followed[layer] = _Followed(root_rank, bool(getattr(layer, "built", False)), has_own_noise=has_own_noise)
     # XLA cannot hold collectives between workers, and Keras would choose it by itself on some devices.
     if getattr(layer, "supports_jit", False):
         layer.supports_jit = False
@@ -131,11 +148,11 @@ def _follow(layer: Any, root_rank: int) -> None:
         _extend(cls)
 
 
-def _follow_new(owners: Iterable[Any], root_rank: int) -> list[Any]:
-    """Those layers that are not followed yet, from now on."""
+def _follow_new(owners: Iterable[Any], holder: _Followed) -> list[Any]:
+    """Those layers that are not followed yet, from now on, as what holds them is."""
     new = [owner for owner in owners if layer_class(owner) is not None and owner not in _followed]
     for layer in new:
-        _follow(layer, root_rank)
+        _follow(layer, holder.root_rank, has_own_noise=holder.has_own_noise)
     return new
 
 
@@ -207,9 +224,9 @@ def check_all_sent() -> None:
             )
 
 
-def _follow_module(module: Any, root_rank: int, sent: dict[int, Any]) -> None:
+def _follow_module(module: Any, root_rank: int, sent: dict[int, Any], *, has_own_noise: bool | None) -> None:
     """Send what a tf.Module gets later as soon as it has it: its own attributes, and those of what it holds."""
-    _modules[module] = _Followed(root_rank, is_built=True)
+    _modules[module] = _Followed(root_rank, is_built=True, has_own_noise=has_own_noise is not False)
     _modules[module].sent.update(sent)
     _extend_modules()
     for part in (module, *module.submodules):
@@ -276,7 +293,7 @@ def _send_new() -> None:
     global _some_lack_values
     _some_lack_values = False
     for module, followed in list(_modules.items()):
-        _follow_new(all_owners_in(module), followed.root_rank)
+        _follow_new(all_owners_in(module), followed)
         new = [v for v in _variables_in(module) if id(v) not in followed.sent]
         ready = [v for v in new if has_value(v)]
         _some_lack_values |= len(ready) < len(new)
@@ -289,7 +306,7 @@ def _send_new() -> None:
     layers = list(_followed)
     for layer in layers:  # which grow by those that Keras does not track
         followed, hidden = _followed[layer], list(hidden_in(layer))
-        layers += _follow_new(hidden, followed.root_rank)
+        layers += _follow_new(hidden, followed)
         new = [v for v in [*variables_of(layer), *filter(is_variable, hidden)] if id(v) not in followed.sent]
         ready = [v for v in new if has_value(v)]
         if ready:

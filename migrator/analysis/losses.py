@@ -28,13 +28,15 @@ from migrator.facts.program.tree import Tree
 _MOST_ROUNDS = 5
 _DEEPEST_STRUCTURE = 4
 _DEEPEST = 6_000  # Python's own calls, of which each call of the program takes some dozen
+# Of a loss that each worker computes for the whole batch the mean is the loss, whatever it is made of.
+_WHOLE = Verdict(MEAN)
 
 
 class Losses:
-    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `watched`, `combined`, `models`, `said`, `sources`, `written`:
-    see Run. `sites`: where the script trains, in functions that are called or not. `numbers`: what the script decides
-    by; where there is any, each row of a batch is on one worker, so that means are taken over all rows. `gathered`:
-    expressions around which all rows are put together for that. `cut_together`: see Planner."""
+    """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `watched`, `combined`, `models`, `said`, `sources`, `written`,
+    `cuts`: see Run. `sites`: where the script trains, in functions that are called or not. `numbers`: what the script
+    decides by; where there is any, each row of a batch is on one worker, so that means are taken over all rows.
+    `gathered`: expressions around which all rows are put together for that. `cut_together`: see Planner."""
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Losses:
         sources: Sources | None = None,
         written: Mapping[cst.CSTNode, Collection[cst.CSTNode]] | None = None,
         cut_together: Sequence[Collection[cst.CSTNode]] = (),
+        cuts: bool = True,
     ) -> None:
         self.tree = tree
         self._gathered = gathered
@@ -64,7 +67,9 @@ class Losses:
         known.update(datasets=datasets, combined=combined, watched=watched)
         rounds = 0
         while rounds < _MOST_ROUNDS:
-            self._run = Run(tree, scripts, **known, plan=self._plan, said=said, sources=sources, written=written)
+            self._run = Run(
+                tree, scripts, **known, plan=self._plan, said=said, sources=sources, written=written, cuts=cuts
+            )
             self._verdicts = Verdicts(tree, self._run)
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
@@ -90,6 +95,8 @@ class Losses:
         """The loss of which the call takes gradients, or which it minimises."""
         if self.too_much:
             return Verdict(NONE, why="the program is too large to be followed")
+        if not self._run.cuts:
+            return self._of_whole
         value = self._run.losses.get(call)
         return (self._verdicts.changed or self._verdicts.of(value, call)) if value is not None else NOT_RUN
 
@@ -102,6 +109,8 @@ class Losses:
         """The loss that Keras's `fit` makes of what the model is compiled with."""
         if self.too_much:
             return Verdict(NONE, why="the program is too large to be followed")
+        if not self._run.cuts:
+            return self._of_whole
         fits = self._run.fits.get(call, ())
         return (
             (self._verdicts.changed or self._verdicts.of(v.join_all(loss for _, _, loss in fits), call))
@@ -109,8 +118,16 @@ class Losses:
             else NOT_RUN
         )
 
+    @property
+    def _of_whole(self) -> Verdict:
+        """Of what is not split. Where nobody is seen to run a step, what it runs is not seen either: a random model
+        that nothing trains has to be sent, too."""
+        return NOT_RUN if self._run.alone else _WHOLE
+
     def of_forward(self, call: cst.CSTNode) -> Verdict:
         """What the model predicts in training: "mean" where each sample is by itself, given the repairs."""
+        if not self.too_much and not self._run.cuts:
+            return self._of_whole
         fits = self._run.fits.get(call, ())
         if self.too_much or not fits:
             return NOT_RUN
@@ -135,6 +152,8 @@ class Losses:
 
     def of_added(self, call: cst.CSTNode) -> Verdict:
         """What the call of `add_loss` adds."""
+        if not self.too_much and not self._run.cuts:
+            return self._of_whole
         value = self._run.added_losses.get(call) if not self.too_much else None
         return (self._verdicts.changed or self._verdicts.of(value, call)) if value is not None else NOT_RUN
 
@@ -274,6 +293,8 @@ class Losses:
         data = value.data if value is not None and not value.objects else None
         if data is None or data.symbolic or data.masked or node in self._plan.expressions:
             return False
+        if any(self.tree.contains(function, node) for function in self._run.with_gradients):
+            return False
         if data.listed and isinstance(node, cst.BaseExpression) and self.array_in(node) is node:
             return False  # a list is gathered item by item
         return node not in self._run.not_rows
@@ -362,18 +383,18 @@ class Losses:
     def trusted(self) -> dict[cst.CSTNode, str]:
         """Where layers and models are made, or called, that are taken to work on each sample by itself, as Keras's do;
         with their dotted names, where these are seen."""
-        return {} if self.too_much else self._run.trusted
+        return {} if self.too_much or not self._run.cuts else self._run.trusted
 
     @property
     def trusted_rows(self) -> dict[cst.CSTNode, str]:
         """Where rows of a batch are taken to stay apart, and what is not seen of them: their SIZE where a reshape may
         put two into one, their AXES where vectors may stand beside columns."""
-        return {} if self.too_much else self._run.trusted_rows
+        return {} if self.too_much or not self._run.cuts else self._run.trusted_rows
 
     @property
     def baked(self) -> set[cst.CSTNode]:
         """Where Python's state is read while a step is traced, and changes between two traces, see changing.py."""
-        return set() if self.too_much else self._run.baked
+        return set() if self.too_much or not self._run.cuts else self._run.baked
 
     @property
     def needed_words(self) -> set[cst.CSTNode]:

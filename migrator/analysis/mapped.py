@@ -76,8 +76,13 @@ class Mapped:
     def mixed_by_chance(self, call: cst.Call) -> cst.CSTNode | None:
         """A random draw, from a generator that keeps a state, where rows are put into another order as well."""
         called = self._of(call).called
+        return self.drawn_by_chance(call) if any(path in _REORDERING for path, _ in called) else None
+
+    def drawn_by_chance(self, call: cst.Call) -> cst.CSTNode | None:
+        """A random draw from a generator that keeps a state."""
+        called = self._of(call).called
         draws = (n for path, n in called if path.startswith(_RANDOM) and not path.startswith(_DRAWN_FROM_A_SEED))
-        return next(draws, None) if any(path in _REORDERING for path, _ in called) else None
+        return next(draws, None)
 
     def _of(self, call: cst.Call) -> _Asked:
         if call not in self._asked:

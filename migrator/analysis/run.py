@@ -94,7 +94,7 @@ class Run:
     done at once, while another tape watches; `combined`: names whose number all workers add up or average right behind
     the assignment; `models`: calls of packages that make models; `said`: what the user says of expressions, see Stated;
     `sources`: the packages whose code is run, too; `written`: the calls that may read a file, by what is written into
-    it."""
+    it; `cuts`: whether workers share out the batches at all, or have all of them."""
 
     def __init__(
         self,
@@ -113,8 +113,10 @@ class Run:
         said: Mapping[cst.CSTNode, str] | None = None,
         sources: Sources | None = None,
         written: Mapping[cst.CSTNode, Collection[cst.CSTNode]] | None = None,
+        cuts: bool = True,
     ) -> None:
         self.tree = tree
+        self.cuts = cuts
         self.readers = readers
         self.datasets = datasets
         self.rows = rows
@@ -219,6 +221,7 @@ class Run:
         self.of_open_size: set[cst.CSTNode] = set()  # functions of which the graph is not told how many rows there are
         self.of_fixed_size: set[cst.CSTNode] = set()  # functions that go on only if there are as many as a batch has
         self.full_batches: set[int] = set()  # the ids of calls that make batches of one size
+        self.with_gradients: set[cst.CSTNode] = set()  # functions that give their own, of values as they are there
         self.baked: set[cst.CSTNode] = set()  # what a graph has as it was when it was traced, and changes
         self.whole_layers: set[cst.CSTNode] = set()  # functions that Keras calls and that give all rows of a batch
         # Of what kind the metrics of a `fit` are that are no means: "class" of Keras's, "function", "own" class.

@@ -145,6 +145,8 @@ class Shares:
 
     def share(self, value: Value) -> Value:
         """A worker's part of a batch that all have as a whole."""
+        if not self.run.cuts:
+            return value
         if _holds_container(value):
             items = self.run.objects.sequence_items(value)
             return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
@@ -169,7 +171,8 @@ class Shares:
 
     def batch(self) -> Value:
         """A worker's part of some batch."""
-        return Value(Data(Sharded(0), nested=True, ragged=self._has_ragged))
+        place = Sharded(0) if self.run.cuts else REPLICATED
+        return Value(Data(place, nested=True, ragged=self._has_ragged))
 
     @cached_property
     def _has_ragged(self) -> bool:

@@ -24,6 +24,7 @@ from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions import Decisions, LocalNumber
 from migrator.facts.decisions.foreign import Foreign
 from migrator.facts.decisions.means import Rows
+from migrator.facts.files.left_behind import LeftBehind
 from migrator.facts.files.meetings import Meetings
 from migrator.facts.files.paths import Paths
 from migrator.facts.files.read_again import ReadAgain
@@ -77,11 +78,18 @@ class Facts:
     """What the rules may ask of the files that make up a program: most often one script."""
 
     def __init__(
-        self, scripts: Sequence[Script], package: str = api.RUNTIME, site_packages: Sequence[Path] = ()
+        self,
+        scripts: Sequence[Script],
+        package: str = api.RUNTIME,
+        site_packages: Sequence[Path] = (),
+        *,
+        cuts: bool = True,
     ) -> None:
         """`scripts` in the order in which Python would run them; `package` is what the migrated ones import;
-        `site_packages`: where the packages lie whose code is read."""
+        `site_packages`: where the packages lie whose code is read; `cuts`: whether the workers share out the data, or
+        each trains on all of them."""
         self.package = package
+        self.cuts = cuts
         self.scripts = {script.module: script for script in scripts}
         self.scripts_at = {script.path: script for script in scripts}
         self.tree = Tree(tuple(self.scripts))
@@ -103,7 +111,8 @@ class Facts:
 
     @cached_property
     def drawing(self) -> Drawing:
-        return Drawing(self.tree, self.resolver, self.kinds, self.training)
+        alike = self.trains_whole
+        return Drawing(self.tree, self.resolver, self.kinds, self.training, layers_draw_alike=alike)
 
     @cached_property
     def optimizers(self) -> Optimizers:
@@ -183,6 +192,7 @@ class Facts:
             self.sources,
             self._written_for,
             self.sharding.cut_together,
+            self.cuts,
         )
 
     @cached_property
@@ -225,7 +235,7 @@ class Facts:
     @cached_property
     def minibatches(self) -> MinibatchFinder:
         return MinibatchFinder(
-            self.tree, self.resolver, self.kinds, self.training, self.trained, self.reading, self.ranks
+            self.tree, self.resolver, self.kinds, self.training, self.trained, self.reading, self.ranks, cuts=self.cuts
         )
 
     def is_put_together(self, node: cst.CSTNode | None) -> bool:
@@ -253,6 +263,7 @@ class Facts:
             self.keywords,
             self.mapped,
             lambda: self.foreign.trained_with,
+            cuts=self.cuts,
         )
 
     @cached_property
@@ -438,6 +449,16 @@ class Facts:
     def files(self) -> Files:
         return Files(self.tree, self.resolver, self.kinds, self.ranks)
 
+    def left_behind(self, statements: Sequence[cst.CSTNode]) -> str:
+        """The name of what statements that the chief alone runs would change for it alone; empty where there is none.
+        What other writes read of it, it has."""
+        told = [statement for write in self.files.writes for statement in write.statements]
+        return self._left_behind.by(statements, told)
+
+    @cached_property
+    def _left_behind(self) -> LeftBehind:
+        return LeftBehind(self.tree, self.resolver, self.training)
+
     @cached_property
     def paths(self) -> Paths:
         return Paths(self.tree, self.resolver)
@@ -488,6 +509,11 @@ class Facts:
     @property
     def trains(self) -> bool:
         return bool(self.training.sites)
+
+    @cached_property
+    def trains_whole(self) -> bool:
+        """Whether every worker trains on all of the data, so that all draw the same random numbers for them."""
+        return not self.cuts or (bool(self.sharding.trained_whole) and not self.sharding.splits_any)
 
     # -- text ----------------------------------------------------------------------------------------------------
 

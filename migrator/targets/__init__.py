@@ -38,6 +38,8 @@ class Target(Protocol):
     launch: str
     # Whether its import may stand above that of TensorFlow.
     joins_anywhere: bool
+    # Whether scripts can say in this API that every worker trains on all of the data.
+    tells_whole: bool
 
     def spelling(self, facts: Facts, module: cst.Module) -> Spelling:
         """The spelling of one file of the program."""

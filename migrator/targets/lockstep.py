@@ -44,6 +44,7 @@ class Lockstep:
     package = api.RUNTIME
     launch = "lockstep run -n 2 {}"
     joins_anywhere = True
+    tells_whole = True
 
     def spelling(self, facts: Facts, module: cst.Module) -> LockstepSpelling:
         return LockstepSpelling(facts, module)

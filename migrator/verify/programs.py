@@ -34,7 +34,7 @@ class Migration:
     # (file, refusal) of what was not migrated.
     refusals: list[tuple[str, Finding]] = field(default_factory=list)
     failures: list[tuple[str, Failure]] = field(default_factory=list)
-    # Whether every worker trains on all data, as the report tells: see rule shard-dataset.
+    # Whether every worker trains on all data, as the report tells.
     trains_whole: bool = False
 
     @property
@@ -88,7 +88,7 @@ def _add(migration: Migration, result: FileResult, name: str) -> None:
         migration.failures.append((name, outcome))
     elif isinstance(outcome, Outcome):
         migration.refusals += [(name, refusal) for refusal in outcome.refusals]
-        migration.trains_whole |= any(trust.rule == "shard-dataset" for trust in outcome.remarks.trusted)
+        migration.trains_whole |= outcome.trains_whole
         if outcome.is_changed:
             findings = tuple(f for f in outcome.findings if not f.is_refusal)
             migration.changes.append(Change(name, outcome.old_text, outcome.text, findings, outcome.findings_after))

@@ -38,6 +38,10 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
             "ahead of the others'",
             "draw them before the write, which can then run on the chief alone",
         )
+    changed = facts.left_behind(write.statements)
+    if changed:
+        reason = f"`{changed}`, which this statement changes, is needed by every worker afterwards"
+        return Refusal(write.node, reason, "change it before the write, which can then run on the chief alone")
     if any(calls_model_early(facts, s) for s in write.statements):
         reason = "a model that is not built yet would be built here by the chief alone"
         return Refusal(write.node, reason, "call the model before the write, on every worker")

@@ -20,7 +20,7 @@ def calls_model_early(facts: Facts, statement: Statement) -> bool:
         facts.tree.order[s] < facts.tree.order[statement] for s in sites if facts.tree.function_of(s) is None
     ):
         return False
-    loops = [c.reader for c in facts.sharding.consumptions]
+    loops = [c.reader for c in facts.sharding.read]
     if any(facts.tree.order[loop] < facts.tree.order[statement] for loop in loops):
         return False
     return any(

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from migrator.engine import migrate
+from migrator.heeded import Heeding
 from migrator.registry import choose
 from migrator.report import text
 from migrator.results import FileResult, Outcome
@@ -23,7 +24,8 @@ _INSIDE_STRINGS = {getattr(tokenize, name) for name in ("FSTRING_MIDDLE",) if ha
 
 @dataclass(frozen=True)
 class Case:
-    """One folder: `before.py`, `after.py` where the script is changed, `refused.txt` where sites are refused.
+    """One folder: `before.py`, `after.py` where the script is changed, `refused.txt` where sites are refused, and
+    `whole.py`, the script as it comes out if every worker may train on all of the data instead.
 
     For another target than lockstep the files carry its name (`after.npu.py`, `refused.npu.txt`), and the folder is a
     case of that target where it has one of them.
@@ -62,6 +64,10 @@ class Case:
         return self.refused_path.exists()
 
     @property
+    def whole_path(self) -> Path:
+        return self.folder / "whole.py"
+
+    @property
     def after_path(self) -> Path:
         return self.folder / f"after{self._mark}.py"
 
@@ -88,9 +94,12 @@ def cases(target: str = "lockstep") -> list[Case]:
     return found if target == "lockstep" else [c for c in found if c.is_changed or c.is_refused]
 
 
-def run(script: str, target: str = "lockstep", extend_select: Collection[str] = ()) -> Outcome:
-    """All rules on the script, as the command runs them."""
-    return migrate(script.encode(), choose(extend_select=extend_select), target_named(target))
+def run(
+    script: str, target: str = "lockstep", extend_select: Collection[str] = (), *, may_train_whole: bool = False
+) -> Outcome:
+    """All rules on the script, as the command runs them, most often without its last resort."""
+    rules, heeding = choose(extend_select=extend_select), Heeding(may_train_whole=may_train_whole)
+    return migrate(script.encode(), rules, target_named(target), heeding)
 
 
 def refusal_lines(outcome: Outcome) -> list[str]:

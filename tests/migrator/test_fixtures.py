@@ -50,10 +50,24 @@ def test_tab_form_gives_tab_form(case: Case) -> None:
     assert found.expandtabs(INDENT) == after.expandtabs(INDENT)
 
 
+@pytest.mark.parametrize("case", [c for c in CASES if c.whole_path.exists()], ids=lambda case: case.name)
+def test_every_worker_trains_on_all_of_what_cannot_be_split(case: Case) -> None:
+    outcome = run(case.before, extend_select=[case.rule], may_train_whole=True)
+    assert outcome.text == case.whole_path.read_text()
+    assert outcome.trains_whole
+    assert not outcome.refusals
+    told = {
+        (f.rule, f.message.partition("; so every worker trains on all of the data")[0]) for f in outcome.remarks.trusted
+    }
+    assert told == {(f.rule, f.message) for f in case.run(case.before).refusals}
+    again = run(outcome.text, extend_select=[case.rule], may_train_whole=True)
+    assert again.is_ported
+
+
 def test_folders_are_named_after_rules() -> None:
     assert {case.rule for case in CASES} == set(all_rules())
     files = {p.name for p in FIXTURES.glob("*/*/*") if p.parent.parent.name in all_rules()}
-    assert files == {"before.py", "after.py", "refused.txt", "after.npu.py", "refused.npu.txt", "mended.py"}
+    assert files == {"before.py", "after.py", "refused.txt", "after.npu.py", "refused.npu.txt", "mended.py", "whole.py"}
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.is_refused], ids=lambda case: case.name)

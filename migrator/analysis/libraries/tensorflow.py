@@ -236,7 +236,9 @@ def _custom_gradient(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame)
 def call_custom_gradient(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     """The value of such a function: not seen where its gradient looks at more than each row by itself, or is not linear
     in the gradient that it is given, which on a worker has another scale, or is a part of that of the whole batch."""
-    given = run.calls.call(run.heap.load(atom, "function"), args, node, frame)
+    function = run.heap.load(atom, "function")
+    run.with_gradients.update(a.node for a in function if isinstance(a, v.Function))
+    given = run.calls.call(function, args, node, frame)
     items = run.objects.sequence_items(given)
     if items is None or len(items) != 2 or not items[1].objects:
         return v.unseen("this function with a gradient of its own gives no pair of a value and a function")

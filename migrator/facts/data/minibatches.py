@@ -37,8 +37,10 @@ _FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RU
 class MinibatchFinder:
     def __init__(
         self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, trained: Trained, reading: Reading,
-        ranks: Ranks,
+        ranks: Ranks, *, cuts: bool = True,
     ) -> None:  # fmt: skip
+        """`cuts`: whether anything is split."""
+        self.cuts = cuts
         self.tree = tree
         self.ranks = ranks
         self.resolver = resolver
@@ -63,6 +65,9 @@ class MinibatchFinder:
 
     @cached_property
     def _by_update(self) -> dict[Update, list[Cut]]:
+        return self._found() if self.cuts else {}
+
+    def _found(self) -> dict[Update, list[Cut]]:
         """First those whose tapes read the batches by name, in source order: what follows them reads rows."""
         found: dict[Update, list[Cut]] = {}
         at: dict[cst.CSTNode, Cut] = {}

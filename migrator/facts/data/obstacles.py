@@ -150,6 +150,22 @@ class Obstacles:
             or self._step(pipeline, consumption)
         )
 
+    def to_equality(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        """Why the workers would not all read the same from this dataset, as a whole."""
+        reader = consumption.reader
+        threads = self.sources.obstacle(consumption.dataset, reader) if isinstance(reader, cst.Call) else None
+        steps = [step for way in pipeline.ways for step in way.steps]
+        return threads or next(filter(None, map(self._drawn_by_threads, steps)), None)
+
+    def _drawn_by_threads(self, step: Step) -> Refusal | None:
+        parallel = argument(step.call, "num_parallel_calls", 1) if step.method == "map" else None
+        draw = self.mapped.drawn_by_chance(step.call) if parallel is not None and not is_none(parallel.value) else None
+        if draw is None:
+            return None
+        why = "several threads draw these random numbers, in another order on each worker"
+        advice = "leave out num_parallel_calls, or draw by tf.random.stateless_... with a seed from the data"
+        return Refusal(draw, why, advice, breaks_training=True)
+
     def _is_a_fold(self, step: Step) -> bool:
         """Whether every worker takes the same part: that of the one input pipeline, or one by numbers that the script
         has written, or counts."""

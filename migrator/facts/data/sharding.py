@@ -67,8 +67,12 @@ class Sharding:
         keywords: Keywords,
         mapped: Mapped,
         trained_with: Callable[[], str],
+        *,
+        cuts: bool = True,
     ) -> None:
-        """`trained_with` names the package that nobody knows of which something comes into the training, or none."""
+        """`trained_with` names the package that nobody knows of which something comes into the training, or none;
+        `cuts`: whether anything is split, or every worker trains on all of the data."""
+        self.cuts = cuts
         self.tree = tree
         self.resolver = resolver
         self.training = training
@@ -86,8 +90,13 @@ class Sharding:
 
     # -- plans ---------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def consumptions(self) -> list[Consumption]:
+        """Each place where training reads a dataset that is to be split, once."""
+        return self.read if self.cuts else []
+
+    @cached_property
+    def read(self) -> list[Consumption]:
         """Each place where training reads a dataset, once."""
         found: dict[cst.CSTNode, Consumption] = {}
         for update in self.training.updates:
@@ -104,6 +113,8 @@ class Sharding:
     @cached_property
     def plans(self) -> list[Plan]:
         """What to do for each training dataset that is not sharded yet; one plan for each place of the text."""
+        if not self.cuts:
+            return list(self._unlike)
         found: dict[cst.CSTNode, Plan] = {}
         for consumption in self.consumptions:
             plan = self._plan(consumption)
@@ -116,7 +127,7 @@ class Sharding:
     def trained_whole(self) -> list[Update]:
         """The updates that every worker makes on all of their data, as the last resort: no batches are seen that could
         be split. What else is split in the program must not come into them."""
-        return [] if self._updates_without_data else self._unseen
+        return self._unseen if self.cuts and not self._updates_without_data else []
 
     @cached_property
     def minibatch_plans(self) -> list[Cut | Refusal]:
@@ -169,7 +180,7 @@ class Sharding:
     @property
     def loose_ends(self) -> list[AnyOrder | UnseededFiles]:
         """What must be tied up for the split datasets to come in one order on all workers."""
-        return list(self._loose_ends) if self.plans else []
+        return list(self._loose_ends) if self.plans or not self.cuts else []
 
     @cached_property
     def made(self) -> list[Made | Size | Shown]:
@@ -198,7 +209,7 @@ class Sharding:
     def splits(self, update: Update) -> bool | None:
         """Whether the update sees batches that are split, only then may gradients be summed; None where it may or
         may not."""
-        if update in self.trained_whole:
+        if not self.cuts or update in self.trained_whole:
             return False
         cuts = self.minibatches.of(update)
         if cuts is not None:
@@ -213,13 +224,18 @@ class Sharding:
 
     def may_split(self, update: Update) -> bool:
         """Whether some of the batches that the update sees are split."""
+        if not self.cuts:
+            return False
         cuts = self.minibatches.of(update)
         if cuts is not None:
             return any(self._obstacle(cut) is None for cut in cuts)
         return any(not isinstance(self._plan(c), Refusal) for c in self.feeding_update(update))
 
     def feeding_update(self, update: Update) -> list[Consumption]:
-        """The datasets whose batches reach the update, also through `fit` and a `train_step` of the script's."""
+        """The datasets that are split whose batches reach the update, also through `fit` and a `train_step` of the
+        script's."""
+        if not self.cuts:
+            return []
         if self.training.step_class(update) is None:
             return self.reading.consumptions(update)
         fits = {fit.call for fit in self._fits_of(update) if not self._takes_arrays(fit)}
@@ -293,13 +309,25 @@ class Sharding:
                 beside = f"and what {self._trained_with()} gives may differ from worker to worker"
                 found.append(unseen_batches(update, beside))
             elif self._unordered is not None:
-                why = (
-                    "what this gives comes in an order of its own on each worker, and every worker trains on all of it"
-                )
-                found.append(_refuse(self._unordered, why, "take the results in the order in which they are asked for"))
+                found.append(_unordered(self._unordered))
             elif self.obstacles.own_randomness is not None:
                 found.append(self.obstacles.own_randomness)
         return found
+
+    @cached_property
+    def _unlike(self) -> list[Refusal]:
+        """Why workers that all train on all of the data would not train on the same."""
+        found: list[Refusal | None] = [self.obstacles.own_randomness]
+        for site in self.training.sites if self._trained_with() else ():
+            why = f"what {self._trained_with()} gives may differ from worker to worker, and with it what they train on"
+            found.append(_refuse(site, why, "train on what this file reads"))
+        if self._unordered is not None:
+            found.append(_unordered(self._unordered))
+        for consumption in self.read:
+            pipeline = self.pipelines.history(consumption.dataset)
+            plan = self._tied(pipeline, CutBatches(consumption.dataset))
+            found += [plan if isinstance(plan, Refusal) else None, self.obstacles.to_equality(pipeline, consumption)]
+        return [refusal for refusal in found if refusal is not None]
 
     @cached_property
     def splits_any(self) -> bool:
@@ -448,6 +476,11 @@ class Sharding:
         """Whether the node runs where it stands, and not when a lambda of its function is called."""
         owners = itertools.takewhile(lambda owner: not isinstance(owner, cst.FunctionDef), self.tree.ancestors(node))
         return not any(isinstance(owner, cst.Lambda) for owner in owners)
+
+
+def _unordered(call: cst.Call) -> Refusal:
+    why = "what this gives comes in an order of its own on each worker, and every worker trains on all of it"
+    return _refuse(call, why, "take the results in the order in which they are asked for")
 
 
 def unseen_batches(update: Update, beside: str) -> Refusal:

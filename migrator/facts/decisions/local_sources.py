@@ -93,7 +93,18 @@ class LocalSources:
     def marks(self) -> dict[Key, Marks]:
         """The values that are each worker's own to begin with."""
         found: dict[Key, Marks] = {}
-        found.update(self._batches())
+        if self.sharding.cuts:
+            found.update(self._of_parts())
+        for call in self.tree.calls:
+            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            if paths & _OWN or self._sees_others(call, paths):
+                found[call] = Mark.OWN
+        found.update(dict.fromkeys(self._interruptions.sets(), Mark.OWN))
+        return found
+
+    def _of_parts(self) -> dict[Key, Marks]:
+        """What is made of a worker's part of the data."""
+        found = self._batches()
         found.update({fit.call: Mark.VALUE for fit in self.training.batch_fits})
         found.update(dict.fromkeys(self._given.by_fit(), Mark.VALUE))
         found.update(dict.fromkeys(self._given.by_models(), Mark.VALUE))
@@ -104,13 +115,10 @@ class LocalSources:
         found.update(dict.fromkeys(self.training.keras_steps, Mark.VALUE))
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
-            if paths & _OWN or self._sees_others(call, paths):
-                found[call] = Mark.OWN
-            elif any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
+            if any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
                 found[call] = Mark.VALUE  # of a dataset it is the batches, where training reads them
             elif self.keeps_statistics and self._infers(call):
                 found[call] = Mark.STATISTIC
-        found.update(dict.fromkeys(self._interruptions.sets(), Mark.OWN))
         return found
 
     def _batches(self) -> dict[Key, Marks]:

@@ -11,7 +11,7 @@ from migrator.facts.names.vocabulary import Library, Role
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Value
-from migrator.facts.program.syntax import imported_modules, method_called
+from migrator.facts.program.syntax import argument, imported_modules, method_called
 from migrator.facts.program.tree import Tree
 from migrator.records import dataclass
 
@@ -93,6 +93,12 @@ class Ports:
                     break
         return found
 
+    @cached_property
+    def said_whole(self) -> list[cst.Call]:
+        """The `lockstep.broadcast(model, noise="same")` by which every worker is said to train on all of the data."""
+        broadcasts = [port.call for port in self.of(Role.BROADCAST) if self.is_own(port)]
+        return [call for call in broadcasts if _says_same(argument(call, "noise"))]
+
     def of(self, *roles: Role) -> list[PortCall]:
         return [c for c in self.calls if c.role in roles]
 
@@ -141,3 +147,7 @@ def _may_be_strategy(scope: Value) -> bool:
     if isinstance(scope, Function):
         return False
     return not (api.STRATEGIES.match(origin(scope)) or api.ONE_DEVICE.match(origin(scope)))
+
+
+def _says_same(noise: cst.Arg | None) -> bool:
+    return noise is not None and isinstance(noise.value, cst.SimpleString) and noise.value.evaluated_value == "same"

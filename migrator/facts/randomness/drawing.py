@@ -21,11 +21,16 @@ from migrator.facts.randomness.draws import GENERATOR_MAKERS
 from migrator.facts.training.sites import Training
 
 _COMMON = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
+_RUNNING = frozenset({"predict", "evaluate", "predict_on_batch", "test_on_batch"})
 _STATELESS = ("tensorflow.random.stateless_", "tensorflow.random.experimental.stateless_")
 
 
 class Drawing:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
+    def __init__(
+        self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training, *, layers_draw_alike: bool = False
+    ) -> None:
+        """`layers_draw_alike`: whether the layers of models must draw the same on all workers, and keep the same."""
+        self.layers_draw_alike = layers_draw_alike
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
@@ -48,7 +53,24 @@ class Drawing:
             any(isinstance(v, External) and self._is_common(call, v.path) for v in self.resolver.values(call.func))
             or any(self._is_of_others(v, bodies) for v in (*given, *owners))
             or any(self._is_shuffled_anew(arg.value) for arg in call.args)
+            or any(map(self._is_made, self.resolver.values(call)))
+            or (self.layers_draw_alike and self._runs_layers_that_draw(call))
         )
+
+    def _is_made(self, value: Value) -> bool:
+        """Whether it is a layer, or a model of layers, that the call makes: Keras draws the seeds of its weights."""
+        return isinstance(value, Result) and calls(value).startswith("keras.") and self.kinds.has_weights(value)
+
+    def _runs_layers_that_draw(self, call: cst.Call) -> bool:
+        """Whether it runs a model in the way of training: as it is told, or always, by layers that are told so where
+        the model is made; or one whose layers go on from where they were."""
+        owner = call.func.value if isinstance(call.func, cst.Attribute) and call.func.attr.value in _RUNNING else None
+        run = call.func if owner is None else owner
+        is_model = any(map(self.kinds.has_weights, self.resolver.values(run)))
+        if not is_model and not self.training.is_model_of_callback(run):
+            return False
+        always = (made for made in self.tree.calls if isinstance(made.func, cst.Call))
+        return _trains(call) or any(map(_trains, always)) or any(map(_is_stateful, self.tree.calls))
 
     @staticmethod
     def _is_common(call: cst.Call, path: str) -> bool:
@@ -68,6 +90,17 @@ class Drawing:
     @cached_property
     def _loops(self) -> list[cst.For | cst.CompFor]:
         return self.tree.all_of(cst.For, cst.CompFor)
+
+
+def _is_stateful(call: cst.Call) -> bool:
+    stateful = argument(call, "stateful")
+    return stateful is not None and not _is_false(stateful)
+
+
+def _trains(call: cst.Call) -> bool:
+    """`dropout(x, training=True)`"""
+    training = argument(call, "training")
+    return training is not None and not _is_false(training)
 
 
 def _shuffles(value: Value) -> bool:

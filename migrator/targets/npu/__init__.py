@@ -17,6 +17,7 @@ class Npu:
     package = PACKAGE
     launch = ""
     joins_anywhere = False
+    tells_whole = False
 
     def spelling(self, facts: Facts, module: cst.Module) -> NpuSpelling:
         return NpuSpelling(facts, module)

@@ -25,8 +25,9 @@ _CUTTING = frozenset({
 })  # fmt: skip
 
 # The options of each call that its spelling heeds, or has no need of. npu_device drops what does not divide, where
-# drop_remainder, loss and batch_size tell the runtime how to share it.
+# drop_remainder, loss and batch_size tell the runtime how to share it, and leaves all random states alike.
 _UNDERSTOOD = {
+    "broadcast": {"noise"},
     "all_reduce": {"reduction"},
     "distributed_optimizer": {"reduction"},
     "shard_and_rebatch_dataset": {"drop_remainder", "loss"},

@@ -242,6 +242,22 @@ def check_the_roots_dropout_is_that_of_one_process() -> None:
     assert (masks(alone, steps=2) == masks(together, steps=2)) == (RANK == 0)
 
 
+def check_all_draw_the_roots_noise_where_they_are_told_to() -> None:
+    if LEGACY:
+        return
+    alone = keras.Sequential([layers.Input((16,)), layers.Dropout(0.5, seed=7)])
+    late = keras.Sequential([layers.Dropout(0.5, seed=7 + RANK)])
+    for together in (keras.Sequential([layers.Input((16,)), layers.Dropout(0.5, seed=7 + RANK)]), late):
+        lockstep.broadcast(together, noise="same")
+        assert_equal_on_all_ranks(masks(together, steps=2))
+        if together is not late:
+            again = masks(alone, steps=3)[2:]
+            assert masks(together, steps=1) == again
+            lockstep.broadcast(together)  # and then each its own
+            assert len(set(of_all_ranks(masks(together, steps=1)[0]))) == SIZE
+    raised(ValueError, lambda: lockstep.broadcast(late, noise="none"))
+
+
 class Noisy(keras.Model):  # type: ignore[misc, name-defined]
     """Draws from a generator of its own."""
 

@@ -1,0 +1,24 @@
+"""What cannot be split, every worker trains on as a whole: also with dropout and noise as one process does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from proof import check_close, check_ranks_agree, check_steps
+from training_runs import migrate, train
+
+SCRIPTS = Path(__file__).with_name("whole")
+
+
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.stem)
+def test_two_workers_train_the_same_model(script: Path, tmp_path: Path) -> None:
+    migrated = tmp_path / "migrated.py"
+    told = migrate(script, migrated)
+    assert "so every worker trains on all of the data" in told
+    assert "shard" not in migrated.read_text()
+    (one,) = train(script, tmp_path / "one")
+    ranks = train(migrated, tmp_path / "two", workers=2)
+    check_ranks_agree(ranks)
+    check_steps(one, ranks)
+    check_close(one, ranks, 1e-5)
