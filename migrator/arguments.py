@@ -17,16 +17,8 @@ if TYPE_CHECKING:
 
 # Of the settings, those that an option of the same name replaces.
 _REPLACED = (
-    "target",
-    "select",
-    "exclude",
-    "respect_gitignore",
-    "line_length",
-    "strict",
-    "whole",
-    "per_file_ignores",
-    "python",
-)
+    "target", "select", "exclude", "respect_gitignore", "line_length", "strict", "whole", "per_file_ignores", "python",
+)  # fmt: skip
 # Those that an option of the same name adds to.
 _ADDED = ("ignore", "extend_select", "extend_exclude")
 

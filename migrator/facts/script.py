@@ -23,8 +23,8 @@ from migrator.facts.data.rows import RowFinder
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions import Decisions, LocalNumber
 from migrator.facts.decisions.foreign import Foreign
+from migrator.facts.decisions.left_behind import LeftBehind
 from migrator.facts.decisions.means import Rows
-from migrator.facts.files.left_behind import LeftBehind
 from migrator.facts.files.meetings import Meetings
 from migrator.facts.files.paths import Paths
 from migrator.facts.files.read_again import ReadAgain
@@ -449,15 +449,9 @@ class Facts:
     def files(self) -> Files:
         return Files(self.tree, self.resolver, self.kinds, self.ranks)
 
-    def left_behind(self, statements: Sequence[cst.CSTNode]) -> str:
-        """The name of what statements that the chief alone runs would change for it alone; empty where there is none.
-        What other writes read of it, it has."""
-        told = [statement for write in self.files.writes for statement in write.statements]
-        return self._left_behind.by(statements, told)
-
     @cached_property
-    def _left_behind(self) -> LeftBehind:
-        return LeftBehind(self.tree, self.resolver, self.training)
+    def left_behind(self) -> LeftBehind:
+        return LeftBehind(self.tree, self.resolver, self.training, self.sharding, self.files)
 
     @cached_property
     def paths(self) -> Paths:

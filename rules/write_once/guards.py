@@ -38,9 +38,10 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
             "ahead of the others'",
             "draw them before the write, which can then run on the chief alone",
         )
-    changed = facts.left_behind(write.statements)
-    if changed:
-        reason = f"`{changed}`, which this statement changes, is needed by every worker afterwards"
+    changed = facts.left_behind.by(write.statements)
+    if changed is not None:
+        what = f"`{changed}`, which this statement changes," if changed else "what this statement changes"
+        reason = f"{what} is needed by every worker afterwards"
         return Refusal(write.node, reason, "change it before the write, which can then run on the chief alone")
     if any(calls_model_early(facts, s) for s in write.statements):
         reason = "a model that is not built yet would be built here by the chief alone"

@@ -85,6 +85,11 @@ def _function_of(step: Step) -> cst.Arg | None:
     return argument(step.call, "map_func", 0) if step.method == "map" else None
 
 
+def _is_run_by_threads(step: Step) -> bool:
+    parallel = argument(step.call, "num_parallel_calls", 1) if step.method == "map" else None
+    return parallel is not None and not is_none(parallel.value)
+
+
 class Obstacles:
     def __init__(
         self,
@@ -158,8 +163,7 @@ class Obstacles:
         return threads or next(filter(None, map(self._drawn_by_threads, steps)), None)
 
     def _drawn_by_threads(self, step: Step) -> Refusal | None:
-        parallel = argument(step.call, "num_parallel_calls", 1) if step.method == "map" else None
-        draw = self.mapped.drawn_by_chance(step.call) if parallel is not None and not is_none(parallel.value) else None
+        draw = self.mapped.drawn_by_chance(step.call) if _is_run_by_threads(step) else None
         if draw is None:
             return None
         why = "several threads draw these random numbers, in another order on each worker"
@@ -229,8 +233,7 @@ class Obstacles:
     def _mixing(self, pipeline: Pipeline) -> Refusal | None:
         """Threads take turns by chance: random numbers that mix rows would mix others on each worker."""
         for step in self._behind_batches(pipeline):
-            parallel = argument(step.call, "num_parallel_calls", 1) if step.method == "map" else None
-            if parallel is None or is_none(parallel.value) or self.mapped.is_row_by_row(step.call):
+            if not _is_run_by_threads(step) or self.mapped.is_row_by_row(step.call):
                 continue
             draw = self.mapped.mixed_by_chance(step.call)
             if draw is not None:

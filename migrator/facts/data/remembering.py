@@ -14,7 +14,7 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.data.pipelines import Step
-from migrator.facts.files.left_behind import CHANGING
+from migrator.facts.names import api
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Member, Object, Result, Value, is_call_of
@@ -28,6 +28,12 @@ _STATELESS = ("tensorflow.random.stateless_", "tensorflow.random.experimental.",
 _SEEDERS = frozenset({
     "tensorflow.random.set_seed", "keras.utils.set_random_seed", "tensorflow.compat.v1.set_random_seed",
 })  # fmt: skip
+
+
+_CHANGING = api.SETTING_VARIABLES | {
+    "append", "extend", "appendleft", "extendleft", "insert", "update", "setdefault", "put", "add", "discard", "remove",
+    "pop", "popleft", "popitem", "clear", "sort", "reverse", "rotate", "send", "get_nowait",
+}  # fmt: skip
 
 
 class Remembering:
@@ -97,7 +103,7 @@ class Remembering:
                 return True
             if any(v == External("builtins.next") for v in values):
                 changed += [arg.value for arg in call.args[:1]]
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in CHANGING:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _CHANGING:
                 changed.append(call.func.value)
         return any(self.tree.contains(function, node) and self._is_kept(node, functions, 0) for node in changed)
 

@@ -15,7 +15,7 @@ from migrator.facts.decisions.interruptions import Interruptions
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.dependence import Key
 from migrator.facts.dependence.spreading import Marks
-from migrator.facts.names import vocabulary
+from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.iteration import Iteration
@@ -67,7 +67,6 @@ _STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNorm
 _HOLDING = re.compile(
     r"\.(?:\w*Wrapper|\w*Layer|Bidirectional|Lambda|Pipeline|RNN|SpectralNormalization|StackedRNNCells|TimeDistributed)$"
 )
-_INFERENCE = frozenset({"evaluate", "predict", "predict_on_batch", "test_on_batch"})
 
 
 class LocalSources:
@@ -249,7 +248,7 @@ class LocalSources:
             return not self._is_made_there(func)
         return (
             isinstance(func, cst.Attribute)
-            and func.attr.value in _INFERENCE
+            and func.attr.value in api.INFERENCE
             and any(self.training.kinds.is_model(v) for v in self.resolver.values(func.value))
         )
 

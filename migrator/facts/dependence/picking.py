@@ -33,7 +33,7 @@ _TELLING = frozenset({
     "all", "any", "argmax", "argmin", "argsort", "astype", "clip", "copy", "cumsum", "decode", "dot", "encode",
     "endswith", "flatten", "format", "item", "items", "join", "keys", "lower", "max", "mean", "min", "nonzero", "numpy",
     "prod", "ravel", "repeat", "replace", "reshape", "round", "split", "squeeze", "startswith", "std", "strip", "sum",
-    "swapaxes", "take", "title", "tolist", "transpose", "upper", "values", "var",
+    "swapaxes", "take", "title", "tobytes", "tolist", "transpose", "upper", "values", "var",
 })  # fmt: skip
 # Methods of Python's containers that give one of what these hold.
 _TAKING = frozenset({"get", "pop", "setdefault", "popitem", "popleft", "__getitem__"})
@@ -74,7 +74,7 @@ class Picking:
         found: list[tuple[cst.CSTNode, cst.BaseExpression]] = []
         for call in self.tree.calls:
             base = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-            if not (self._is_fixed(base) or self._only_tells(call)):
+            if not (self._is_fixed(base) or self.only_tells(call)):
                 found.append((call, base))
         targets: list[tuple[cst.CSTNode, cst.BaseExpression]] = [(t, t) for t, _ in self.tree.item_assignments]
         for bindings in self.tree.attributes.values():
@@ -86,7 +86,7 @@ class Picking:
                 found.append((use, target.value))
         return found
 
-    def _only_tells(self, call: cst.Call) -> bool:
+    def only_tells(self, call: cst.Call) -> bool:
         """Whether it is a method that changes nothing, by a name that no class of the script has for one of its own."""
         name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
         return name in _TELLING and name not in self.tree.methods

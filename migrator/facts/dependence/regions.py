@@ -76,6 +76,10 @@ class Regions:
         """The same by the function or object, which may have been picked before."""
         return self._picking.objects
 
+    def only_tells(self, call: cst.Call) -> bool:
+        """Whether it is a method that changes nothing."""
+        return self._picking.only_tells(call)
+
     def _bodies(self, node: cst.CSTNode) -> tuple[cst.CSTNode, ...] | None:
         parent = self.tree.parent.get(node)
         if type(parent) not in _DECIDED:  # most of them; libcst's classes are slow to ask
@@ -221,14 +225,14 @@ class Regions:
     def chosen_at(self, use: cst.CSTNode, dependence: Dependence) -> Iterator[Key]:
         """What is changed there, if it is another object or function."""
         yield from self._bound_in(use)
-        yield from self._chosen_within([use], dependence)
+        yield from self.changed_within([use], dependence)
 
     def _chosen_in_region(self, region: Region, dependence: Dependence) -> Iterator[Key]:
         yield from self._choosing_calls(region.place)
         direct = [*region.bodies, *region.rest]
         for body in direct:
             yield from self._bound_in(body)
-        yield from self._chosen_within(direct, dependence)
+        yield from self.changed_within(direct, dependence)
         if any(isinstance(jump, cst.Break) for jump in region.jumps):  # at which turn the loop ends
             for left in list(self.tree.loops_around(region.place))[:1]:
                 yield from (binding for binding in self._bindings[1] if binding.node is left)
@@ -239,13 +243,16 @@ class Regions:
         if isinstance(loop, (cst.For, cst.While)) and owner is not None and self._yields([loop]):
             yield ("returns", owner)
 
-    def _chosen_within(self, bodies: Sequence[cst.CSTNode], dependence: Dependence) -> Iterator[Key]:
+    def changed_within(
+        self, bodies: Sequence[cst.CSTNode], dependence: Dependence, aside: Collection[cst.CSTNode] = ()
+    ) -> Iterator[Key]:
+        """What is changed there, also by the functions that run there; `aside`: calls that are looked at elsewhere."""
         for body in bodies:
-            yield from self._changed_in(body, dependence)
+            yield from self._changed_in(body, dependence, aside)
         for body in bodies:
             for function in self.training.reached_from(body)[1:]:
                 yield from (b for b in self._bound_in(function) if self._is_bound_outside(b, function))
-                yield from self._changed_in(function, dependence)
+                yield from self._changed_in(function, dependence, aside)
 
     def _yields(self, bodies: list[cst.CSTNode]) -> bool:
         return any(self.tree.contains(body, node) for node in self._all_yields for body in bodies)
@@ -282,9 +289,10 @@ class Regions:
     def _call_orders(self) -> list[int]:
         return [self.tree.order[call] for call in self.tree.calls]
 
-    def _changed_in(self, body: cst.CSTNode, dependence: Dependence) -> Iterator[Key]:
+    def _changed_in(self, body: cst.CSTNode, dependence: Dependence, aside: Collection[cst.CSTNode]) -> Iterator[Key]:
         for call in self.calls_in(body):
-            yield from dependence.changed_by(call)
+            if call not in aside:
+                yield from dependence.changed_by(call)
         for target, _ in self.tree.item_assignments:
             if self.tree.contains(body, target):
                 yield from dependence.items(target)

@@ -128,6 +128,8 @@ def is_v1_optimizer(path: str) -> bool:
     return bool(re.match(r"^tensorflow\.(?:compat\.v1\.)?train\.\w*Optimizer$", path))
 
 
+# Methods of a model that run it without training it.
+INFERENCE = frozenset({"evaluate", "predict", "predict_on_batch", "test_on_batch"})
 WRITING_CALLBACKS = frozenset({
     "keras.callbacks.ModelCheckpoint", "keras.callbacks.TensorBoard", "keras.callbacks.CSVLogger",
     "keras.callbacks.BackupAndRestore", "keras.callbacks.experimental.BackupAndRestore",

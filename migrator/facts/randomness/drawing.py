@@ -21,7 +21,6 @@ from migrator.facts.randomness.draws import GENERATOR_MAKERS
 from migrator.facts.training.sites import Training
 
 _COMMON = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
-_RUNNING = frozenset({"predict", "evaluate", "predict_on_batch", "test_on_batch"})
 _STATELESS = ("tensorflow.random.stateless_", "tensorflow.random.experimental.stateless_")
 
 
@@ -64,10 +63,7 @@ class Drawing:
     def _runs_layers_that_draw(self, call: cst.Call) -> bool:
         """Whether it runs a model in the way of training: as it is told, or always, by layers that are told so where
         the model is made; or one whose layers go on from where they were."""
-        owner = call.func.value if isinstance(call.func, cst.Attribute) and call.func.attr.value in _RUNNING else None
-        run = call.func if owner is None else owner
-        is_model = any(map(self.kinds.has_weights, self.resolver.values(run)))
-        if not is_model and not self.training.is_model_of_callback(run):
+        if not self.training.runs_model(call):
             return False
         always = (made for made in self.tree.calls if isinstance(made.func, cst.Call))
         return _trains(call) or any(map(_trains, always)) or any(map(_is_stateful, self.tree.calls))

@@ -164,6 +164,12 @@ class Training:
                 found.append(binding.value)
         return found
 
+    def runs_model(self, call: cst.Call) -> bool:
+        """`model(x)`, `model.predict(x)`, `self.model.evaluate(x)` in a callback"""
+        func = call.func
+        run = func.value if isinstance(func, cst.Attribute) and func.attr.value in api.INFERENCE else func
+        return any(map(self.kinds.has_weights, self.resolver.values(run))) or self.is_model_of_callback(run)
+
     def is_model_of_callback(self, node: cst.CSTNode) -> bool:
         """`self.model` in a class of callbacks"""
         if not isinstance(node, cst.Attribute) or node.attr.value != "model":
