@@ -149,7 +149,7 @@ def shard_dataset(dataset: Any, loss: str) -> Any:
         batch = element if type(dataset.element_spec) is tuple else element[0]
         return tf.nest.map_structure(lambda component: _rows_of_tensor(component, cut), batch)
 
-    shard = dataset.map(own_rows, num_parallel_calls=tf.data.experimental.AUTOTUNE, deterministic=True)
+    shard = dataset.map(own_rows)  # not in parallel, which reads ahead: the batches may be made with what is trained
     shard._lockstep_cut = cut  # what is traced does not keep the variables that it reads
     note_rows(shard, cut)
     return shard

@@ -107,10 +107,16 @@ def guarded_fetch(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
     if asking is None:
         return guarded(facts, write)
     lost = names_read_after(facts, asking)
-    if lost or asking.orelse is not None:
+    other = asking.orelse
+    is_told = other is None or (isinstance(other, cst.Else) and _only_print(facts, other.body))
+    if lost or not is_told:
         reason = f"`{lost}`, which this block makes, is" if lost else "the other branch is"
         return Refusal(write.node, f"{reason} needed by every worker", "download the file before training is started")
     return Guard(asking, asking, facts.call("is_chief"))
+
+
+def _only_print(facts: Facts, block: cst.BaseSuite) -> bool:
+    return isinstance(block, cst.IndentedBlock) and all(only_prints(facts, cast(Statement, s)) for s in block.body)
 
 
 def _guard_assignment(

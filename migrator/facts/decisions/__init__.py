@@ -48,6 +48,10 @@ from migrator.facts.training.sites import Training
 
 __all__ = ["Decisions", "LocalNumber"]
 
+# So many places that nothing makes the workers agree on, as in whole libraries, are refused as they stand: to look for
+# what is behind each of them takes longer than all the rest.
+_MOST_LEFT = 20
+
 
 class Decisions:
     def __init__(
@@ -149,15 +153,19 @@ class Decisions:
         found: dict[cst.BaseExpression, list[LocalNumber]] = {}
         origins = set(self.locality.origins)
         if origins:
-            late = []  # what nothing makes the same yet: perhaps what is combined for others does
+            late: list[
+                cst.BaseExpression
+            ] = []  # what nothing makes the same yet: perhaps what is combined for others does
             for place in filter(self._places.is_steered_locally, self._places.in_order):
-                if self._numbers.are_enough_for(place):
+                if len(late) < _MOST_LEFT and self._numbers.are_enough_for(place):
                     found[place] = self._numbers.agree_on(place)
                 else:
                     late.append(place)
+            left = 0
             for place in filter(self._places.is_steered_locally, late):
-                found[place] = self._numbers.agree_on(place)
-            for place in self._fed_back.places():
+                found[place] = self._numbers.agree_on(place) if left < _MOST_LEFT else [LocalNumber(place)]
+                left += not all(number.is_settled for number in found[place])
+            for place in self._fed_back.places() if left < _MOST_LEFT else ():
                 found.setdefault(place, self._numbers.agree_on(place))
         for place in self._taken:
             found.setdefault(place, self._numbers.agree_on(place))

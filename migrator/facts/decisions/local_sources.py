@@ -8,6 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.data.run_on_elements import RunOnElements
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.fed_metrics import FedMetrics
 from migrator.facts.decisions.given_by_keras import GivenByKeras
@@ -79,6 +80,7 @@ class LocalSources:
         metrics: FedMetrics,
         given: GivenByKeras,
         interruptions: Interruptions,
+        on_elements: RunOnElements,
     ) -> None:
         self.tree = tree
         self.resolver = resolver
@@ -87,6 +89,7 @@ class LocalSources:
         self._metrics = metrics
         self._given = given
         self._interruptions = interruptions
+        self._on_elements = on_elements
         self._iteration = Iteration(tree, resolver)
 
     def marks(self) -> dict[Key, Marks]:
@@ -112,11 +115,13 @@ class LocalSources:
         found.update(dict.fromkeys(self._metrics.compiled.read_otherwise(), Mark.VALUE))
         found.update(dict.fromkeys(self._metrics.results_of_fit, Mark.VALUE))
         found.update(dict.fromkeys(self.training.keras_steps, Mark.VALUE))
+        # What a dataset makes of a worker's own samples is told where their batches are read.
+        own = self._on_elements.by(c for c in self.sharding.consumptions if not self.sharding.is_whole(c))
         for call in self.tree.calls:
             paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
             if any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
                 found[call] = Mark.VALUE  # of a dataset it is the batches, where training reads them
-            elif self.keeps_statistics and self._infers(call):
+            elif self.keeps_statistics and self._infers(call) and not any(self.tree.contains(b, call) for b in own):
                 found[call] = Mark.STATISTIC
         return found
 
@@ -244,7 +249,7 @@ class LocalSources:
     def _infers(self, call: cst.Call) -> bool:
         """Whether the call runs a model: `model(x)`, `model.evaluate(…)`."""
         func = call.func
-        if any(self.training.kinds.has_weights(v) for v in self.resolver.values(func)):
+        if any(self.training.kinds.has_weights(v) and _may_have_statistics(v) for v in self.resolver.values(func)):
             return not self._is_made_there(func)
         return (
             isinstance(func, cst.Attribute)
@@ -258,6 +263,12 @@ class LocalSources:
             isinstance(v, Result) and v.call is layer and calls(v).startswith("keras.layers.") and not _holds_layers(v)
             for v in self.resolver.values(layer)
         )
+
+
+def _may_have_statistics(value: Value) -> bool:
+    """Whether it is no layer of Keras's without any."""
+    path = calls(value)
+    return not path.startswith("keras.layers.") or bool(_STATISTICS.match(path) or _HOLDING.search(path))
 
 
 def _holds_layers(layer: Result) -> bool:

@@ -12,6 +12,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.facts.data.run_on_elements import RunOnElements
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.called_alone import CalledAlone
 from migrator.facts.decisions.consequences import Consequences
@@ -52,7 +53,10 @@ class Locality:
         self.metrics = FedMetrics(tree, resolver, training)
         self.interruptions = Interruptions(tree, resolver, training)
         given = GivenByKeras(tree, resolver, training, CalledAlone(tree, resolver, lambda: self.dependence))
-        self._sources = LocalSources(tree, resolver, training, sharding, self.metrics, given, self.interruptions)
+        self.on_elements = RunOnElements(tree, resolver, training, sharding.pipelines)
+        self._sources = LocalSources(
+            tree, resolver, training, sharding, self.metrics, given, self.interruptions, self.on_elements
+        )
         # Gradients are reduced before anything reads them.
         gradients = [g for update in training.updates for g in update.gradients]
         self._settled: set[Key] = {g.computed if g.holder is None else g.holder for g in gradients}
@@ -61,6 +65,7 @@ class Locality:
         # The history of `fit` is that of averaged logs.
         self._settled |= {fit.call for fit in training.fits}
         self._spread: Spread | None = None
+        self._changed: list[int] = []  # what has lost marks since, or part of them
         self._agreed: set[Key] = set()
         # By number.
         self._linked: set[int] = set()
@@ -98,7 +103,7 @@ class Locality:
         new = [key for key in agreed if key not in self._settled]
         if new:  # it takes long to take back what follows from them
             self._settled.update(new)
-            self._take_back(new)
+            self._take_back([key for key in new if key not in self.origins])
 
     def make(self, origin: Key, marks: Marks) -> None:
         """The value is each worker's own, whatever it is made of. Before any is asked for."""
@@ -128,19 +133,19 @@ class Locality:
     def trying(self) -> Iterator[None]:
         """What is settled or forgotten inside is as before afterwards."""
         settled, agreed, origins, spread = set(self._settled), set(self._agreed), dict(self.origins), self._spread
+        changed, self._changed = self._changed, list(self._changed)
         self._spread = spread and spread.copy()
         try:
             yield
         finally:
             self._settled, self._agreed, self.origins, self._spread = settled, agreed, origins, spread
+            self._changed = changed
 
     def of(self, key: Key | None) -> Marks:
         """How the value is local; nothing where all workers agree."""
         if key is None or not self.origins:  # without these the graph, which takes long to make, tells nothing
             return Mark.NONE
-        if self._spread is None:
-            self._spread = self._spread_from(self.origins)
-        return self._spread.of(key)
+        return self._marks.get(self.dependence.number(key), 0)
 
     def due(self, key: Key) -> Marks:
         """How the value is made local, be it settled or not."""
@@ -170,7 +175,14 @@ class Locality:
 
     @property
     def _marks(self) -> Mapping[int, Marks]:
-        return self._spread.marks if self._spread is not None else {}
+        """Those of all values by their numbers, with what was settled since they were asked for."""
+        if self._spread is None:
+            self._spread = self._spread_from(self.origins)
+        elif self._changed:
+            origins = {self.dependence.number(key): mark for key, mark in self.origins.items()}
+            self._spread.take_back(self._changed, origins, self._closed(self.origins), self._choosing_alike)
+        self._changed = []
+        return self._spread.marks
 
     @cached_property
     def _routes(self) -> Routes:
@@ -199,7 +211,9 @@ class Locality:
 
     def inputs(self, key: Key) -> list[Key]:
         """What makes the value local."""
-        return [k for k, way in self.dependence.inputs(key) if PASSED[way][self.of(k)]]
+        keys, sources = self.dependence.keys, self.dependence.sources[self.dependence.number(key)]
+        marks = self._marks
+        return [keys[source] for source, way in sources if PASSED[way][marks.get(source, 0)]]
 
     def choosers(self, key: Key) -> list[cst.BaseExpression]:
         """The expressions that decide what the value is, and are local."""
@@ -215,9 +229,7 @@ class Locality:
     def _take_back(self, keys: Iterable[Key]) -> None:
         """The values have lost what made them local, or part of it."""
         if self._spread is not None:
-            numbers = map(self.dependence.number, keys)
-            origins = {self.dependence.number(key): mark for key, mark in self.origins.items()}
-            self._spread.take_back(numbers, origins, self._closed(self.origins), self._choosing_alike)
+            self._changed += map(self.dependence.number, keys)
 
     def _closed(self, origins: Collection[Key]) -> set[int]:
         """What takes no marks from others: what is settled, unless it is local to begin with."""

@@ -140,13 +140,15 @@ class NumbersBehind:
 
     def _can_be_sent(self, node: cst.BaseExpression) -> bool:
         """Whether it is a value of its own, and not the function that a call runs, an iterator, a dataset or a time
-        that is no number yet."""
+        that is no number yet; where the workers meet, and not in what a dataset runs by itself."""
         parent = self.tree.parent.get(node)
         is_called = isinstance(parent, cst.Call) and parent.func is node
         is_moment = isinstance(node, cst.Call) and any(
             isinstance(value, External) and value.path in MOMENTS for value in self.resolver.values(node.func)
         )
-        return not (is_called or is_moment) and self.means.losses.can_be_sent(node)
+        if is_called or is_moment or self.locality.on_elements.is_inside(node):
+            return False
+        return self.means.losses.can_be_sent(node)
 
     def _is_better_combined_before(self, number: LocalNumber, marks: Marks) -> bool:
         """Whether it is made of what can be combined itself: the names of files, and not what is read of these; what a

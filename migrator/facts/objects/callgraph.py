@@ -55,13 +55,13 @@ class CallGraph:
 
     def callers(self, function: cst.CSTNode) -> list[cst.Call]:
         """The calls in the program that run the function (for `__init__`, those that build the object); where some of
-        them stand in classes that nothing names, the others."""
+        them stand in classes or functions that nothing names, the others."""
         found = self._callers.get(function, [])
         if len(found) < 2:
             return found
         number, named = self._named_callers.get(function, (0, found))
         if number != len(found):  # it only ever grows
-            named = [call for call in found if not self._unnamed.is_in_class(call)] or found
+            named = [call for call in found if not self._unnamed.is_inside(call)] or found
             self._named_callers[function] = len(found), named
         return named
 

@@ -22,19 +22,22 @@ class Unnamed:
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
         self._known: dict[cst.CSTNode, bool] = {}
-        self._in_class: dict[cst.CSTNode, bool] = {}
+        self._inside: dict[cst.CSTNode, bool] = {}
 
-    def is_in_class(self, node: cst.CSTNode) -> bool:
-        """Whether the node stands in a class of which there are no objects: no decorator and no base class can have
-        kept it. A function may be where a program begins."""
-        known = self._in_class.get(node)
+    def is_inside(self, node: cst.CSTNode) -> bool:
+        """Whether the node stands in a class of which there are no objects, or a function that nothing calls: no
+        decorator and no base class can have kept it. Where nothing else runs, a program may begin in it."""
+        known = self._inside.get(node)
         if known is None:
-            known = self._in_class[node] = self._is_in_class(node)
+            known = self._inside[node] = self._is_inside(node)
         return known
 
-    def _is_in_class(self, node: cst.CSTNode) -> bool:
+    def _is_inside(self, node: cst.CSTNode) -> bool:
         owners = [o for o in self.tree.ancestors(node) if isinstance(o, (cst.FunctionDef, cst.ClassDef))]
-        return bool(owners) and isinstance(owners[-1], cst.ClassDef) and self._has_no_objects(owners[-1])
+        outermost = owners[-1] if owners else None
+        if isinstance(outermost, cst.FunctionDef):
+            return not outermost.decorators and self.is_unnamed(outermost)
+        return outermost is not None and self._has_no_objects(outermost)
 
     def _has_no_objects(self, cls: cst.ClassDef) -> bool:
         known = self._known.get(cls)

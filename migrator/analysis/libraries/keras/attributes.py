@@ -11,10 +11,10 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras import compiling, penalties
 from migrator.analysis.libraries.keras.convention import trusted
-from migrator.analysis.libraries.keras.names import BASES
+from migrator.analysis.libraries.keras.names import BASES, METRIC
 from migrator.analysis.libraries.keras.objects import ENDS, is_of, original_of, told_of, unseen_maker
 from migrator.analysis.placement import Sharded
-from migrator.analysis.values import NOTHING, NUMBER, Data, Made, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
 from migrator.records import replace
 
@@ -49,7 +49,7 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
     if name == "layers":
         return _models_in(run, atom) or Value(Data(nested=True, layer=True, maker=unseen_maker(run, atom)))
     if name == "metrics":
-        return NUMBER
+        return _metrics_in(run, atom) or NUMBER
     if name in (*_ENDS, *ENDS):
         return _end(run, atom, name)
     if name == "loss":
@@ -82,6 +82,21 @@ def _models_in(run: Run, atom: v.Atom) -> Value | None:
     if not held or not is_seen or not all(isinstance(m, Made) and api.makes_model(m.path) for m in models):
         return None
     return v.of(Tuple(tuple(held)))
+
+
+def _metrics_in(run: Run, atom: v.Atom) -> Value | None:
+    """The metrics that a model of the script's has for attributes, or in lists that are such, in their order; what it
+    is compiled with comes before them, and is not told apart."""
+    if not isinstance(atom, Instance) or compiling.compiles_of(run, atom):
+        return None
+    found: list[Value] = []
+    for held in (run.heap.load(atom, key) for key in run.heap.fields(atom) if isinstance(key, str)):
+        found += [x for x in run.objects.sequence_items(held) or [held] if _is_metric(run, x)]
+    return v.of(Tuple(tuple(found))) if found else None
+
+
+def _is_metric(run: Run, value: Value) -> bool:
+    return value.only is not None and value.data is None and is_of(run, value.only, METRIC.match)
 
 
 def _listed(run: Run, tensors: Value) -> Value:
