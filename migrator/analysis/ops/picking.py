@@ -159,17 +159,18 @@ class Gather:
 
     def __call__(self, bound: Bound) -> Arg:
         table, index = whole(bound.data(0)), whole(bound.data(1))
-        axis, batch = bound.constant("axis", default=self.axis), bound.constant("batch_dims", default=0)
+        axis, batches = bound.constant("axis", default=self.axis), bound.constant("batch_dims", default=0)
         cut, by = sharded(table.placement), sharded(index.placement)
         if not cut and not by:
             if index.placement != REPLICATED:
                 raise NeedsWhole("its index is not the same on all workers")
-            is_plain = batch == 0 and not (axis is None and self.flat)
+            is_plain = batches == 0 and not (axis is None and self.flat)
             if table.rank is None or index.rank is None or not is_plain:
                 return Arg(table.placement)
             return Arg(table.placement, rank=table.rank - 1 + index.rank)
 
         def place(rank: int, depth: int) -> Arg:
+            batch = batches + depth if batches < 0 else batches  # from the end of the indices' axes
             if axis is None and self.flat:
                 if cut:
                     raise NeedsWhole("it picks among all values laid out in one row", ALL_GATHER)

@@ -66,6 +66,18 @@ def _sequence(kind: str) -> Handler:
     return as_list
 
 
+def _copied(path: str) -> Handler:
+    """A tensor, an array or a number as it is; of what else there is the parts may be shared or not."""
+
+    def handler(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        value = args.positional[0] if args.positional else NOTHING
+        if value.data is not None and not value.objects:
+            return Value(value.data)
+        return run.libraries.unread(path, args, node, frame)
+
+    return handler
+
+
 def _dictionary(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     made = v.of(Container("dict", Site(node, frame.context)))
     for value in args.positional:
@@ -256,6 +268,8 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.tuple": _sequence("tuple"),
     "builtins.set": _sequence("set"),
     "builtins.dict": _dictionary,
+    "copy.copy": _copied("copy.copy"),
+    "copy.deepcopy": _copied("copy.deepcopy"),
     "collections.OrderedDict": _dictionary,
     "collections.defaultdict": _of_defaults,
     "collections.Counter": _counter,
