@@ -92,7 +92,7 @@ def along(op: Op) -> list[Sample]:
 
 
 def per_sample(op: Op) -> list[Sample]:
-    return [S(f(8, 4))]
+    return [S(f(8, 4))] + ([S(f(6, 8, 4)), S(f(6, 4, 8))] if getattr(op.kind, "behind", None) is not None else [])
 
 
 def ctc(op: Op) -> list[Sample]:

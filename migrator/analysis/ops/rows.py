@@ -107,6 +107,7 @@ KINDS: dict[str, Kind] = {
     "draws-third": Draws(shape=2),
     "draws-items": Draws(shape=1, items=True),
     "per-sample": PerSample(),
+    "per-sample-behind-1": PerSample(behind=1),
     "shape": Sizes("shape"),
     "size": Sizes("size"),
     "rank": Sizes("rank"),

@@ -33,7 +33,7 @@ class PerSample:
     `least`: axes that an input has; with fewer its first axis is no batch axis. `outputs` > 1: a tuple of so many.
     `refused`: constructor arguments that make it keep or mix something over the batch, and the values that do not.
     `axis`: it is made with an axis, which must not be the batch's, as the last of a vector is. `states` > 0: it gives a
-    list of so many, too.
+    list of so many, too. `behind`: it works along so many axes at the end, and the batch may be any of the others.
     """
 
     inputs: int = 1
@@ -43,6 +43,7 @@ class PerSample:
     refused: tuple[tuple[str, Any], ...] = ()
     axis: bool = False
     states: int = 0
+    behind: int | None = None
 
     def __call__(self, bound: Bound) -> Arg:
         for name, harmless in self.refused:
@@ -68,17 +69,19 @@ class PerSample:
         layout = one_layout([cut for cut in cuts if cut])
         for value in values:
             plain(value.placement)
-        if layout.axis:
+        if layout.axis and self.behind is None:
             raise NeedsWhole("it takes axis 0 for the batch, which is cut along another", ALL_GATHER)
 
         def place(rank: int) -> Arg:
             if rank < least:
                 raise NeedsWhole("its input has no axis for the batch", ALL_GATHER)
+            if layout.axis and layout.axis >= rank - (self.behind or 0):
+                raise NeedsWhole("it works along the axis of the batch", ALL_GATHER)
             return Arg(layout)
 
         # Those that are joined along it all have as many.
         first = [replace(value, least=max(one.least for one in values)) for value in values[:1]]
-        result = over_ranks(first, place) if least > 1 else Arg(layout)
+        result = over_ranks(first, place) if least > 1 or layout.axis else Arg(layout)
         masked = any(value.masked for value in values) or bound.made.get("mask_zero", FALSE).constant is not False
         return self._result(replace(result, rank=self._left(values), masked=masked))
 

@@ -206,15 +206,17 @@ needs-whole (y_true,y_pred): AUC Precision Recall F1Score FBetaScore RootMeanSqu
 """
 
 LAYERS = """
-per-sample (inputs): Dense(inputs,training) EinsumDense(inputs,training) Embedding Activation ELU LeakyReLU PReLU ReLU
-    Flatten Permute RepeatVector Reshape Conv1D Conv2D Conv3D Conv1DTranspose Conv2DTranspose Conv3DTranspose
+# the batch may be any axis but the last
+per-sample-behind-1 (inputs): Dense(inputs,training) Activation ELU LeakyReLU ReLU Rescaling Identity
+per-sample (inputs): EinsumDense(inputs,training) Embedding PReLU Flatten Permute RepeatVector Reshape
+    Conv1D Conv2D Conv3D Conv1DTranspose Conv2DTranspose Conv3DTranspose
     DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D Convolution1D Convolution2D Convolution3D
     Cropping1D Cropping2D Cropping3D ZeroPadding1D ZeroPadding2D ZeroPadding3D UpSampling1D UpSampling2D UpSampling3D
     AveragePooling1D AveragePooling2D AveragePooling3D AvgPool1D AvgPool2D AvgPool3D MaxPooling1D MaxPooling2D
     MaxPooling3D MaxPool1D MaxPool2D MaxPool3D GlobalMaxPooling1D GlobalMaxPooling2D GlobalMaxPooling3D
     GlobalMaxPool1D GlobalMaxPool2D GlobalMaxPool3D GlobalAveragePooling2D GlobalAveragePooling3D GlobalAvgPool2D
-    GlobalAvgPool3D GroupNormalization RMSNormalization(x) Rescaling Resizing(data,training) CenterCrop(data,training)
-    Normalization Identity Add Average Maximum Minimum Multiply Subtract
+    GlobalAvgPool3D GroupNormalization RMSNormalization(x) Resizing(data,training) CenterCrop(data,training)
+    Normalization Add Average Maximum Minimum Multiply Subtract
 per-sample-axis (inputs,mask): Softmax[axis] LayerNormalization(inputs)[axis] UnitNormalization(inputs)[axis]
 # it gives whole numbers, and no other output_mode
 encoding (inputs): Hashing Discretization StringLookup IntegerLookup TextVectorization
