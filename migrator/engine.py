@@ -15,6 +15,7 @@ import libcst as cst
 
 from migrator.analysis.packages import UsedUp
 from migrator.apply import Edited
+from migrator.by_run import asked_apart
 from migrator.crowded import crowded, parted
 from migrator.edits import Edit, Guard, InsertBefore, Refusal, Trust, Wrap
 from migrator.facts.program.modules import Script
@@ -30,7 +31,7 @@ from migrator.registry import all_rules, needed
 from migrator.results import Defect, Failure, Finding, Outcome
 from migrator.rule import Rule
 from migrator.self_tests import without_self_tests
-from migrator.source import Source, UnreadableSource, is_about_training
+from migrator.source import Source, UnreadableSource, is_about_training, mentions_training
 from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
@@ -93,11 +94,21 @@ def migrate_program(
 
     `heeding`: how far the user's word counts. A file that cannot be read does not stop the others.
     """
+
+    def together(part: Program) -> Mapping[Path, Outcome | Failure]:
+        return _migrate_together(part, rules, target, heeding)
+
+    return dict(asked_apart(program, together(program), together))
+
+
+def _migrate_together(
+    program: Program, rules: Sequence[Rule], target: Target, heeding: Heeding
+) -> dict[Path, Outcome | Failure]:
     done: dict[Path, Outcome | Failure] = {p: Outcome(data, data) for p, data in program.files.items()}
     done.update(program.unread)
     sources: dict[Path, Source] = {}
     scripts: dict[Path, Script] = {}
-    if any(map(is_about_training, program.files.values())):
+    if is_about_training(*program.files.values()):
         for path in (path for path in program.files if path not in program.unread):
             if len(program.files[path]) > _LARGEST_SCRIPT:
                 done[path] = Failure(
@@ -130,7 +141,7 @@ def migrate_program(
             program = replace(program, site_packages=())
         except RecursionError:
             too_deep = Failure("the analysis of this program goes too deep: migrate fewer of its files at once")
-            done.update((path, too_deep) for path in scripts if is_about_training(program.files[path]))
+            done.update((path, too_deep) for path in scripts if mentions_training(program.files[path]))
             break
     return {path: outcome for path, outcome in done.items() if path not in program.context}
 

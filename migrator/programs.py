@@ -13,7 +13,7 @@ from migrator.imports import Imports, in_order_of_import, reachable
 from migrator.layout import Style
 from migrator.records import dataclass
 from migrator.results import Failure
-from migrator.source import is_about_training
+from migrator.source import is_ignoring, mentions_framework, mentions_training
 
 # A program that is larger is analysed by folder, and then file by file: memory must stay bounded.
 _MOST_BYTES = 1_500_000
@@ -46,17 +46,19 @@ class Program:
         return replace(style, line_length=self.line_length) if self.line_length is not None else style
 
     def parts(self, marked: Collection[Path]) -> tuple[set[Path], set[Path]]:
-        """The files of all runs without a marked file, and those of all runs with one; some may be in both.
-
-        A run is a file that no other imports, with all that it imports.
-        """
-        imports = {other for path, others in self.imported.items() for other in others - {path}}
+        """The files of all runs without a marked file, and those of all runs with one; some may be in both."""
         without: set[Path] = set()
         with_: set[Path] = set()
-        for start in self.files.keys() - imports or self.files:
-            run = reachable([start], self.imported)
+        for run in self.runs:
             (without if run.isdisjoint(marked) else with_).update(run)
         return without, with_
+
+    @property
+    def runs(self) -> list[set[Path]]:
+        """Files that no other imports, each with all that it imports."""
+        imports = {other for path, others in self.imported.items() for other in others - {path}}
+        starts = [path for path in self.files if path not in imports] or list(self.files)
+        return [reachable([start], self.imported) for start in starts]
 
 
 def programs(
@@ -162,8 +164,15 @@ def _around_training(files: Mapping[Path, bytes], imported: Mapping[Path, set[Pa
     for path, others in imported.items():
         for other in others:
             importing[other].add(path)
-    training = [path for path, data in files.items() if is_about_training(data)]
-    wanted = reachable(reachable(training, importing), imported)
+    speaking = {path for path, data in files.items() if mentions_framework(data)}
+
+    def trains(path: Path) -> bool:
+        """What it trains may be made by what it imports: such a file need not name the framework."""
+        if not mentions_training(files[path]):
+            return is_ignoring(files[path])
+        return path in speaking or not speaking.isdisjoint(reachable([path], imported))
+
+    wanted = reachable(reachable(list(filter(trains, files)), importing), imported)
     return {path: data for path, data in files.items() if path in wanted}
 
 

@@ -302,7 +302,7 @@ class Run:
         """What came of each program; on several processes where there are enough of them."""
         heavy: list[Program] = []
         for program in found:
-            if any(map(is_about_training, program.files.values())):
+            if is_about_training(*program.files.values()):
                 heavy.append(program)
             else:
                 yield program, _migrated(self.options, program)
@@ -434,7 +434,7 @@ def _migrated(options: Options, program: Program) -> dict[Path, Result]:
         with at_most(seconds):
             target = target_named(options.target)
             program = replace(program, line_length=options.line_length, site_packages=options.site_packages)
-            if any(map(is_about_training, program.files.values())):
+            if is_about_training(*program.files.values()):
                 program = shadowed(program, target.package)
             rules = [all_rules()[name] for name in options.rules]
             ignored = {path: options.per_file.ignored_in(path) for path in program.files}

@@ -74,6 +74,20 @@ class Source:
         return codecs.BOM_UTF8 + data if self.has_bom else data
 
 
-def is_about_training(data: bytes) -> bool:
-    """Whether the file may train a TensorFlow model at all, or speaks of it to this tool; False needs no parse."""
-    return bool((_MENTIONS_FRAMEWORK.search(data) and _MENTIONS_TRAINING.search(data)) or _IGNORES.search(data))
+def is_about_training(*files: bytes) -> bool:
+    """Whether files that belong together may train a TensorFlow model at all, or speak of it to this tool; False needs
+    no parse."""
+    may_train = any(map(mentions_training, files)) and any(map(mentions_framework, files))
+    return may_train or any(map(is_ignoring, files))
+
+
+def mentions_training(data: bytes) -> bool:
+    return bool(_MENTIONS_TRAINING.search(data))
+
+
+def mentions_framework(data: bytes) -> bool:
+    return bool(_MENTIONS_FRAMEWORK.search(data))
+
+
+def is_ignoring(data: bytes) -> bool:
+    return bool(_IGNORES.search(data))

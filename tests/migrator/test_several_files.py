@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import textwrap
 from pathlib import Path
 
 import click
@@ -123,6 +124,58 @@ def test_a_refused_file_takes_back_what_runs_together_with_it(tmp_path: Path) ->
     after = contents(folder)
     assert {name: after[name] for name in before} == before
     assert all(b"lockstep" in after[f"other/{name}"] for name in before)
+
+
+MODEL = """import tensorflow as tf
+
+
+def make():
+    return tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+"""
+FITTING = """import numpy as np
+from net import make
+
+x = np.load("x.npy")
+model = make()
+model.compile("sgd", "mse")
+model.fit(x, x[:, :1], batch_size=16)
+"""
+
+
+FIXED = FITTING.replace("make()", "tf.keras.Sequential([tf.keras.Input(batch_shape=(16, 4)), make()])")
+FIXED = "import tensorflow as tf\n" + FIXED
+
+
+def test_a_refused_script_leaves_others_that_share_a_file_with_it(tmp_path: Path) -> None:
+    unseen = MAIN.replace("from steps import train_step", "from net import make").replace("train_step(", "elsewhere(")
+    unseen = unseen.replace("elsewhere(model, optimizer, x, y)", "optimizer.apply_gradients(elsewhere(x, y, make()))")
+    folder = folder_with(tmp_path, net=MODEL, fitting=FITTING, unseen=unseen)
+    assert migrate(folder).exit_code == SOMETHING_LEFT
+    assert b"lockstep.shard_arrays" in contents(folder)["fitting.py"]
+    assert contents(folder)["unseen.py"].decode() == unseen
+
+
+def test_a_script_that_is_trained_whole_leaves_others_split(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, net=MODEL, fitting=FITTING, fixed=FIXED)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    migrated = contents(folder)
+    assert [b"shard_arrays" in migrated[f"{name}.py"] for name in ("fitting", "fixed")] == [True, False]
+    assert [b'noise="same"' in migrated[f"{name}.py"] for name in ("fitting", "fixed")] == [False, True]
+    assert migrate("--check", folder).exit_code == NOTHING_LEFT
+    assert contents(folder) == migrated
+
+
+def test_scripts_that_train_by_the_same_call_are_trained_whole_together(tmp_path: Path) -> None:
+    training = 'model.compile("sgd", "mse")\nmodel.fit(x, x[:, :1], batch_size=16)\n'
+    fit = "\n\ndef fit(model, x):\n" + textwrap.indent(training, "    ")
+    fitting, fixed = (
+        text.replace("import make", "import fit, make").replace(training, "fit(model, x)\n")
+        for text in (FITTING, FIXED)
+    )
+    folder = folder_with(tmp_path, net=MODEL + fit, fitting=fitting, fixed=fixed)
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    assert all(b'noise="same"' in contents(folder)[f"{name}.py"] for name in ("fitting", "fixed"))
+    assert b"shard" not in contents(folder)["net.py"]
 
 
 def test_many_processes_do_what_one_does(tmp_path: Path) -> None:
