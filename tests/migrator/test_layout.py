@@ -209,8 +209,7 @@ def test_statements_on_one_line_are_parted_where_it_is_too_long() -> None:
     script = Script(f"if a:\n    f({'a' * 40}); g(b); h(c)  # all\n    d; e\n")
     result = script.after(Wrap(script.node("b"), f"lockstep.all_reduce({'x' * 66}, ", ")"))
     assert result == (
-        f"if a:\n    f({'a' * 40})\n    g(\n        lockstep.all_reduce({'x' * 66}, b)\n    )\n"
-        "    h(c)  # all\n    d; e\n"
+        f"if a:\n    f({'a' * 40})\n    g(lockstep.all_reduce({'x' * 66}, b))\n    h(c)  # all\n    d; e\n"
     )
 
 
