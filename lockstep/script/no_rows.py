@@ -36,6 +36,7 @@ def allow_no_rows() -> None:
         for name in _OF_ONEDNN:
             taught.update(_teach(functions, name, _rows_of_any))
         taught.update(_teach(functions, "ctc_loss", _texts_of_any))
+    taught.update(_teach(tf.image, "sobel_edges", _rows_of_any))  # a convolution
     taught.update(_teach(tf.nn, "bias_add", _sum_of_any_rows))
     if taught:
         _rename(taught)
