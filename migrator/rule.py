@@ -11,7 +11,8 @@ from migrator.edits import Edit, Refusal, Trust
 from migrator.facts.script import Facts
 from migrator.records import dataclass
 
-Findings = Iterator[Union[Edit, Refusal, Trust]]
+Found = Union[Edit, Refusal, Trust]
+Findings = Iterator[Found]
 Find = Callable[[Facts], Findings]
 
 

@@ -57,15 +57,16 @@ own; of what that returns over a dataset, sums and what counts rows, where losse
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
 from migrator.analysis.values import Repair
 from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM, Verdict, puts_together
-from migrator.edits import InsertAfter, Refusal, Replace, Wrap
+from migrator.edits import InsertAfter, InsertBefore, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.names import api
+from migrator.facts.objects.met_alike import UNCERTAIN
 from migrator.facts.objects.values import Class, Literal, Object
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
@@ -77,7 +78,7 @@ from migrator.facts.training.told_logs import told_logs
 from migrator.facts.training.told_metrics import told_metrics
 from migrator.records import replace
 from migrator.repairs import put_together, waits_alone
-from migrator.rule import Findings, rule
+from migrator.rule import Findings, Found, rule
 
 # What gives the logs that `fit` tells.
 _TELLING = ("train_step", "compute_metrics", "get_metrics_result")
@@ -92,10 +93,12 @@ def average_metrics(facts: Facts) -> Findings:
         yield from dict.fromkeys(_decided_by(facts, put))
         yield from _told_to_callbacks(facts)
         yield from _fed(facts, put)
+    agreed: list[Found] = []
     for number in facts.decisions.local_numbers:
         is_of_logs = number.binding is None and number.expression in put
         if number.expression not in gathered and not is_of_logs:  # gather-batch makes it what all workers have
-            yield from _agreed_on(facts, number)
+            agreed += _agreed_on(facts, number)
+    yield from _once_a_line(facts, agreed)
 
 
 def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
@@ -149,6 +152,40 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
         reduction = _reduce(facts, number)
         if reduction is not None:
             yield reduction
+
+
+def _once_a_line(facts: Facts, found: Sequence[Found]) -> Findings:
+    """What a `return` reads by its name, and one of it several times, `total / count, hits / count`, is combined above,
+    once."""
+    wraps = {edit.node: edit for edit in found if isinstance(edit, Wrap) and isinstance(edit.node, cst.Name)}
+    read: dict[cst.Return, list[list[cst.Name]]] = {}
+    for node in wraps:
+        line, names = _read_with(facts, cst.ensure_type(node, cst.Name))
+        if line is not None and names[0] is node and all(wraps.get(n) == replace(wraps[node], node=n) for n in names):
+            read.setdefault(line, []).append(names)
+    several = [names for line in read.values() if any(len(names) > 1 for names in line) for names in line]
+    above: dict[cst.CSTNode, cst.Name] = {name: names[0] for names in several for name in names}
+    for edit in found:
+        name = above.get(edit.node) if isinstance(edit, Wrap) else None
+        if not isinstance(edit, Wrap) or name is None:
+            yield edit
+        elif edit.node is name:
+            yield InsertBefore(name, (f"{name.value} = {edit.before}{name.value}{edit.after}",))
+
+
+def _read_with(facts: Facts, name: cst.Name) -> tuple[cst.Return | None, list[cst.Name]]:
+    """The `return` that gives the variable back, whatever else may happen, and all that reads it there."""
+    owners = list(facts.tree.ancestors(name))
+    line = next((owner for owner in owners if isinstance(owner, cst.Return)), None)
+    scope = facts.tree.scope_of(name)
+    if line is None or scope.lookup(name.value) is not scope:  # others may read it afterwards
+        return None, []
+    is_uncertain = any(isinstance(owner, UNCERTAIN) for owner in owners[: owners.index(line)])
+    if is_uncertain or not isinstance(facts.tree.parent[facts.tree.parent[line]], cst.IndentedBlock):
+        return None, []
+    if any(isinstance(owner, cst.Try) for owner in owners):
+        return None, []
+    return line, [n for n in facts.tree.names_in(line) if n.value == name.value and facts.tree.is_read(n)]
 
 
 def _runs_on_the_chief(facts: Facts, node: cst.CSTNode) -> bool:

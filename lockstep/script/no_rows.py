@@ -3,7 +3,7 @@
 The losses of Keras 3 give an empty array, where a sum over no rows is zero: it empties what it is added to, a penalty
 or a mean over all rows, and is no number that could be told. The moments of no rows are 0 / 0, and would be kept. Keras
 2 gives zero for such losses. Convolutions and poolings of oneDNN, which TensorFlow takes on CPUs, fail on no rows, or
-end the process: they are given one of zeros, of which nothing is kept.
+end the process: they are given one of zeros, of which nothing is kept. So is `ctc_loss`, which fails on none.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ _LIBRARIES = ("tensorflow", "keras", "tf_keras")
 
 def allow_no_rows() -> None:
     """Let the losses of Keras 3 that are sums or means be zero where there are no rows, BatchNormalization keep the
-    moments that it has, and convolutions and poolings give no rows, once for all."""
+    moments that it has, and convolutions, poolings and `ctc_loss` give no rows, once for all."""
     taught: dict[int, Any] = {}
     for functions in (tf.nn, tf.compat.v2.nn, tf.compat.v1.nn):
         for name in _OF_ONEDNN:
             taught.update(_teach(functions, name, _rows_of_any))
+        taught.update(_teach(functions, "ctc_loss", _texts_of_any))
+    taught.update(_teach(tf.image, "sobel_edges", _rows_of_any))  # a convolution
     taught.update(_teach(tf.nn, "bias_add", _sum_of_any_rows))
     if taught:
         _rename(taught)
@@ -91,6 +93,50 @@ def _rows_of_any(function: Any) -> Any:
         )
 
     return of_any_rows
+
+
+def _texts_of_any(ctc_loss: Any) -> Any:
+    """Of version 1 or 2, which have other names for the same."""
+    signature = inspect.signature(ctc_loss)
+
+    @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
+    @wraps(ctc_loss)
+    def of_any_texts(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        frames = "logit_length" if "logit_length" in given else "sequence_length"
+        given[frames] = tf.convert_to_tensor(given[frames])
+        rows = given[frames].shape[0]
+        if rows:
+            return ctc_loss(**given)
+
+        def of_none() -> Any:
+            time, label = given.get("logits_time_major", given.get("time_major", True)), given.get("blank_index") == 0
+            axes = {
+                "labels": (0, label),
+                "label_length": (0, 0),
+                frames: (0, 1),
+                "logits": (time, 0),
+                "inputs": (time, 0),
+            }
+            one = {
+                n: _with_one(given[n], int(axis), int(v)) for n, (axis, v) in axes.items() if given.get(n) is not None
+            }
+            unique = {"unique": None} if "unique" in given else {}  # it is found out of the labels then
+            return ctc_loss(**{**given, **one, **unique})[:0]
+
+        return of_none() if rows == 0 else tf.cond(tf.size(given[frames]) > 0, lambda: ctc_loss(**given), of_none)
+
+    return of_any_texts
+
+
+def _with_one(values: Any, axis: int, value: int) -> Any:
+    """The values with one more along the axis, of the value everywhere."""
+    if isinstance(values, tf.SparseTensor):
+        one = tf.SparseTensor([[0, 0]], tf.cast([value], values.dtype), [1, 1])
+        return tf.sparse.concat(axis, [values, one], expand_nonconcat_dims=True)
+    values = tf.convert_to_tensor(values)
+    shape = tf.tensor_scatter_nd_update(tf.shape(values), [[axis]], [1])
+    return tf.concat([values, tf.fill(shape, tf.cast(value, values.dtype))], axis)
 
 
 def _sum_of_any_rows(bias_add: Any) -> Any:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _DEEPEST_PARTS = 4
+_NUMBERS = frozenset({"math.pi", "math.e", "math.tau", "numpy.pi", "numpy.e"})
 _REPLACED = "replaced"  # what a program puts in the place of a library's function or class
 _ANY_OBJECT = Made("", Site(cst.Pass(), ()))  # holds what is given to an attribute of an object that is not seen
 
@@ -66,7 +67,8 @@ class Objects:
     def _attribute(self, atom: Atom, name: str, node: cst.CSTNode) -> Value:
         if isinstance(atom, External):
             member = External(api.canonical(f"{atom.path}.{name}"))
-            return v.join(v.of(member), self.run.heap.load(member, _REPLACED))
+            known = Value(Data(rank=0)) if member.path in _NUMBERS else v.of(member)
+            return v.join(known, self.run.heap.load(member, _REPLACED))
         if isinstance(atom, File):
             return self.run.imports.member(atom.module, name)
         if isinstance(atom, Instance):

@@ -1,6 +1,7 @@
 """Where the lines end of what edits have made too long: as black and ruff format have it.
 
-Only white space, trailing commas and parentheses around a whole value are changed, and only in statements with edits.
+Only white space, trailing commas, parentheses around a whole value and semicolons between statements are changed, and
+only in lines with edits.
 """
 
 from __future__ import annotations
@@ -80,11 +81,11 @@ class _Layout:
     def _line_changes(self, line: LogicalLine, old_at: int | None) -> list[tuple[int, int, str]]:
         physical = self.text[line.start : line.end].rstrip()
         is_long = any(len(part) > self._longest for part in self._physical(line))
-        if (not is_long and "\n" not in physical) or not line.is_simple:
+        if (not is_long and "\n" not in physical) or not line.may_be_broken:
             return []
         old = logical_line(self._old, old_at) if old_at is not None else None
         step = self._step(line.indent)
-        if old is None or self._is_styled(old, step):
+        if line.is_simple and (old is None or self._is_styled(old, step)):
             breaks = Breaks(line, self._longest, step, self._newline)
             breaks.lay_out()
         elif is_long:

@@ -182,7 +182,8 @@ class Breaks:
                 self._write_value(start, end, column, indent, suffix, place=_Place.VALUE if start else _Place.STATEMENT)
 
     def lay_out_long_lines(self, is_touched: Callable[[int, int], bool]) -> None:
-        """Only those lines that are too long and touched, in the layout that the others have."""
+        """Only those lines that are too long and touched, in the layout that the others have; of several statements,
+        each on a line of its own then."""
         tokens, gaps = self.line.tokens, self.line.gaps
         starts = [0, *(i for i in range(1, len(tokens)) if "\n" in gaps[i])]
         indents = [self.line.indent, *(gaps[i].rpartition("\n")[2] for i in starts[1:])]
@@ -193,7 +194,19 @@ class Breaks:
             is_long = column + self._width(start, end) + behind > self.longest
             if is_long and is_touched(tokens[start].start, tokens[end - 1].end):
                 below = indents[number + 1] if number + 1 < len(indents) else ""
-                self._fill(start, end, indents[number], below, behind)
+                cuts = self._parted(start, end)
+                for first, last in zip([start, *(cut + 1 for cut in cuts)], [*cuts, end]):
+                    indent = indents[number] if first == start else self.line.indent
+                    self._fill(first, last, indent, below, behind * (last == end))
+
+    def _parted(self, start: int, end: int) -> list[int]:
+        """The semicolons between statements, which are left out."""
+        top = self.line.at_top(0, end)
+        found = [i for i in top if i >= start and self.line.tokens[i].text == ";" and i + 1 < end]
+        for i in found:
+            self.dropped.add(i)
+            self.gaps[i + 1] = self._line_end(self.line.indent)
+        return found
 
     def _fill(self, start: int, end: int, indent: str, below: str, suffix: int) -> None:
         """One line that is too long: ends it after commas between what stands below each other, then in brackets."""
@@ -213,7 +226,7 @@ class Breaks:
                 starts[i + 1] = below if opened else indent
             i += 1
         # Between the elements of a bracket that is open at neither end of the line, nothing is known of the layout.
-        is_continued = start > 0 or bool(opened)
+        is_continued = bool(opened) or any(i < start < self.line.partner[i] for i in self.line.partner)
         column = len(indent.expandtabs(TAB))
         current = indent
         for first, last in zip(pieces, [*pieces[1:], end]):

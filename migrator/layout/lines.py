@@ -88,14 +88,21 @@ class LogicalLine:
     @property
     def is_simple(self) -> bool:
         """Whether it is a single statement, or the header of one, without what this package does not lay out."""
+        return self.may_be_broken and not any("\\" in gap for gap in self.gaps) and ";" not in self._top
+
+    @property
+    def may_be_broken(self) -> bool:
+        """Whether lines of it may end elsewhere, also where a backslash ends one, or semicolons part statements."""
         if len(self.partner) != sum(token.is_opening or token.is_closing for token in self.tokens):
             return False
-        if _LEFT_ALONE.search(self.tail):
+        if _LEFT_ALONE.search(self.tail) or any("\n" in token.text for token in self.tokens):
             return False
-        if any("\\" in gap for gap in self.gaps) or any("\n" in token.text for token in self.tokens):
-            return False
-        top = [self.tokens[i].text for i in self.at_top(0, len(self.tokens))]
-        return ";" not in top and not (top[0] in _COMPOUND and ":" in top[:-1] and "lambda" not in top)
+        top = self._top
+        return not (top[0] in _COMPOUND and ":" in top[:-1] and "lambda" not in top)
+
+    @property
+    def _top(self) -> list[str]:
+        return [self.tokens[i].text for i in self.at_top(0, len(self.tokens))]
 
 
 def logical_line(text: str, offset: int) -> LogicalLine | None:

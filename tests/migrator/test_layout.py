@@ -196,6 +196,23 @@ def test_statements_that_a_guard_indents_are_broken_like_others() -> None:
     assert result == f"if chief:\n    model.save(\n        {'a' * 42}, {'b' * 42}\n    )\n"
 
 
+def test_lines_are_broken_where_a_backslash_ends_one() -> None:
+    script = Script(f"x = f({'a' * 30}, {'b' * 40}) \\\n    + g(c), h(d)\n")
+    result = script.after(Wrap(script.node("a" * 30), "lockstep.all_reduce(", ")"))
+    wrapped = f"lockstep.all_reduce({'a' * 30})"
+    assert result == f"x = f(\n    {wrapped}, {'b' * 40}\n) \\\n    + g(c), h(d)\n"
+    result = script.after(Wrap(script.node("d"), f"lockstep.all_reduce({'e' * 66}, ", ")"))
+    assert result.splitlines()[1:] == ["    + g(c), h(", f"        lockstep.all_reduce({'e' * 66}, d)", "    )"]
+
+
+def test_statements_on_one_line_are_parted_where_it_is_too_long() -> None:
+    script = Script(f"if a:\n    f({'a' * 40}); g(b); h(c)  # all\n    d; e\n")
+    result = script.after(Wrap(script.node("b"), f"lockstep.all_reduce({'x' * 66}, ", ")"))
+    assert result == (
+        f"if a:\n    f({'a' * 40})\n    g(lockstep.all_reduce({'x' * 66}, b))\n    h(c)  # all\n    d; e\n"
+    )
+
+
 # -- changes upon changes ----------------------------------------------------------------------------------------------
 
 

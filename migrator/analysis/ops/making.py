@@ -60,12 +60,20 @@ class Draws(Makes):
     def made(self, bound: Bound) -> Arg:
         """What so many numbers are that a worker draws for its rows."""
         bound.get("seed")
+        if bound.parameters[self.shape] == "size" and not self.items and self._is_one(bound):
+            return Arg(REPLICATED, rank=0)
         found = super().__call__(bound)
         if not self.items:
             return found
         axes = known_rank(bound.data(0))  # of an array, or of the number of items
         rank = None if axes is None or found.rank is None else found.rank + max(axes - 1, 0)
         return replace(found, rank=rank, least=found.rank or 0)
+
+    def _is_one(self, bound: Bound) -> bool:
+        """Whether it is one number, of a distribution that numbers describe: `rng.uniform(0.5, 2)`."""
+        given = [arg for name in bound.parameters[: self.shape] if (arg := bound.get(name)) is not None]
+        are_numbers = all(arg.placement == REPLICATED and known_rank(arg) == 0 for arg in given)
+        return are_numbers and "size" not in bound.values
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,8 @@ def sizes(shape: Arg) -> list[Any] | None:
     if items is None:
         value = shape.constant
         if value is NOT_CONSTANT:
+            if shape.placement == REPLICATED and shape.rank == 0:
+                return [NOT_CONSTANT]  # `len(x)`: one size
             return [ROWS] if shape.placement == ROWS else None
         return list(value) if isinstance(value, (list, tuple)) else [value]
     found = []

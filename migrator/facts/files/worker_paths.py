@@ -7,7 +7,7 @@ with the name of a temporary folder, and with what is put into a name, as text o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -18,7 +18,8 @@ from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.met_alike import places_met_alike
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Value
-from migrator.facts.program.tree import FunctionLike, Tree, semantic_children
+from migrator.facts.program.syntax import is_none
+from migrator.facts.program.tree import Binding, FunctionLike, Tree, semantic_children
 from migrator.facts.training.sites import Training
 
 _OWN = re.compile(
@@ -32,6 +33,7 @@ _TELLING = frozenset({"strftime", "isoformat", "ctime", "timestamp"})  # methods
 _PARTS = frozenset({"hex", "int"})  # of a random id
 _TURNING = frozenset({"builtins.str", "builtins.int", "builtins.float", "builtins.round"})
 _NO_READERS = ("builtins.", "logging.", "os.", "tempfile.", "pathlib.", "shutil.")
+_GIVING = frozenset({"assign", "for", "with", "field"})
 _WRITING_CALLBACKS = frozenset({"keras.callbacks.ModelCheckpoint", "keras.callbacks.CSVLogger"})
 
 
@@ -41,9 +43,6 @@ class WorkerPaths:
         self.resolver = resolver
         self.files = files
         self.training = training
-
-    def _run_by(self, call: cst.Call) -> list[FunctionLike]:
-        return [value.node for value in self.resolver.values(call.func) if isinstance(value, Function)]
 
     @cached_property
     def lost_reads(self) -> list[cst.Call]:
@@ -84,7 +83,7 @@ class WorkerPaths:
         for read in self.files.looks if written else ():
             origins = set(self._origins(read, set()))
             if written & origins and not self.files.is_chief_only(read):
-                texts = [self._text_of(origin) for origin in origins]
+                texts = [self._chosen(self._text_of(origin)) for origin in origins]
                 told = [text for text in texts if text is not None and self._is_met_by_all(text)]
                 if len(told) == len(texts):
                     found[read] = sorted(told, key=self.tree.order.__getitem__)
@@ -115,6 +114,14 @@ class WorkerPaths:
         turns = bool(values) and all(isinstance(v, External) and v.path in _TURNING for v in values)
         return call if turns and len(call.args) == 1 else None
 
+    def _chosen(self, text: cst.BaseExpression | cst.With | None) -> cst.BaseExpression | cst.With | None:
+        """The choice that the text may come out of, `out or tempfile.mkdtemp()`: a path, either way."""
+        while text is not None and isinstance(choice := self.tree.parent[text], (cst.BooleanOperation, cst.IfExp)):
+            if isinstance(choice, cst.IfExp) and text is choice.test:
+                break
+            text = choice
+        return text
+
     def _is_folder(self, origin: cst.Call) -> bool:
         return any(isinstance(v, External) and v.path == _FOLDER for v in self.resolver.values(origin.func))
 
@@ -125,8 +132,8 @@ class WorkerPaths:
 
     def is_read_by_itself(self, write: cst.CSTNode) -> bool:
         """Whether each worker writes into a folder that is surely its own, and reads it again there."""
-        mine = {origin for origin in self._origins(write, set()) if self._is_unique(origin)}
-        if not mine or any(not self._is_unique(origin) for origin in self._origins(write, set())):
+        mine = set(self._origins(write, set()))
+        if not all(map(self._is_unique, mine)) or not self._is_surely_own(write):
             return False
         kept = {origin for node in self._written_by_callbacks() for origin in self._origins(node, set())}
         return not mine & kept and any(mine & set(self._origins(read, set())) for read in self._may_read)
@@ -141,6 +148,71 @@ class WorkerPaths:
             if call in self.files.looks
             or not (call in writing or any(map(_reads_nothing, self.resolver.values(call.func))))
         ]
+
+    def _is_surely_own(self, path: cst.CSTNode) -> bool:
+        """Whether a path has something of this worker's own in it, whichever way it came about: not where all may be
+        given one instead, `out or tempfile.mkdtemp()`."""
+        shared: set[cst.CSTNode] = set()
+        while path not in shared:
+            before = len(shared)
+            self._find_shared(path, shared, set())
+            if len(shared) == before:
+                return True  # what goes round in a loop is what it is to begin with
+        return False
+
+    def _find_shared(self, node: cst.CSTNode, shared: set[cst.CSTNode], seen: set[cst.CSTNode]) -> None:
+        if node in seen or node in shared or (isinstance(node, cst.Call) and self._is_unique(node)):
+            return
+        seen.add(node)
+        ways = self._ways(node)
+        parts = ways or [p for p in semantic_children(node) if not isinstance(p, cst.Name) or self.tree.is_read(p)]
+        for part in parts:
+            if part is not None:
+                self._find_shared(part, shared, seen)
+        is_own = (part is not None and part not in shared for part in parts)
+        if not (all(is_own) if ways else any(is_own)):
+            shared.add(node)
+
+    def _ways(self, node: cst.CSTNode) -> list[cst.CSTNode | None]:
+        """What the value of the expression may be, each by itself, where it is nothing that is made of them all; None
+        for what is not seen. The script's own None is no path."""
+        if isinstance(node, cst.IfExp):
+            return [node.body, node.orelse]
+        if isinstance(node, cst.BooleanOperation):
+            return [node.left, node.right]
+        if isinstance(node, (cst.List, cst.Tuple)):
+            return [element.value for element in node.elements]
+        if isinstance(node, cst.Dict):
+            return [element.value for element in node.elements]
+        return [each for each in self._given(node) if each is None or not is_none(each)]
+
+    def _given(self, node: cst.CSTNode) -> list[cst.CSTNode | None]:
+        """What a name or an attribute is given, and a function of the script gives back; None for what is not seen."""
+        found: list[cst.CSTNode | None] = []
+        for function in self._run_by(node):
+            found += [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
+        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
+        if isinstance(node, cst.Attribute) and not found:
+            bindings = self.resolver.bindings_of(node) or self._set_outside(node)
+        for binding in bindings:
+            if isinstance(binding.node, cst.Param):
+                found += self.resolver.given(binding.node) or [None]
+            else:
+                found.append(binding.value if binding.kind in _GIVING else None)
+        return found
+
+    def _set_outside(self, node: cst.Attribute) -> list[Binding]:
+        """Where the script sets an attribute of what is of no class of its own, `args.out`, which had one before."""
+        set_at = self.tree.attributes.get(node.attr.value, ())
+        found = [b for b in set_at if isinstance(b.target, cst.Attribute) and node.deep_equals(b.target)]
+        return [*found, Binding(node.attr.value, "other", node)] if found else []
+
+    def _run_by(self, node: cst.CSTNode) -> Sequence[FunctionLike]:
+        """The functions of the script that a call runs, or an attribute that is a property."""
+        if isinstance(node, cst.Attribute):
+            return self.resolver.properties(node)
+        values = self.resolver.values(node.func) if isinstance(node, cst.Call) else ()
+        return [value.node for value in values if isinstance(value, Function)]
 
     def _is_unique(self, call: cst.Call) -> bool:
         return any(isinstance(v, External) and _UNIQUE.match(v.path) for v in self.resolver.values(call.func))
@@ -169,17 +241,9 @@ class WorkerPaths:
         ):
             yield node
             return
-        for function in self._run_by(node) if isinstance(node, cst.Call) else ():
-            returned = [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
-            for each in returned:
-                yield from self._origins(each, seen)
-        if isinstance(node, (cst.Name, cst.Attribute)):
-            bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
-            for binding in bindings:
-                given = self.resolver.given(binding.node) if isinstance(binding.node, cst.Param) else [binding.value]
-                for value in given:
-                    if isinstance(value, cst.BaseExpression):
-                        yield from self._origins(value, seen)
+        for given in self._given(node):
+            if isinstance(given, cst.BaseExpression):
+                yield from self._origins(given, seen)
         for child in semantic_children(node):
             yield from self._origins(child, seen)
 

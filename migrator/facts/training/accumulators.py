@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
+from typing import Union
 
 import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External
-from migrator.facts.program.tree import Binding, Tree, semantic_children
+from migrator.facts.objects.values import External, Function
+from migrator.facts.program.tree import Binding, Tree, nodes_in, semantic_children
 from migrator.facts.training.gradients import GradientFlow, Gradients
+
+# Where tensors are read, with the name of the sums.
+Place = tuple[cst.BaseExpression, Union[cst.Name, cst.Attribute]]
+_OF_TENSORS = frozenset({"shape", "dtype", "get_shape", "numpy"})  # what a variable has, too
 
 
 class Accumulators:
@@ -25,42 +30,110 @@ class Accumulators:
         self.resolver = resolver
         self.flow = flow
         self._bent: set[Gradients] = set()
+        self._read: set[cst.BaseExpression] = set()
 
     def read_in(self, expression: cst.BaseExpression) -> list[Gradients]:
-        """The sums that the expression is made of, each at the place where it is read."""
-        return [g for place in self._places(expression, set()) for g in self._sum_at(place)]
+        """The sums that the expression is made of, each at the place where its tensors are read."""
+        places = dict(self._places(expression, set()))
+        return [g for place, sums in places.items() for g in self._sum_at(place, sums)]
+
+    def are_sums(self, gradients: Gradients) -> bool:
+        """Whether they are what has been added up in variables."""
+        return gradients.computed in self._read
 
     def holds(self, target: cst.BaseExpression) -> bool:
         """Whether the variable is one of sums that are read elsewhere, and no weight."""
         return any(key in self._filled and key in self._applied for key in self._containers(target))
 
     def _keys_read(self, expression: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[object]:
-        for node in self._places(expression, seen):
-            yield from self._key(node)
+        for _, sums in self._places(expression, seen):
+            yield from self._key(sums)
 
-    def _places(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[cst.Name | cst.Attribute]:
+    def _places(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> Iterator[Place]:
         """Where the expression, or what it is made of, reads variables that gradients are added to."""
-        if node in seen:
+        if node in seen or self._is_length(node):
             return
         seen.add(node)
-        if isinstance(node, (cst.Name, cst.Attribute)):
-            if any(key in self._filled for key in self._key(node)):
-                yield node
-                return
-            for binding in self.resolver.reaching(node) if isinstance(node, cst.Name) else ():
-                if binding.kind == "assign" and binding.value is not None:
-                    yield from self._places(binding.value, seen)
+        if isinstance(node, (cst.Name, cst.Attribute)) and self._is_filled(node):
+            loops = self._loops_over(node)
+            if not loops or self._takes_tensors(loops):
+                yield self._tensors(node), node
             return
+        if isinstance(node, cst.Name):
+            for binding in self._bindings_of(node):
+                if binding.kind == "assign" and binding.value is not None:
+                    held = self.flow.contents.held(binding.value) if not binding.path else []
+                    for value in (binding.value, *(part.node for part in held)):
+                        yield from self._places(value, seen)
+                elif binding.kind == "for":
+                    yield from self._looped(node, binding, seen)
+            return
+        for function in self._run_by(node) if isinstance(node, cst.Call) else ():
+            for returned in self.resolver.returned(function):
+                yield from self._places(returned, seen)
         for child in semantic_children(node):
-            yield from self._places(child, seen)
+            if not isinstance(node, cst.CompFor) or child is not node.target:
+                yield from self._places(child, seen)
 
-    def _sum_at(self, place: cst.Name | cst.Attribute) -> Iterator[Gradients]:
-        added = [g for key in self._key(place) for g in self._filled.get(key, ())]
+    def _looped(self, name: cst.Name, loop: Binding, seen: set[cst.CSTNode]) -> Iterator[Place]:
+        """What a loop takes out of a list of sums: the list, where the loop may have tensors for the variables."""
+        sums = self._iterated(loop)
+        if not isinstance(sums, (cst.Name, cst.Attribute)) or not self._is_filled(sums):
+            return
+        if self._takes_tensors([loop]):
+            yield from self._places(sums, seen)
+            return
+        tensor = self._tensors(name)
+        owner = self.tree.parent[tensor]
+        yield owner if isinstance(owner, cst.ListComp) and owner.elt is tensor else tensor, sums
+
+    def _loops_over(self, sums: cst.Name | cst.Attribute) -> list[Binding]:
+        """The loop that goes through the list which is named there."""
+        around = self.tree.ancestors(sums)
+        loop = next((o for o in around if not isinstance(o, (cst.Arg, cst.Call))), None)
+        if not isinstance(loop, (cst.For, cst.CompFor)):
+            return []
+        targets = (n for n in nodes_in(loop.target) if isinstance(n, cst.Name))
+        found = (b for n in targets for b in self.tree.scope_of(n).bindings.get(n.value, ()) if b.target is n)
+        return [b for b in found if self._iterated(b) is sums]
+
+    def _takes_tensors(self, loops: list[Binding]) -> bool:
+        """Whether nothing is asked of the loops' variables but what a tensor has, too."""
+        names = (n for loop in loops for n in self.tree.names[loop.name] if loop in self._bindings_of(n))
+        asked = (self.tree.parent[n] for n in names)
+        return all(not isinstance(a, cst.Attribute) or a.attr.value in _OF_TENSORS for a in asked)
+
+    def _bindings_of(self, name: cst.Name) -> list[Binding]:
+        return self.resolver.reaching(name) if self.tree.is_read(name) else []
+
+    def _tensors(self, read: cst.BaseExpression) -> cst.BaseExpression:
+        """`sums[i].value()` around the name of the sums, or of one of them: that is no variable."""
+        owner = self.tree.parent[read]
+        while isinstance(owner, cst.Subscript) and owner.value is read:
+            read, owner = owner, self.tree.parent[owner]
+        if isinstance(owner, cst.Attribute) and owner.attr.value in ("value", "read_value"):
+            call = self.tree.parent[owner]
+            return call if isinstance(call, cst.Call) and call.func is owner else read
+        return read
+
+    def _run_by(self, call: cst.Call) -> list[cst.FunctionDef]:
+        functions = (v.node for v in self.resolver.values(call.func) if isinstance(v, Function))
+        return [function for function in functions if isinstance(function, cst.FunctionDef)]
+
+    def _is_filled(self, node: cst.Name | cst.Attribute) -> bool:
+        return any(key in self._filled for key in self._key(node))
+
+    def _is_length(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.Call) and External("builtins.len") in self.resolver.values(node.func)
+
+    def _sum_at(self, place: cst.BaseExpression, sums: cst.Name | cst.Attribute) -> Iterator[Gradients]:
+        added = [g for key in self._key(sums) for g in self._filled.get(key, ())]
         if any(g in self._bent for g in added):
             yield from added
             return
         tapes = tuple(dict.fromkeys(call for g in added for call in g.tape_calls))
         earlier = tuple(c for g in added for c in g.reduced_by) if all(g.is_reduced for g in added) else ()
+        self._read.add(place)
         yield Gradients(place, None, tapes, (*self._reductions_around(place), *earlier), tuple(added))
 
     def _reductions_around(self, node: cst.CSTNode) -> Iterator[cst.Call]:

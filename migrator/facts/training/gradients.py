@@ -93,7 +93,7 @@ class GradientFlow:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
-        self._contents = Contents(tree, resolver)
+        self.contents = Contents(tree, resolver)
         self._known: dict[cst.CSTNode, list[Gradients]] = {}
         self._steps = 0
         self._busy: set[Part] = set()
@@ -142,7 +142,7 @@ class GradientFlow:
                 for one in gradients:
                     found.setdefault(one.place, one)
             else:
-                stack.extend(reversed(self._contents.of(part).found))
+                stack.extend(reversed(self.contents.of(part).found))
         return list(found.values())
 
     def _made_by(self, call: cst.Call, part: Part) -> list[Gradients] | None:
@@ -219,7 +219,7 @@ class GradientFlow:
             if functions:
                 returned = self._returned(functions, node, part)
                 return bool(returned) and all(self._is_pure(p, seen, depth + 1) for p in returned)
-        parts = self._contents.of(part)
+        parts = self.contents.of(part)
         return parts.is_whole and bool(parts.found) and all(self._is_pure(p, seen, depth + 1) for p in parts.found)
 
     def _reduces_itself(self, call: cst.Call) -> bool:

@@ -224,7 +224,7 @@ class Training:
         gradients count as many rows as a worker has in that step, which the sums do not know."""
         found: list[Gradients] = []
         for g in sums:
-            is_sum = not isinstance(g.computed, cst.Call) and not g.is_reduced
+            is_sum = self._accumulators.are_sums(g) and not g.is_reduced
             found += g.inner if is_sum and any(map(self._is_run_by_fit, g.tape_calls)) else (g,)
         return found
 
