@@ -61,6 +61,9 @@ class Expressions:
         value = _EVALUATE.get(type(node), Expressions._unhandled)(self, node, frame)
         if id(node) in run.shares.nodes:
             value = run.shares.cut(node, value)
+            if node in run.shares.combined_there:
+                run.record(node, value)  # as each worker has it, of whom it is asked
+                return run.shares.once_combined(value, node)
         run.record(node, value)
         return value
 
