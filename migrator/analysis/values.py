@@ -497,6 +497,11 @@ def _adds_up(placement: Placement) -> str:
     return "whole" if placement == REPLICATED else ""
 
 
+def is_mean(data: Data) -> bool:
+    """Whether a mean over the workers changes nothing, or makes the mean over the batch."""
+    return data.is_replicated or data.placement == Partial("mean")
+
+
 def contents(value: Value, depth: int = 0) -> Iterator[Data]:
     """The data that the value is made of, as far as no heap is needed to see them."""
     if value.data is not None:
