@@ -497,9 +497,10 @@ def _adds_up(placement: Placement) -> str:
     return "whole" if placement == REPLICATED else ""
 
 
-def is_mean(data: Data) -> bool:
+def is_mean(value: Value) -> bool:
     """Whether a mean over the workers changes nothing, or makes the mean over the batch."""
-    return data.is_replicated or data.placement == Partial("mean")
+    several = contents(value) if value.objects else () if value.data is None else (value.data,)
+    return all(d.is_replicated or d.placement == Partial("mean") for d in several)
 
 
 def contents(value: Value, depth: int = 0) -> Iterator[Data]:
