@@ -314,7 +314,7 @@ class Run:
                     self._lost_first.setdefault(id(placement), (placement, node))
             elif not all(d.symbolic for d in v.contents(value)):
                 self.not_symbolic.add(node)
-            if not v.is_mean(value) and not self.is_left_alone:
+            if not v.may_be_averaged(value) and not self.is_left_alone:
                 self.not_means.add(node)
 
     def where_lost(self, placement: Unknown) -> cst.CSTNode | None:

@@ -497,7 +497,7 @@ def _adds_up(placement: Placement) -> str:
     return "whole" if placement == REPLICATED else ""
 
 
-def is_mean(value: Value) -> bool:
+def may_be_averaged(value: Value) -> bool:
     """Whether a mean over the workers changes nothing, or makes the mean over the batch."""
     several = contents(value) if value.objects else () if value.data is None else (value.data,)
     return all(d.is_replicated or d.placement == Partial("mean") for d in several)
