@@ -61,6 +61,9 @@ class Expressions:
         value = _EVALUATE.get(type(node), Expressions._unhandled)(self, node, frame)
         if id(node) in run.shares.nodes:
             value = run.shares.cut(node, value)
+            if node in run.shares.combined_there:
+                run.record(node, value)  # as each worker has it, of whom it is asked
+                return run.shares.once_combined(value, node)
         run.record(node, value)
         return value
 
@@ -149,17 +152,13 @@ class Expressions:
             if several is not None:
                 return several
         constants = [o.constant for o in operands]
-        if operator in ("Add", "Subtract") and isinstance(constants[1], (int, float)) and constants[1] == 0:
-            return operands[0]
-        if operator == "Add" and isinstance(constants[0], (int, float)) and constants[0] == 0:
-            return operands[1]
+        known = _of_constants(operator, operands, constants)
+        if known is not None:
+            self.run.note_plain(node)
+            return known
         if operator == "Divide" and constants[1] == runtime.SIZE:
             held = v.join_all(Value(d) for d in self.run.objects.leaves(operands[0]))  # of a variable, say
             return v.mapped(held, lambda d: replace(d, placement=Partial("sum")) if d.is_replicated else d)
-        if NOT_CONSTANT not in constants and all(isinstance(c, (int, float)) for c in constants):
-            folded = _folded(operator, constants)
-            if folded is not NOT_CONSTANT:
-                return v.constant(folded)
         return self.run.operator(f"operator.{_OPERATORS.get(operator, 'unknown')}", operands, nodes, node)
 
     def _a_row_each(self, operands: Sequence[Value], sequences: Sequence[list[Value] | None]) -> Value | None:
@@ -467,6 +466,17 @@ def _sizes(first: Sequence[Value], others: Value) -> Value | None:
     if len(found) != 1 or others.objects or not all(d.is_replicated for d in (*rest, *v.contents(others))):
         return None
     return Value(Data(Shape(found[0]), rank=1))
+
+
+def _of_constants(operator: str, operands: Sequence[Value], constants: Sequence[Any]) -> Value | None:
+    """The result of two numbers that are known, or of something and nothing that is added to it."""
+    is_number = [isinstance(c, (int, float)) for c in constants]
+    if operator in ("Add", "Subtract") and is_number[1] and constants[1] == 0:
+        return operands[0]
+    if operator == "Add" and is_number[0] and constants[0] == 0:
+        return operands[1]
+    folded = _folded(operator, constants) if all(is_number) else NOT_CONSTANT
+    return v.constant(folded) if folded is not NOT_CONSTANT else None
 
 
 def _folded(operator: str, constants: Sequence[Any]) -> Any:

@@ -25,7 +25,7 @@ from migrator.facts.program.modules import Script
 from migrator.facts.program.tree import Tree
 
 # Functions whose arguments are put together, from the inside outwards: so many rounds at most.
-_MOST_ROUNDS = 5
+_MOST_ROUNDS = 7
 _DEEPEST_STRUCTURE = 4
 _DEEPEST = 6_000  # Python's own calls, of which each call of the program takes some dozen
 # Of a loss that each worker computes for the whole batch the mean is the loss, whatever it is made of.

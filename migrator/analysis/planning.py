@@ -3,12 +3,13 @@ next one."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import libcst as cst
 
 from migrator.analysis import values as v
-from migrator.analysis.placement import ROWS, Scaled, Sharded
+from migrator.analysis.placement import ROWS, Partial, Scaled, Sharded
 from migrator.analysis.placing import MEETS
 from migrator.analysis.placing.repairing import ROUNDED
 from migrator.analysis.run import Plan, Run
@@ -45,7 +46,7 @@ class Planner:
     def is_changed(self) -> bool:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
         first = (self._put_means_together, self._improve, self._mix)
-        last = (self._gather_always, self._deal, self._gather_behind_names)
+        last = (self._gather_always, self._deal, self._gather_behind_names, self._name_means)
         return any(plan() for plan in (*first, *last))
 
     def _put_means_together(self) -> bool:
@@ -73,6 +74,7 @@ class Planner:
         around those of a call of which one of several functions, or dictionaries of keywords, asks for it.
         """
         functions = self._run.of_fixed_size - self._run.hidden - self._plan.functions
+        added_up: set[cst.CSTNode] = set()
         expressions = {node for r in self._run.changed.values() for node in self._sources(r)} - self._plan.expressions
         for repair in self._needed():
             obstacle = self.verdicts.obstacle(repair)
@@ -84,15 +86,18 @@ class Planner:
             function = self._function_of(repair.node)
             fixed = function is None or function in self._run.forward or function in self._run.hidden
             if not fixed and function is not None and function not in self._plan.functions:
-                if obstacle or any(o.how == "gather" for o in repair.operands):
+                if any(o.how == "gather" for o in repair.operands):
                     functions.add(function)
+                elif obstacle:
+                    (functions if function in self._plan.added_up else added_up).add(function)
             elif obstacle:
                 expressions |= self._sources(repair)
         losses = (self._run.wanting | self._of_uneven_batches()) - self._plan.losses
         layers = self._whole_layers()
         at_once = (layers & self._plan.layers) - self._plan.at_once
         layers = layers - self._plan.layers
-        if not functions:
+        added_up -= functions
+        if not functions and not added_up:
             expressions -= self._plan.expressions
             self._plan.expressions |= expressions
         calls = self._run.torn_functions - self._plan.calls
@@ -100,10 +105,11 @@ class Planner:
         terms = self._run.to_sum - self._plan.summed
         self._plan.summed |= terms
         self._plan.functions |= functions
+        self._plan.added_up |= added_up
         self._plan.losses |= losses
         self._plan.layers |= layers
         self._plan.at_once |= at_once
-        is_new = functions or expressions or losses or layers or at_once or terms or calls
+        is_new = functions or added_up or expressions or losses or layers or at_once or terms or calls
         return bool(is_new) or self._cut_again()
 
     def _cut_again(self) -> bool:
@@ -201,6 +207,26 @@ class Planner:
         new -= self._plan.dealt | self._plan.expressions
         self._plan.dealt |= new
         return bool(new)
+
+    def _name_means(self) -> bool:
+        """Plans to put a mean together where a name gets it that several calls are given: once is enough. True where
+        that is new."""
+        reads: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
+        of_calls: set[cst.CSTNode] = set()
+        for repair in self._needed():
+            for operand in repair.operands:
+                made = self._given_to(operand.node) if isinstance(operand.node, cst.Name) else set()
+                if operand.how == "mean" and len(made) == 1:
+                    reads[next(iter(made))].add(operand.node)
+                    of_calls |= made if repair.form == "call" else set()
+        several = {made for made in of_calls if len(reads[made]) > 1} - self._plan.expressions
+        new = {made for made in several if self._is_mean(self._run.seen.get(made, NOTHING))}
+        self._plan.expressions |= new
+        return bool(new)
+
+    @staticmethod
+    def _is_mean(value: Value) -> bool:
+        return value.data is not None and value.data.placement == Partial("mean") and not value.objects
 
     def _is_by_rows(self, call: cst.CSTNode) -> bool:
         """Whether the gradients that the call takes are those by rows, as of a penalty: however they are added up to

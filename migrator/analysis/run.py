@@ -53,7 +53,8 @@ class TooMuch(Exception):
 @dataclass
 class Plan:
     """Where all rows are put together: functions of which the arguments are, expressions, and calls of `compile` of
-    which the loss is given the whole batch; `reductions`: whatever a "mean" or a "sum" is taken of; `layers`: functions
+    which the loss is given the whole batch; `added_up`: functions that get means and sums over the batch as they are of
+    all rows, and rows as those of a worker; `reductions`: whatever a "mean" or a "sum" is taken of; `layers`: functions
     that work on all rows of a batch, of which they give back a worker's, or go on with those `at_once`; `summed`: terms
     among which are sums over a worker's part, beside what is made of all rows; `cut_again`: calls that make such of all
     rows as meets a worker's part of them, and of which a worker takes its own; `calls`: those of several functions that
@@ -61,6 +62,7 @@ class Plan:
     `branches`: of which both ways are run, however their conditions come out."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
+    added_up: set[cst.CSTNode] = field(default_factory=set)
     layers: set[cst.CSTNode] = field(default_factory=set)
     at_once: set[cst.CSTNode] = field(default_factory=set)
     expressions: set[cst.CSTNode] = field(default_factory=set)
@@ -90,11 +92,12 @@ class Plain(NamedTuple):
 class Run:
     """`readers`: loops and calls whose data each worker has its part of; `datasets`: the expressions that these data
     are; `rows`: expressions that are such parts; `sizes`: numbers that become those of a worker's rows; `reduced`:
-    calls that give gradients of which an update makes those of all workers; `watched`: those of them where that is
-    done at once, while another tape watches; `combined`: names whose number all workers add up or average right behind
-    the assignment; `models`: calls of packages that make models; `said`: what the user says of expressions, see Stated;
-    `sources`: the packages whose code is run, too; `written`: the calls that may read a file, by what is written into
-    it; `cuts`: whether workers share out the batches at all, or have all of them."""
+    calls that give gradients of which an update makes those of all workers; `watched`: those of them where that is done
+    at once, while another tape watches; `combined`: names whose number all workers add up or average right behind the
+    assignment, and numbers of which they do where these stand; `models`: calls of packages that make models; `said`:
+    what the user says of expressions, see Stated; `sources`: the packages whose code is run, too; `written`: the calls
+    that may read a file, by what is written into it; `cuts`: whether workers share out the batches at all, or have all
+    of them."""
 
     def __init__(
         self,
@@ -171,6 +174,8 @@ class Run:
         self._lost_first: dict[int, tuple[Unknown, cst.CSTNode]] = {}
         self.seen: dict[cst.CSTNode, Value] = {}
         self.not_rows: set[cst.CSTNode] = set()  # what stands, some time, otherwise than as rows of a worker
+        # What is, some time in training, neither a mean over the batch nor the same on all workers.
+        self.not_means: set[cst.CSTNode] = set()
         self.not_symbolic: set[cst.CSTNode] = set()  # what is, some time, no tensor of a model that is built
         self.decisions: dict[cst.CSTNode, Value] = {}
         # The ways of branches that were run; None: both.
@@ -183,6 +188,7 @@ class Run:
         self.compiled: dict[cst.CSTNode, Value] = {}
         self.fits: dict[cst.CSTNode, list[tuple[v.Atom, Value, Value]]] = defaultdict(list)
         self.called: set[cst.CSTNode] = set()
+        self.barred: set[cst.CSTNode] = set()  # functions that run where nothing can be put together, too
         self.plain = Plain(set(), set(), set())
         # The same in evaluations of Keras's.
         self.left_alone = Plain(set(), set(), set())
@@ -308,6 +314,8 @@ class Run:
                     self._lost_first.setdefault(id(placement), (placement, node))
             elif not all(d.symbolic for d in v.contents(value)):
                 self.not_symbolic.add(node)
+            if not v.may_be_averaged(value) and not self.is_left_alone:
+                self.not_means.add(node)
 
     def where_lost(self, placement: Unknown) -> cst.CSTNode | None:
         """The first expression that stands nowhere in this way."""
@@ -321,8 +329,12 @@ class Run:
     @property
     def plain_now(self) -> Plain:
         """Where to note what is right as it stands, on some way to it."""
-        is_left_alone = self._is_evaluating and not self.is_traced
-        return self.left_alone if is_left_alone else self.plain
+        return self.left_alone if self.is_left_alone else self.plain
+
+    @property
+    def is_left_alone(self) -> bool:
+        """Whether code runs in which the runtime puts nothing together."""
+        return self._is_evaluating and not self.is_traced
 
     @property
     def is_evaluating(self) -> bool:
@@ -547,9 +559,13 @@ class Run:
     def lifted(self, function: Function, args: Arguments, node: cst.CSTNode, *, is_method: bool) -> Arguments:
         """The arguments as the function gets them: all rows, where that is planned, or it says how many there are."""
         self.called.add(function.node)
+        if self.placing.repairing.is_barred:
+            self.barred.add(function.node)
         args = giving_back.dealt(self, function.node, args, node)
         if function.node in self.plan.functions and node not in self.plan.calls:
             args = self.placing.gathering.arguments(args, node)
+        elif function.node in self.plan.added_up:
+            args = self.placing.gathering.added_up(args, node)
         return claims.meet_signature(self, function, args, node, is_method=is_method)
 
     # -- operations ----------------------------------------------------------------------------------------------

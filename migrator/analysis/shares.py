@@ -58,6 +58,7 @@ class Shares:
             self.run.datasets,
             self.run.sizes,
             self.run.plan.expressions,
+            self.combined_there,
             self._rows_beside,
             self.run.rows,
             self.run.written,
@@ -68,6 +69,12 @@ class Shares:
     @cached_property
     def _reads(self) -> set[cst.CSTNode]:
         return {read for reads in self.run.written.values() for read in reads}
+
+    @cached_property
+    def combined_there(self) -> set[cst.CSTNode]:
+        """What is combined where it stands, and not when a name has got it."""
+        tree = self.run.tree
+        return {node for node in self.run.combined if not isinstance(node, cst.Name) or tree.is_read(node)}
 
     def _note_written(self, node: cst.CSTNode, value: Value) -> None:
         """Notes what is written into a file as what is read from it: the chief's, as it is whenever a worker reads."""
@@ -160,9 +167,9 @@ class Shares:
         return Value(cut.data, frozenset(objects))
 
     @staticmethod
-    def once_combined(value: Value, name: cst.Name) -> Value:
-        """A number of a worker's part, as all have it once that of the batch is bound to the name."""
-        bound = frozenset((v.Repair(name, frozenset(), "", form="bound"),))
+    def once_combined(value: Value, node: cst.CSTNode) -> Value:
+        """A number of a worker's part, as all have it once that of the batch is bound to the name, or stands there."""
+        bound = frozenset((v.Repair(node, frozenset(), "", form="bound"),))
         return v.with_needs(v.mapped(value, lambda d: replace(d, placement=once_reduced(d))), bound)
 
     def whole(self, value: Value) -> Value:

@@ -497,6 +497,12 @@ def _adds_up(placement: Placement) -> str:
     return "whole" if placement == REPLICATED else ""
 
 
+def may_be_averaged(value: Value) -> bool:
+    """Whether a mean over the workers changes nothing, or makes the mean over the batch."""
+    several = contents(value) if value.objects else () if value.data is None else (value.data,)
+    return all(d.is_replicated or d.placement == Partial("mean") for d in several)
+
+
 def contents(value: Value, depth: int = 0) -> Iterator[Data]:
     """The data that the value is made of, as far as no heap is needed to see them."""
     if value.data is not None:

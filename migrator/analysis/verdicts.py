@@ -91,13 +91,16 @@ class Verdicts:
         """Why the repair cannot be written down; empty where it can."""
         if repair.blocked:
             return repair.blocked
+        if self.tree.callable_of(repair.node) in self._run.barred:
+            return "it also runs where nothing can be put together, as in a function that prepares the data"
         if repair.node in self._run.torn:
             return "one of several functions is called here, and others take a worker's part"
-        if len([r for r in self._run.repairs[repair.node] if r.form == repair.form]) > 1:
+        if any(_excludes(repair, other) for other in self._run.repairs[repair.node]):
             return "it gets other parts of a batch on other ways"
         if repair.form == "once":
             return "it also counts a worker's part of the rows" if repair.node in self._run.fed_parts else ""
-        harmless = all(operand.how == "mean" for operand in repair.operands)
+        # A mean of what all workers have is that itself, one of their rows is not.
+        harmless = all(o.how == "mean" and o.node not in self._run.not_means for o in repair.operands)
         runs_whole = self._run.plain.has(repair) or (self._run.left_alone.has(repair) and not _is_left_alone(repair))
         if runs_whole and not harmless:
             return "it also runs on whole batches, as in an evaluation"
@@ -111,6 +114,14 @@ def drawn(run: Run, verdicts: Verdicts) -> set[Repair]:
 
 
 _SAME = "same"  # on all workers: as good as a mean
+
+
+def _excludes(repair: Repair, other: Repair) -> bool:
+    """Whether one operation is repaired in two ways, of which each is right on its own way to it alone."""
+    if repair.form == other.form:
+        return repair != other
+    is_around = any(operand.node is r.node for r in (repair, other) for operand in r.operands)
+    return not other.blocked and not is_around and {repair.form, other.form} <= {"whole", "term", "divisor"}
 
 
 def _is_left_alone(repair: Repair) -> bool:

@@ -101,6 +101,7 @@ class Facts:
         self._spans: dict[cst.Module, Spans] = {}
         self._known_losses: dict[tuple[frozenset[cst.CSTNode], ...], Losses] = {}
         self._combined: set[Binding] = set()
+        self._places: dict[Binding, frozenset[cst.CSTNode]] = {}
         self._not_combined: set[Binding] = set()
         # The name by which the edited files call the runtime; where a file has its own, the engine asks again with it.
         self.runtime = api.RUNTIME
@@ -163,7 +164,7 @@ class Facts:
 
     def _losses(self, numbers: Collection[cst.CSTNode] = (), gathered: Collection[cst.CSTNode] = ()) -> Losses:
         """`numbers`, `gathered`: see Losses. For the same ones the program is run once."""
-        asked = frozenset(numbers), frozenset(gathered), frozenset(self._combined_names)
+        asked = frozenset(numbers), frozenset(gathered), frozenset(self._combined_places)
         if asked not in self._known_losses:
             self._known_losses[asked] = self._run_losses(numbers, gathered)
         return self._known_losses[asked]
@@ -188,7 +189,7 @@ class Facts:
             numbers,
             gathered,
             self.sharding.cut_datasets,
-            self._combined_names,
+            self._combined_places,
             self.sources,
             self._written_for,
             self.sharding.cut_together,
@@ -217,6 +218,16 @@ class Facts:
     @property
     def _combined_names(self) -> set[cst.CSTNode]:
         return {binding.target for binding in self._combined if binding.target is not None}
+
+    @property
+    def _combined_places(self) -> set[cst.CSTNode]:
+        """Where that is put together: the names, or what stands in that which they get."""
+        return {place for binding in self._combined for place in self._places[binding]}
+
+    def _combine(self, bindings: Collection[Binding], numbers: Sequence[LocalNumber]) -> None:
+        self._combined = self._combined | set(bindings)
+        for binding in bindings:
+            self._places[binding] = _places_of(binding, numbers, self.tree)
 
     @cached_property
     def repairs(self) -> list[Repair]:
@@ -282,7 +293,7 @@ class Facts:
         for _ in range(_MOST_GATHERINGS):
             again = self._combined_twice(decisions) - self._combined
             numbers = _combined_in(decisions)
-            lost = {binding for binding in self._combined if not _is_given(binding, numbers, self.tree)}
+            lost = {b for b in self._combined if _places_of(b, numbers, self.tree) != self._places[b]}
             if not again and not lost:
                 return decisions
             # What is put together for the losses has made it the same: asked without it, that stays so.
@@ -290,7 +301,8 @@ class Facts:
             kept = again & self._not_combined
             if kept:
                 return self._decided_with(kept, numbers)
-            self._combined = (self._combined | again) - self._not_combined
+            self._combine(again, numbers)
+            self._combined = self._combined - self._not_combined
             decisions = self._decided()
         if not decisions.are_settled:
             return decisions  # what is left over is refused, whatever is combined
@@ -299,7 +311,7 @@ class Facts:
     def _decided_with(self, bindings: set[Binding], numbers: Sequence[LocalNumber]) -> Decisions:
         """The decisions once the names get a number of all workers, which the losses need, while what steers is put
         together further on by then."""
-        self._combined = self._combined | bindings
+        self._combine(bindings, numbers)
         self._not_combined -= bindings
         decisions = self._decided()
         decisions.combine(n for n in numbers if any(_is_given(binding, [n], self.tree) for binding in bindings))
@@ -327,7 +339,7 @@ class Facts:
             again -= self._not_combined
             if not again:
                 break
-            self._combined |= again
+            self._combine(again, _combined_in(decisions))
             decisions = self._reduced_decisions()
         if self.training.batch_fits or not self._makes_own_steps:
             return decisions
@@ -573,7 +585,14 @@ def _combined_in(decisions: Decisions) -> list[LocalNumber]:
 
 def _is_given(binding: Binding, numbers: Sequence[LocalNumber], tree: Tree) -> bool:
     """Whether one of the numbers is what the name gets, or stands in it."""
+    return bool(_places_of(binding, numbers, tree))
+
+
+def _places_of(binding: Binding, numbers: Sequence[LocalNumber], tree: Tree) -> frozenset[cst.CSTNode]:
+    """Where the workers put together what the name gets: all of it, or those of the numbers that stand in it."""
     value = binding.value
-    return isinstance(value, cst.CSTNode) and any(
-        n.binding is binding or tree.contains(value, n.expression) for n in numbers
-    )
+    if not isinstance(value, cst.CSTNode):
+        return frozenset()
+    if any(n.binding is binding for n in numbers) and binding.target is not None:
+        return frozenset((binding.target,))
+    return frozenset(n.expression for n in numbers if n.binding is None and tree.contains(value, n.expression))

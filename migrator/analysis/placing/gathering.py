@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.placement import REPLICATED, Local, Sharded, Unknown, options
-from migrator.analysis.placing.repairing import by_gathering
-from migrator.analysis.values import Container, Data, Repair, Value
+from migrator.analysis.placing.repairing import by_adding_up, by_gathering
+from migrator.analysis.values import NOTHING, Container, Data, Repair, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Gathering:
         args = Arguments([value], nodes={0: node})  # type: ignore[dict-item]
         repair = self.run.placing.repairing.make(args, node, by_gathering, "what follows works on the batch as a whole")
         needs = frozenset((repair,))
-        return v.mapped(self._copied(value, node), lambda d: _as_whole(d, needs))
+        return self._mapped(value, node, lambda d: _as_whole(d, needs))
 
     def arguments(self, args: Arguments, node: cst.CSTNode) -> Arguments:
         """The arguments of a function that is given all rows of the batch instead of a worker's."""
@@ -38,11 +38,30 @@ class Gathering:
             return args
         repair = self.run.placing.repairing.make(args, node, by_gathering, "it works on the batch as a whole", "call")
         needs = frozenset((repair,))
+        return args.mapped(lambda value: self._mapped(value, node, lambda d: _as_whole(d, needs)))
 
-        def gather(value: Value) -> Value:
-            return v.mapped(self._copied(value, node), lambda d: _as_whole(d, needs))
+    def added_up(self, args: Arguments, node: cst.CSTNode) -> Arguments:
+        """The arguments of a function that is given means and sums over the whole batch, where the call gives such,
+        and a worker's rows where it gives those."""
+        if not any(map(self._adds_up, (x for _, x in args.all()))):
+            self.run.plain_now.calls.add(node)
+            return args
+        parts = replace(args, positional=[], keywords={}, rest=NOTHING)
+        parts.positional = [x if self._adds_up(x) else NOTHING for x in args.positional]
+        parts.keywords = {name: x if self._adds_up(x) else NOTHING for name, x in args.keywords.items()}
+        why = "it works on what is made of the batch as a whole"
+        repair = self.run.placing.repairing.make(parts, node, by_adding_up, why, "call")
+        needs = frozenset((repair,))
 
-        return args.mapped(gather)
+        def add_up(data: Data) -> Data:
+            return replace(data, placement=REPLICATED, needs=data.needs | needs)
+
+        return args.mapped(lambda x: self._mapped(x, node, add_up) if self._adds_up(x) else x)
+
+    def _adds_up(self, value: Value) -> bool:
+        """Whether it is a mean over the batch, or a sum, and all of it is."""
+        hows = {by_adding_up(d) for d in self.run.objects.leaves(value)}
+        return len(hows) == 1 and None not in hows and all(isinstance(atom, (Container, Tuple)) for atom in value)
 
     def whole(self, args: Arguments) -> Arguments:
         """The arguments as they are once all rows are put together."""
@@ -52,19 +71,20 @@ class Gathering:
 
         return replace(args.mapped(gather), rest=gather(args.rest))
 
-    def _copied(self, value: Value, node: cst.CSTNode) -> Value:
-        """The value with lists and dictionaries of its own, which hold the same."""
-        objects: set[v.Atom] = set()
-        for atom in value:
-            if isinstance(atom, Container) and any(not d.is_replicated for d in self.run.objects.leaves(v.of(atom))):
-                copy = Container(atom.kind, v.Site(node, (id(atom.site.node), *atom.site.context)))
-                for key in self.run.heap.fields(atom):
-                    held = self.run.heap.load(atom, key)
-                    self.run.heap.store(copy, key, v.mapped(held, lambda d: _as_whole(d, frozenset())))
-                objects.add(copy)
-            else:
-                objects.add(atom)
-        return Value(value.data, frozenset(objects))
+    def _mapped(self, value: Value, node: cst.CSTNode, change: Callable[[Data], Data]) -> Value:
+        """The value with its data changed, in lists and dictionaries of its own."""
+        objects = frozenset(self._changed(atom, node, change) for atom in value)
+        return Value(change(value.data) if value.data is not None else None, objects)
+
+    def _changed(self, atom: v.Atom, node: cst.CSTNode, change: Callable[[Data], Data]) -> v.Atom:
+        if isinstance(atom, Tuple):
+            return Tuple(tuple(self._mapped(item, node, change) for item in atom.items))
+        if not isinstance(atom, Container) or all(d.is_replicated for d in self.run.objects.leaves(v.of(atom))):
+            return atom
+        copy = Container(atom.kind, v.Site(node, (id(atom.site.node), *atom.site.context)))
+        for key in self.run.heap.fields(atom):
+            self.run.heap.store(copy, key, self._mapped(self.run.heap.load(atom, key), node, change))
+        return copy
 
 
 def _as_whole(data: Data, needs: frozenset[Repair]) -> Data:

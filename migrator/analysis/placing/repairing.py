@@ -32,10 +32,14 @@ ROUNDED = "it is a multiple of the number of rows that is rounded, and of each w
 How = Callable[[Data], Optional[str]]
 
 
+def by_adding_up(data: Data) -> str | None:
+    return data.placement.reduction if isinstance(data.placement, Partial) else None
+
+
 def by_reducing(data: Data) -> str | None:
-    if isinstance(data.placement, Partial):
-        return data.placement.reduction
-    return "sum" if data.placement == ROWS else "unknown" if isinstance(data.placement, Scaled) else None
+    if data.placement == ROWS:
+        return "sum"
+    return "unknown" if isinstance(data.placement, Scaled) else by_adding_up(data)
 
 
 def by_gathering(data: Data) -> str | None:
@@ -49,15 +53,19 @@ class Repairing:
         self.run = run
         # Why nothing can be written into the code that runs; empty where it can.
         self.blocked = ""
+        # Whether it would do what it must not there.
+        self.is_barred = False
 
     @contextmanager
-    def ruled_out(self, why: str) -> Iterator[None]:
-        """While code runs into which nothing can be written; the outermost reason is told."""
-        before, self.blocked = self.blocked, self.blocked or why
+    def ruled_out(self, why: str, *, is_barred: bool = True) -> Iterator[None]:
+        """While code runs into which nothing can be written; the outermost reason is told. Not `is_barred`: what is
+        written there for the sake of others does nothing."""
+        before = self.blocked, self.is_barred
+        self.blocked, self.is_barred = self.blocked or why, self.is_barred or is_barred
         try:
             yield
         finally:
-            self.blocked = before
+            self.blocked, self.is_barred = before
 
     def make(
         self,
@@ -114,6 +122,8 @@ class Repairing:
         if ordered and any(cut.blocks > 1 for cut in cuts):
             return "it is made of several batches, one behind the other"
         how_put = str(hows.pop())
+        if how_put in ("gather", "sum") and any(d.mixed for d in leaves):
+            return "on another way all workers have the same there, which would count several times"
         if how_put == "gather" and isinstance(node, cst.Name) and is_called(self.run, node):
             return "it is called as a function, and no rows of a batch"
         if how_put == "gather" and self._is_changed(node):
@@ -197,7 +207,10 @@ class Repairing:
 
     def agreed(self, node: cst.CSTNode, value: Value) -> Value:
         """What a condition is once sums and means over the batch, and numbers of rows, are those of all."""
-        if not isinstance(node, cst.BaseExpression) or all(by_reducing(d) is None for d in v.contents(value)):
+        if not isinstance(node, cst.BaseExpression):
+            return value
+        if all(by_reducing(d) is None for d in v.contents(value)):
+            self.run.plain_now.sources.add(node)
             return value
         repair = self.make(
             Arguments([value], nodes={0: node}), node, by_reducing, "it decides by a worker's part of the batch"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis import row_counts
+from migrator.analysis import values as v
 from migrator.analysis.ops.contracting import MatrixProduct
 from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Sizes, Stacked
@@ -35,6 +36,7 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
     result = _multiplied(op, _counting(op, ragged.kept(op, result)))
     if op.path.endswith(".tolist") and result.data is not None:
         result = Value(replace(result.data, listed=True), result.objects)
+    result = _mixed(op, result)
     items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
     return row_counts.kept(op.row, op.leaves, items, result)
 
@@ -91,6 +93,14 @@ def _counting(op: Operation, result: Value) -> Value:
     if kept and not any(d.several or row_counts.blocks(d) > 1 for d in op.leaves):
         return result
     return Value(replace(data, several=True), result.objects)
+
+
+def _mixed(op: Operation, result: Value) -> Value:
+    """The result, where all that makes it a worker's is the same on all workers on another way."""
+    parts = [d for d in op.leaves if not d.is_replicated]
+    if not parts or not all(d.mixed for d in parts):
+        return result
+    return v.mapped(result, lambda d: d if d.is_replicated else replace(d, mixed=True))
 
 
 def _multiplied(op: Operation, result: Value) -> Value:

@@ -64,7 +64,7 @@ def applied_loss(run: Run, atom: v.Atom, loss: Value, args: Arguments, node: cst
         run.note_hidden(v.of(function))
         if isinstance(function, Instance):
             run.note_hidden(run.classes.method(function, "call") or NOTHING)
-    with run.placing.repairing.ruled_out("Keras applies it"):
+    with run.placing.repairing.ruled_out("Keras applies it", is_barred=False):
         result = losses.of_compiled(run, loss, args, node, frame)
     if len(args.positional) > 1 and masks.is_masked(run, args.positional[1]):
         done = any(r.form == "done" for d in run.objects.leaves(result) for r in d.needs)

@@ -165,7 +165,7 @@ def note_of_model(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, fr
 def _is_mean(
     run: Run, metric: v.Atom, args: Arguments, given: frozenset[v.Repair], node: cst.CSTNode, frame: Frame
 ) -> bool:
-    with run.placing.repairing.ruled_out("Keras applies it"):
+    with run.placing.repairing.ruled_out("Keras applies it", is_barred=False):
         result = run.calls.call(v.of(metric), args, node, frame)
     return all(
         (d.is_replicated or isinstance(d.placement, Sharded) or d.placement == Partial("mean")) and not d.undone - given
@@ -180,7 +180,7 @@ def _counts_rows(
     update, result = (run.classes.method(metric, name) for name in ("update_state", "result"))
     if run.classes.external_bases(metric.cls) != ["keras.metrics.Mean"] or update is None or result is not None:
         return False
-    with run.placing.repairing.ruled_out("Keras applies it"):
+    with run.placing.repairing.ruled_out("Keras applies it", is_barred=False):
         run.calls.call(update, args, node, frame)
     fed = list(run.objects.leaves(run.heap.load(metric, "fed")))
     if run.heap.load(metric, _FED_ON_ALL) is not NOTHING:

@@ -31,7 +31,7 @@ def note_of_outputs(run: Run, regularizer: Value | None, outputs: Value, node: c
         penalty: Partial | Unknown = Partial("mean")
     else:
         given = v.mapped(outputs, lambda d: replace(d, symbolic=False))
-        with run.placing.repairing.ruled_out("Keras applies it"):
+        with run.placing.repairing.ruled_out("Keras applies it", is_barred=False):
             made = run.calls.call(regularizer, Arguments([given]), node, frame)
         parts = {d.placement for d in run.objects.leaves(made) if not d.needs}
         sums = parts == {Partial("sum")} and not any(d.needs for d in run.objects.leaves(made))

@@ -156,7 +156,8 @@ def _run_on(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame:
     """What the model makes of a worker's part of a batch, in which the runtime puts nothing together; None where it
     runs on what all workers have."""
     if any(not d.is_replicated for d in run.objects.leaves(x)):
-        with run.placing.repairing.ruled_out("Keras runs the model on a worker's part of the batch here"):
+        why = "Keras runs the model on a worker's part of the batch here"
+        with run.placing.repairing.ruled_out(why, is_barred=False):
             return _infer(run, atom, x, node, frame)
     _infer_whole(run, atom, Value(Data(nested=True)), node, frame)
     return None
