@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Literal
+from migrator.facts.objects.values import External, Literal, Object
 from migrator.facts.program.tree import Binding
 
 # They give a number, whatever they are given.
@@ -35,9 +37,14 @@ class Numbers:
         if isinstance(node, cst.Call):
             return self._is_worked_out(node, passed)
         if isinstance(node, cst.Name):
-            bindings = self.resolver.reaching(node)
-            return bool(bindings) and all(b in passed or self._binds(b, passed | {b}) for b in bindings)
+            return self._are_numbers(self.resolver.reaching(node), passed)
+        if isinstance(node, cst.Attribute) and all(isinstance(v, Object) for v in self.resolver.values(node.value)):
+            found = (*self.resolver.bindings_of(node), *self.resolver.class_bindings_of(node))
+            return self._are_numbers(found, passed)
         return False
+
+    def _are_numbers(self, bindings: Sequence[Binding], passed: frozenset[Binding]) -> bool:
+        return bool(bindings) and all(b in passed or self._binds(b, passed | {b}) for b in bindings)
 
     def _is_worked_out(self, node: cst.Call, passed: frozenset[Binding]) -> bool:
         paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(node.func)]
@@ -51,7 +58,7 @@ class Numbers:
         if binding.kind == "for":
             return self._counts(binding)
         if binding.kind == "augmented":
-            before = binding.target if isinstance(binding.target, cst.Name) else None
+            before = binding.target if isinstance(binding.target, (cst.Name, cst.Attribute)) else None
             is_number = isinstance(value, cst.BaseExpression) and self.is_number(value, passed)
             return is_number and before is not None and self.is_number(before, passed)
         if binding.kind == "assign" and not binding.path and isinstance(value, cst.BaseExpression):
