@@ -6,6 +6,7 @@ the loop calls, or what the code under the tape reads where it stands in the loo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -30,6 +31,7 @@ from migrator.facts.training.sites import Fit, Training, Update
 from migrator.facts.training.trained import Trained
 
 _MANY_NAMES = 50
+_BRANCHES = (cst.If, cst.Else, cst.ExceptHandler, cst.MatchCase)
 
 
 class MinibatchFinder:
@@ -187,7 +189,11 @@ class MinibatchFinder:
         are_rows = all(map(self._rows, together)) and self._are_samples(together, block)
         if not are_rows and not self.forms.are_batches(together, self.training.reached_from(body)):
             return None
-        if names and not shared and self._asks_for_sizes_behind(names.values(), block):
+        if (
+            names
+            and not shared
+            and (self._asks_for_sizes_behind(names.values(), block) or self._are_read_beside(names.values(), block))
+        ):
             return [CutExpressions((*reads, *direct), [update])]
         cuts: list[Cut] = [*shared]
         late = [name for name in names.values() if not self._join_any(name, shared)]
@@ -244,17 +250,34 @@ class MinibatchFinder:
     def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: Statement) -> bool:
         """Whether what follows, but for other steps, reads of the batches how many rows the whole ones have, and
         nothing else."""
-        last = self.tree.last_order_in(block)
         behind = [
             read
             for name in names
-            for read in self.tree.names[name.value]
-            if self.tree.order[read] > last
-            and self.tree.is_read(read)
-            and not any(self.tree.contains(step, read) for step in self._tape_blocks)
-            and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
+            for read in self._read_after(name, block)
+            if not any(self.tree.contains(step, read) for step in self._tape_blocks)
         ]
         return bool(behind) and all(is_size(self.tree, self.resolver, read) for read in behind)
+
+    def _are_read_beside(self, names: Iterable[cst.Name], block: Statement) -> bool:
+        """Whether the block runs on a condition, `if phase == "train":`, and the batches are read in another branch or
+        behind the branches, too: where they still are whole in a turn that does not train."""
+        turn = next(iter(self.tree.loops_around(block)), self.tree.function_of(block))
+        around = itertools.takewhile(lambda owner: owner is not turn, self.tree.ancestors(block))
+        branch = next((b for b in around if isinstance(self.tree.parent.get(b), _BRANCHES)), None)
+        return branch is not None and any(
+            not self.tree.contains(branch, read) for name in names for read in self._read_after(name, block)
+        )
+
+    def _read_after(self, name: cst.Name, block: Statement) -> Iterator[cst.Name]:
+        """Where what the name holds is read behind the block."""
+        last = self.tree.last_order_in(block)
+        for read in self.tree.names[name.value]:
+            if (
+                self.tree.order[read] > last
+                and self.tree.is_read(read)
+                and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
+            ):
+                yield read
 
     @cached_property
     def _tape_blocks(self) -> list[cst.With]:
@@ -356,6 +379,8 @@ class MinibatchFinder:
         names = [arg.value for arg in batches if isinstance(arg.value, cst.Name) and not arg.star]
         are_names = len(names) == len(batches) and all(self._is_bound_beside(name, call) for name in names)
         if not are_names or not self._met_behind.meets_result(call, names):
+            return None
+        if self._are_read_beside(names, self.tree.statement_of(call)):
             return None
         if any(self.earlier.may_have_cut(name, call) for name in names):
             return None
