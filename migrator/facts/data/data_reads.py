@@ -5,6 +5,7 @@ Of an object of the script's that holds others, `self` of a trainer, the attribu
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -17,7 +18,7 @@ from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
-from migrator.facts.program.tree import Statement, Tree, semantic_children
+from migrator.facts.program.tree import Binding, Statement, Tree, semantic_children
 from migrator.facts.training.trained import Trained
 
 _FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RUNTIME}.", "horovod.", "npu_device.")
@@ -77,10 +78,10 @@ class DataReads:
         if isinstance(node, cst.Name):
             is_data = self._is_load(node) and not self._only_holds(node) and self._is_data(node, block)
             return is_data and not self._works_on_data(node, block)
-        if not isinstance(node, cst.Attribute):
+        if not isinstance(node, cst.Attribute) or not self._is_load(node):
             return False
         if self.is_kept(node):
-            return self._is_load(node) and not self._only_holds(node) and self._is_data(node, block)
+            return not self._only_holds(node) and self._is_data(node, block)
         return any(map(self.kinds.is_array, self.resolver.values(node)))
 
     def _works_on_data(self, name: cst.Name, block: Statement) -> bool:
@@ -118,7 +119,15 @@ class DataReads:
             base = base.value
         if not isinstance(base, cst.Name):
             return True
-        return any(self.tree.contains(block, b.node) for b in self.resolver.reaching(base))
+        inside = [b for b in self.resolver.reaching(base) if self.tree.contains(block, b.node)]
+        return any(b.kind != "for" or self._goes_through_made(b, block) for b in inside)
+
+    def _goes_through_made(self, binding: Binding, block: Statement) -> bool:
+        """Whether a loop under the tape goes through anything but what was there before: `for x, y in domains`."""
+        names = self.tree.names_in(binding.value) if binding.value is not None else ()
+        return not isinstance(binding.value, (cst.Name, cst.Attribute)) or any(
+            self.tree.contains(block, b.node) for name in names for b in self.resolver.reaching(name)
+        )
 
     def _is_load(self, node: cst.Name | cst.Attribute) -> bool:
         parent = self.tree.parent.get(node)
@@ -146,7 +155,22 @@ class DataReads:
     def is_number_or_constant(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
         is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
-        return is_known or self._lists_weights(node)
+        return is_known or self._lists_weights(node) or self._is_key(node)
+
+    def _is_key(self, node: cst.BaseExpression) -> bool:
+        """Whether dictionaries are asked by it, `heads[task]`: arrays are no keys."""
+        if not isinstance(node, cst.Name) or not (bindings := set(self.resolver.reaching(node))):
+            return False
+        alike = [n for n in self.tree.names[node.value] if self.tree.is_read(n)]
+        return any(self._asks(n) and set(self.resolver.reaching(n)) == bindings for n in alike)
+
+    def _asks(self, name: cst.Name) -> bool:
+        owners = list(itertools.islice(self.tree.ancestors(name), 3))
+        asked = owners[2] if len(owners) == 3 and isinstance(owners[0], cst.Index) else None
+        values = self.resolver.values(asked.value) if isinstance(asked, cst.Subscript) else ()
+        return bool(values) and all(
+            isinstance(v, Literal) and isinstance(v.node, (cst.Dict, cst.DictComp)) for v in values
+        )
 
     def _lists_weights(self, node: cst.BaseExpression) -> bool:
         """Whether it is made of weights alone: `found.extend(model.trainable_variables)`."""

@@ -16,6 +16,7 @@ from migrator.facts.data.batch_cuts import Cut, CutArguments, CutExpressions, Cu
 from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.data_reads import DataReads
 from migrator.facts.data.earlier_cuts import EarlierCuts
+from migrator.facts.data.made_before import MadeBefore
 from migrator.facts.data.met_behind import MetBehind, is_size
 from migrator.facts.data.reading import Reading
 from migrator.facts.data.rows import RowFinder, Rows
@@ -49,6 +50,7 @@ class MinibatchFinder:
         self.reading = reading
         self.rows = RowFinder(tree, resolver)
         self.numbers = Numbers(resolver)
+        self.before = MadeBefore(tree, resolver, kinds)
         self.reads = DataReads(tree, resolver, kinds, trained, self.rows, self.numbers, self._is_share)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
         self.earlier = EarlierCuts(tree, resolver)
@@ -168,14 +170,12 @@ class MinibatchFinder:
                 is_cut = True
             elif (cut := self.earlier.behind(node, block)) is not None:
                 cut_before[node] = cut
-            elif isinstance(node, cst.Name):
-                if not self._is_bound_beside(node, block):
-                    return None
+            elif isinstance(node, cst.Name) and self._is_bound_beside(node, block):
                 names.setdefault(node.value, node)
                 reads.append(node)
-            elif self.rows.of(node) is not None:
+            elif self.rows.of(node) is not None and not isinstance(node, cst.Name):
                 direct.append(node)
-            else:
+            elif not self.before.stays_whole(node, block):
                 return None
         # Items of what is cut itself, or that are picked by it: `batch[:, :3]`, `centers[labels]`.
         direct = [node for node in direct if not any(n.value in names for n in self.tree.names_in(node))]
@@ -192,7 +192,7 @@ class MinibatchFinder:
         if (
             names
             and not shared
-            and (self._asks_for_sizes_behind(names.values(), block) or self._are_read_beside(names.values(), block))
+            and (self._asks_for_sizes_behind(names.values(), block) or self._are_read_beside([*names.values()], block))
         ):
             return [CutExpressions((*reads, *direct), [update])]
         cuts: list[Cut] = [*shared]
@@ -258,14 +258,23 @@ class MinibatchFinder:
         ]
         return bool(behind) and all(is_size(self.tree, self.resolver, read) for read in behind)
 
-    def _are_read_beside(self, names: Iterable[cst.Name], block: Statement) -> bool:
-        """Whether the block runs on a condition, `if phase == "train":`, and the batches are read in another branch or
-        behind the branches, too: where they still are whole in a turn that does not train."""
+    def _are_read_beside(self, names: Sequence[cst.Name], block: Statement) -> bool:
+        """Whether the batches are read where they may still be whole, too: before they are made anew in the next turn,
+        or, of a block that runs on a condition, `if phase == "train":`, in another branch or behind the branches."""
         turn = next(iter(self.tree.loops_around(block)), self.tree.function_of(block))
         around = itertools.takewhile(lambda owner: owner is not turn, self.tree.ancestors(block))
         branch = next((b for b in around if isinstance(self.tree.parent.get(b), _BRANCHES)), None)
-        return branch is not None and any(
-            not self.tree.contains(branch, read) for name in names for read in self._read_after(name, block)
+        behind = [read for name in names for read in self._read_after(name, block)] if branch is not None else []
+        is_beside = branch is not None and not all(self.tree.contains(branch, read) for read in behind)
+        return is_beside or any(map(self._is_read_in_the_next_turn, names))
+
+    def _is_read_in_the_next_turn(self, name: cst.Name) -> bool:
+        made = self._bound_at(name)
+        return any(
+            self.tree.order[read] < made
+            and self.tree.is_read(read)
+            and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
+            for read in self.tree.names[name.value]
         )
 
     def _read_after(self, name: cst.Name, block: Statement) -> Iterator[cst.Name]:
