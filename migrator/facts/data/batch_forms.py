@@ -28,6 +28,10 @@ _MAKING = frozenset({
 })  # fmt: skip
 _TAKING_METHODS = frozenset({"pop", "get"})
 _KEEPING_METHODS = frozenset({"astype", "copy", "numpy"})
+_CASTING = frozenset({
+    "tensorflow.cast", "tensorflow.convert_to_tensor", "tensorflow.constant", "tensorflow.identity", "numpy.asarray",
+    "numpy.float32", "keras.ops.cast", "keras.ops.convert_to_tensor",
+})  # fmt: skip
 _PRODUCTS = frozenset({"tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
 # Loops over these get one index a turn.
 _INDICES = frozenset({"numpy.random.permutation", "numpy.arange", "random.sample", "builtins.range", "builtins.sorted"})
@@ -137,6 +141,9 @@ class BatchForms:
         """Whether it is the source, or a part of it that was taken by its name or place."""
         if node is source or depth > _DEEPEST:
             return node is source
+        kept = self._kept(node)
+        if kept is not None:
+            return self._comes_from(kept, source, depth + 1)
         if isinstance(node, cst.Attribute):
             return self._comes_from(node.value, source, depth + 1)
         if isinstance(node, cst.Subscript) and self._is_part(node):
@@ -147,6 +154,14 @@ class BatchForms:
         if isinstance(source, cst.Name) and bindings and bindings == self._bindings(source):
             return True
         return any(self._is_bound_to(b, source, depth) for b in bindings)
+
+    def _kept(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What has the same rows in another form: the x of `x.astype("float32")`, `tf.cast(x, tf.float32)`."""
+        if not isinstance(node, cst.Call):
+            return None
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
+            return node.func.value
+        return node.args[0].value if node.args and self._calls_one_of(node, _CASTING) else None
 
     def _is_bound_to(self, binding: Binding, source: cst.BaseExpression, depth: int) -> bool:
         if binding.kind == "param" and isinstance(binding.node, cst.Param):
@@ -235,8 +250,19 @@ class BatchForms:
         return isinstance(node, (cst.List, cst.ListComp))
 
     def _binds_array(self, binding: Binding, depth: int) -> bool:
+        if len(binding.path) == 1 and self._makes_arrays(binding.value, depth):
+            return True
         part = part_at(binding.value, binding.path) if binding.value is not None else None
         return isinstance(part, cst.BaseExpression) and self._is_array(part, depth + 1)
+
+    def _makes_arrays(self, node: cst.CSTNode | None, depth: int) -> bool:
+        """Whether each part of it is an array: `map(np.array, zip(*samples))`, `(np.array(p) for p in parts)`."""
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+            return self._is_array(node.elt, depth + 1)
+        if not isinstance(node, cst.Call) or not node.args or not self._calls_one_of(node, ("builtins.map",)):
+            return False
+        makers = self.resolver.values(node.args[0].value)
+        return bool(makers) and all(isinstance(v, External) and v.path in _MAKING for v in makers)
 
 
 def _opens_an_axis(node: cst.Subscript) -> bool:

@@ -6,32 +6,33 @@ the loop calls, or what the code under the tape reads where it stands in the loo
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import cast
 
 import libcst as cst
 
 from migrator.facts.data.batch_cuts import Cut, CutArguments, CutExpressions, CutNames
 from migrator.facts.data.batch_forms import BatchForms
+from migrator.facts.data.data_reads import DataReads
 from migrator.facts.data.earlier_cuts import EarlierCuts
+from migrator.facts.data.made_before import MadeBefore
 from migrator.facts.data.met_behind import MetBehind, is_size
 from migrator.facts.data.reading import Reading
 from migrator.facts.data.rows import RowFinder, Rows
-from migrator.facts.names import api, vocabulary
+from migrator.facts.names import vocabulary
 from migrator.facts.names.vocabulary import Role
-from migrator.facts.objects.contents import Contents
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, Value, calls
+from migrator.facts.objects.values import External, Function, Result
 from migrator.facts.ports.ranks import Ranks
-from migrator.facts.program.tree import FunctionLike, Statement, Tree, semantic_children
+from migrator.facts.program.tree import Binding, FunctionLike, Statement, Tree
 from migrator.facts.training.sites import Fit, Training, Update
 from migrator.facts.training.trained import Trained
 
 _MANY_NAMES = 50
-_FUNCTIONS = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", f"{api.RUNTIME}.", "horovod.", "npu_device.")
+_BRANCHES = (cst.If, cst.Else, cst.ExceptHandler, cst.MatchCase)
 
 
 class MinibatchFinder:
@@ -46,11 +47,11 @@ class MinibatchFinder:
         self.resolver = resolver
         self.kinds = kinds
         self.training = training
-        self.trained = trained
         self.reading = reading
         self.rows = RowFinder(tree, resolver)
         self.numbers = Numbers(resolver)
-        self._contents = Contents(tree, resolver)
+        self.before = MadeBefore(tree, resolver, kinds)
+        self.reads = DataReads(tree, resolver, kinds, trained, self.rows, self.numbers, self._is_share)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
         self.earlier = EarlierCuts(tree, resolver)
         self._met_behind = MetBehind(tree, resolver, self.earlier)
@@ -127,12 +128,14 @@ class MinibatchFinder:
 
     def _in_callers_of(self, block: cst.With, update: Update) -> list[Cut] | None:
         function = self.tree.function_of(block)
-        if function is None or not all(self._is_of(function, node) for node in self._data_read(block.body, block)):
+        if function is None or not all(self._is_of(function, node) for node in self.reads.of(block.body, block)):
             return None
         return self._in_callers(function, update)
 
     def _is_of(self, function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
         """Whether the data are the function's own: its parameters, or made of them."""
+        if self.reads.is_kept(node) and not any(map(self.kinds.is_array, self.resolver.values(node))):
+            return self._is_of(function, cst.ensure_type(node, cst.Attribute).value)
         return isinstance(node, cst.Name) and all(
             b.kind == "param" or self.tree.function_of(b.node) is function for b in self.resolver.reaching(node)
         )
@@ -161,20 +164,18 @@ class MinibatchFinder:
         direct: list[cst.BaseExpression] = []
         cut_before: dict[cst.BaseExpression, CutNames] = {}
         is_cut = False
-        for node in self._data_read(body, block):
+        for node in self.reads.of(body, block):
             node = self._all_rows_of(node, block)
             if self.is_share_at(node, block):
                 is_cut = True
             elif (cut := self.earlier.behind(node, block)) is not None:
                 cut_before[node] = cut
-            elif isinstance(node, cst.Name):
-                if not self._is_bound_beside(node, block):
-                    return None
+            elif isinstance(node, cst.Name) and self._is_bound_beside(node, block):
                 names.setdefault(node.value, node)
                 reads.append(node)
-            elif self.rows.of(node) is not None:
+            elif self.rows.of(node) is not None and not isinstance(node, cst.Name):
                 direct.append(node)
-            else:
+            elif not self.before.stays_whole(node, block):
                 return None
         # Items of what is cut itself, or that are picked by it: `batch[:, :3]`, `centers[labels]`.
         direct = [node for node in direct if not any(n.value in names for n in self.tree.names_in(node))]
@@ -188,7 +189,11 @@ class MinibatchFinder:
         are_rows = all(map(self._rows, together)) and self._are_samples(together, block)
         if not are_rows and not self.forms.are_batches(together, self.training.reached_from(body)):
             return None
-        if names and not shared and self._asks_for_sizes_behind(names.values(), block):
+        if (
+            names
+            and not shared
+            and (self._asks_for_sizes_behind(names.values(), block) or self._are_read_beside([*names.values()], block))
+        ):
             return [CutExpressions((*reads, *direct), [update])]
         cuts: list[Cut] = [*shared]
         late = [name for name in names.values() if not self._join_any(name, shared)]
@@ -245,17 +250,43 @@ class MinibatchFinder:
     def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: Statement) -> bool:
         """Whether what follows, but for other steps, reads of the batches how many rows the whole ones have, and
         nothing else."""
-        last = self.tree.last_order_in(block)
         behind = [
             read
             for name in names
-            for read in self.tree.names[name.value]
-            if self.tree.order[read] > last
-            and self.tree.is_read(read)
-            and not any(self.tree.contains(step, read) for step in self._tape_blocks)
-            and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
+            for read in self._read_after(name, block)
+            if not any(self.tree.contains(step, read) for step in self._tape_blocks)
         ]
         return bool(behind) and all(is_size(self.tree, self.resolver, read) for read in behind)
+
+    def _are_read_beside(self, names: Sequence[cst.Name], block: Statement) -> bool:
+        """Whether the batches are read where they may still be whole, too: before they are made anew in the next turn,
+        or, of a block that runs on a condition, `if phase == "train":`, in another branch or behind the branches."""
+        turn = next(iter(self.tree.loops_around(block)), self.tree.function_of(block))
+        around = itertools.takewhile(lambda owner: owner is not turn, self.tree.ancestors(block))
+        branch = next((b for b in around if isinstance(self.tree.parent.get(b), _BRANCHES)), None)
+        behind = [read for name in names for read in self._read_after(name, block)] if branch is not None else []
+        is_beside = branch is not None and not all(self.tree.contains(branch, read) for read in behind)
+        return is_beside or any(map(self._is_read_in_the_next_turn, names))
+
+    def _is_read_in_the_next_turn(self, name: cst.Name) -> bool:
+        made = self._bound_at(name)
+        return any(
+            self.tree.order[read] < made
+            and self.tree.is_read(read)
+            and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
+            for read in self.tree.names[name.value]
+        )
+
+    def _read_after(self, name: cst.Name, block: Statement) -> Iterator[cst.Name]:
+        """Where what the name holds is read behind the block."""
+        last = self.tree.last_order_in(block)
+        for read in self.tree.names[name.value]:
+            if (
+                self.tree.order[read] > last
+                and self.tree.is_read(read)
+                and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
+            ):
+                yield read
 
     @cached_property
     def _tape_blocks(self) -> list[cst.With]:
@@ -264,105 +295,6 @@ class MinibatchFinder:
     def _bound_at(self, name: cst.Name) -> int:
         return min(
             (self.tree.order[b.target] for b in self.resolver.reaching(name) if b.target in self.tree.order), default=0
-        )
-
-    def _data_read(self, body: cst.CSTNode, block: Statement) -> Iterator[cst.BaseExpression]:
-        """What the code under the tape reads of data: names and items that are no weights, numbers or functions.
-
-        Parameters are left to the callers, unless nothing else is read.
-        """
-        queue: list[cst.CSTNode] = [body]
-        while queue:
-            node = queue.pop()
-            is_whole = self._is_item(node, block) or (not isinstance(node, cst.Name) and self._is_share(node))
-            if is_whole or self._is_read(node, block):
-                yield cast(cst.BaseExpression, node)
-            if not is_whole:
-                queue.extend(reversed(semantic_children(node)))
-
-    def _is_read(self, node: cst.CSTNode, block: Statement) -> bool:
-        if isinstance(node, cst.Name):
-            return self._is_load(node) and self._is_data(node, block) and not self._works_on_data(node, block)
-        return isinstance(node, cst.Attribute) and any(map(self.kinds.is_array, self.resolver.values(node)))
-
-    def _works_on_data(self, name: cst.Name, block: Statement) -> bool:
-        """Whether the name leads to what an imported module has that is called with data, and so gives none of its own:
-        `library.loss(y, model(x))`, `library.Loss(0.1)(y, model(x))`."""
-        if not all(binding.kind == "import" for binding in self.resolver.reaching(name)):
-            return False
-        given: list[cst.Arg] = []
-        node, parent = cast(cst.CSTNode, name), self.tree.parent.get(name)
-        while (isinstance(parent, cst.Attribute) and parent.value is node) or (
-            isinstance(parent, cst.Call) and parent.func is node
-        ):
-            given += parent.args if isinstance(parent, cst.Call) else ()
-            node, parent = parent, self.tree.parent.get(parent)
-        return any(
-            self.tree.contains(block, binding.node)
-            for arg in given
-            for made in self.tree.names_in(arg)
-            for binding in self.resolver.reaching(made)
-        ) or any(True for arg in given for _ in self._data_read(arg, block))
-
-    def _is_item(self, node: cst.CSTNode, block: Statement) -> bool:
-        """Whether the node takes rows of an array that comes from outside of the tape."""
-        if not isinstance(node, cst.Subscript) or self._is_made_inside(node, block):
-            return False
-        owners = self.resolver.values(node.value)
-        if owners and all(map(self._is_constant, owners)):
-            return False  # `weights[0]`
-        return self.rows.of(node) is not None
-
-    def _is_made_inside(self, node: cst.Subscript, block: Statement) -> bool:
-        """Whether what is indexed comes from code under the tape (`logits[:, 0]`)."""
-        base: cst.BaseExpression = node
-        while isinstance(base, (cst.Subscript, cst.Attribute)):
-            base = base.value
-        if not isinstance(base, cst.Name):
-            return True
-        return any(self.tree.contains(block, b.node) for b in self.resolver.reaching(base))
-
-    def _is_load(self, name: cst.Name) -> bool:
-        parent = self.tree.parent.get(name)
-        if isinstance(parent, cst.Attribute):
-            return parent.value is name
-        if isinstance(parent, cst.Call):
-            return parent.func is not name
-        return not (isinstance(parent, (cst.AssignTarget, cst.NamedExpr)) or getattr(parent, "keyword", None) is name)
-
-    def _is_data(self, name: cst.Name, block: Statement) -> bool:
-        bindings = self.resolver.reaching(name)
-        if not bindings or any(self.tree.contains(block, b.node) for b in bindings):
-            return False
-        return not self._is_number_or_constant(name)
-
-    def _is_variable(self, node: cst.CSTNode) -> bool:
-        values = self.resolver.values(node)
-        return bool(values) and all(map(self.kinds.is_variable, values))
-
-    def _is_constant(self, value: Value) -> bool:
-        """Weights, numbers, functions, losses: what has no rows."""
-        if isinstance(value, Literal):
-            is_text = isinstance(value.node, (cst.BaseNumber, cst.BaseString))
-            return is_text or self._contents.is_made_of(value.node, self._is_variable)
-        if isinstance(value, External):
-            return f"{value.path}.".startswith(_FUNCTIONS)
-        if isinstance(value, (Function, Class)):
-            return True
-        if isinstance(value, Object):
-            return self.kinds.has_weights(value) or self.resolver.derives_from(
-                value.of, lambda p: p.startswith("keras.")
-            )
-        path = calls(value)
-        if isinstance(value, Result) and self._contents.is_made_of(value.call, self._is_variable):
-            return True
-        return (
-            self.kinds.has_weights(value)
-            or self.kinds.is_optimizer(value)
-            or self.kinds.is_variable(value)
-            or self.kinds.is_tape(value)
-            or path.startswith(("keras.losses.", "keras.metrics.", "keras.optimizers.", "keras.regularizers."))
-            or path in ("builtins.len", "builtins.int", "builtins.float", "builtins.range")
         )
 
     def _is_bound_beside(self, name: cst.Name, block: cst.CSTNode) -> bool:
@@ -383,14 +315,14 @@ class MinibatchFinder:
         calls = [call for call in self.tree.calls if self.tree.contains(block.body, call)]
         called = [v for call in calls for v in self.resolver.values(call.func)]
         closures = [v.node for v in called if isinstance(v, Function) and not _takes_arguments(v.node)]
-        if any(True for _ in self._data_read(block.body, block)):
+        if self.reads.any_in(block.body, block):
             return None
         cuts: list[Cut] = []
         for closure in dict.fromkeys(closures):
             place = closure if isinstance(closure, cst.FunctionDef) else self.tree.statement_of(closure)
             if self._hides_batches(closure, place):
                 return None
-            if any(True for _ in self._data_read(closure.body, place)):
+            if self.reads.any_in(closure.body, place):
                 found = self._read_by(closure.body, place, update)
                 if found is None:
                     return None
@@ -402,7 +334,9 @@ class MinibatchFinder:
         bodies = self.training.reached_from(closure.body)[1:]
         names = [name for body in bodies if body is not closure for name in self.tree.names_in(body)]
         return any(
-            self.tree.is_read(name) and self._is_bound_beside(name, place) and not self._is_number_or_constant(name)
+            self.tree.is_read(name)
+            and self._is_bound_beside(name, place)
+            and not self.reads.is_number_or_constant(name)
             for name in names
             if self.resolver.reaching(name)
         )
@@ -429,7 +363,7 @@ class MinibatchFinder:
                 return None
             if (cut := self.earlier.behind(arg.value, call)) is not None:
                 cut_before[arg.value] = cut
-            if cut is not None or arg.star or self._rows(arg.value) or not self._is_number_or_constant(arg.value):
+            if cut is not None or arg.star or self._rows(arg.value) or not self.reads.is_number_or_constant(arg.value):
                 batches.append(arg)
         if not batches:
             return None
@@ -455,6 +389,8 @@ class MinibatchFinder:
         are_names = len(names) == len(batches) and all(self._is_bound_beside(name, call) for name in names)
         if not are_names or not self._met_behind.meets_result(call, names):
             return None
+        if self._are_read_beside(names, self.tree.statement_of(call)):
+            return None
         if any(self.earlier.may_have_cut(name, call) for name in names):
             return None
         cut = CutNames(sorted(names, key=self._bound_at), self.tree.statement_of(call), [update])
@@ -469,18 +405,6 @@ class MinibatchFinder:
     def _parameter(self, arg: cst.Arg, function: cst.FunctionDef) -> str:
         params = [*function.params.posonly_params, *function.params.params]
         return next((p.name.value for p in params if arg.value in self.resolver.given(p)), "")
-
-    def _is_number_or_constant(self, node: cst.BaseExpression) -> bool:
-        values = self.resolver.values(node)
-        is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
-        return is_known or self._lists_weights(node)
-
-    def _lists_weights(self, node: cst.BaseExpression) -> bool:
-        """Whether it is made of weights alone: `found.extend(model.trainable_variables)`."""
-        owners = self.trained.listed(node)
-        return bool(owners) and all(
-            (values := self.resolver.values(owner)) and all(map(self._is_constant, values)) for owner in owners
-        )
 
     # -- sizes ---------------------------------------------------------------------------------------------------
 
@@ -537,16 +461,15 @@ class MinibatchFinder:
     def is_share_at(self, node: cst.BaseExpression, user: cst.CSTNode) -> bool:
         """Whether the expression, or what it is made of in this turn of the loop, is a worker's share already."""
         turn = next(iter(self.tree.loops_around(user)), self.tree.function_of(user))
-        made_of = self.earlier.names_behind(node, turn) if turn is not None else ()
-        return self._is_share(node) or any(map(self._is_share, made_of))
+        made_of = [*self.earlier.names_behind(node, turn)] if turn is not None else []
+        kept = [owner for name in made_of if isinstance(owner := self.tree.parent.get(name), cst.Attribute)]
+        return any(map(self._is_share, (node, *made_of, *kept)))
 
-    def _is_share(self, node: cst.CSTNode) -> bool:
-        """Whether the expression is a worker's share already."""
-        if isinstance(node, cst.Name):
-            bindings = self.resolver.reaching(node)
-            return bool(bindings) and all(
-                b.value is not None and self._is_share(_part(b.value, b.path)) for b in bindings
-            )
+    def _is_share(self, node: cst.CSTNode, passed: frozenset[Binding] = frozenset()) -> bool:
+        """Whether the expression is a worker's share already; `passed`: bindings that are on the way."""
+        if isinstance(node, (cst.Name, cst.Attribute)):
+            found = {*self._bindings(node)} - passed
+            return bool(found) and all(self._binds_share(b, passed | found) for b in found)
         return self.ranks.is_slice(node) or (
             isinstance(node, cst.Call)
             and any(
@@ -554,6 +477,15 @@ class MinibatchFinder:
                 for v in self.resolver.values(node.func)
             )
         )
+
+    def _bindings(self, node: cst.Name | cst.Attribute) -> list[Binding]:
+        return self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
+
+    def _binds_share(self, binding: Binding, passed: frozenset[Binding]) -> bool:
+        if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            given = self.resolver.given(binding.node)
+            return bool(given) and all(self._is_share(each, passed) for each in given)
+        return binding.value is not None and self._is_share(_part(binding.value, binding.path), passed)
 
 
 def _takes_all(place: cst.BaseSlice) -> bool:

@@ -11,6 +11,7 @@ import libcst as cst
 from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
+from migrator.facts.objects.contents import Contents
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
@@ -153,6 +154,7 @@ class Pipelines:
         self.ranks = ranks
         self.sources = sources
         self._iteration = Iteration(tree, resolver)
+        self._contents = Contents(tree, resolver)
 
     def core(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`, also where such a call has a name."""
@@ -239,6 +241,8 @@ class Pipelines:
             self._follow(node.elements[path[0]].value, path[1:], pipeline, seen)
         elif isinstance(node, cst.Subscript) and (value := self._named_item(node)) is not None:
             self._follow(value, path, pipeline, seen)
+        elif isinstance(node, cst.Subscript) and len(items := self._items(node)) > 1:
+            self._fork([(item, path) for item in items], "it is one of several that are kept together", pipeline, seen)
         else:
             pipeline.unseen = "its source cannot be seen"
 
@@ -284,6 +288,10 @@ class Pipelines:
             if isinstance(pair, cst.DictElement) and pair.key.deep_equals(index):
                 return pair.value
         return None
+
+    def _items(self, node: cst.Subscript) -> list[cst.CSTNode]:
+        """All that may be at that place of a container (`data[phase]`); none where not all of it is seen."""
+        return self._contents.ends(self._contents.items(node)) or []
 
     def _follow_call(self, call: cst.Call, path: tuple[int, ...], pipeline: Pipeline, seen: set[_Met]) -> None:
         callees = self.resolver.values(call.func)

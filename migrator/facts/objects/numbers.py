@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
+from migrator.facts.objects.contents import Contents
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Literal
+from migrator.facts.objects.values import External, Literal, Object
 from migrator.facts.program.tree import Binding
 
 # They give a number, whatever they are given.
@@ -21,6 +24,8 @@ _FUNCTIONS = frozenset({
 class Numbers:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
+        self._contents = Contents(resolver.tree, resolver)
+        self._asked: set[cst.Subscript] = set()  # of which is asked now: a list that is made of its own items
 
     def is_number(self, node: cst.BaseExpression, passed: frozenset[Binding] = frozenset()) -> bool:
         """Whether the expression surely is a number; `passed`: bindings that are on the way, and so say nothing."""
@@ -34,10 +39,30 @@ class Numbers:
             return self.is_number(node.body, passed) and self.is_number(node.orelse, passed)
         if isinstance(node, cst.Call):
             return self._is_worked_out(node, passed)
+        if isinstance(node, cst.Subscript):
+            return self._is_item(node, passed)
         if isinstance(node, cst.Name):
-            bindings = self.resolver.reaching(node)
-            return bool(bindings) and all(b in passed or self._binds(b, passed | {b}) for b in bindings)
+            return self._are_numbers(self.resolver.reaching(node), passed)
+        if isinstance(node, cst.Attribute) and all(isinstance(v, Object) for v in self.resolver.values(node.value)):
+            found = (*self.resolver.bindings_of(node), *self.resolver.class_bindings_of(node))
+            return self._are_numbers(found, passed)
         return False
+
+    def _are_numbers(self, bindings: Sequence[Binding], passed: frozenset[Binding]) -> bool:
+        return bool(bindings) and all(b in passed or self._binds(b, passed | {b}) for b in bindings)
+
+    def _is_item(self, node: cst.Subscript, passed: frozenset[Binding]) -> bool:
+        """Whether it is one of numbers that a list or dictionary of the script holds: `losses[-1]`."""
+        if node in self._asked:
+            return True
+        self._asked.add(node)
+        try:
+            ends = self._contents.ends(self._contents.items(node)) or ()
+            return bool(ends) and all(
+                isinstance(end, cst.BaseExpression) and self.is_number(end, passed) for end in ends
+            )
+        finally:
+            self._asked.discard(node)
 
     def _is_worked_out(self, node: cst.Call, passed: frozenset[Binding]) -> bool:
         paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(node.func)]
@@ -51,7 +76,7 @@ class Numbers:
         if binding.kind == "for":
             return self._counts(binding)
         if binding.kind == "augmented":
-            before = binding.target if isinstance(binding.target, cst.Name) else None
+            before = binding.target if isinstance(binding.target, (cst.Name, cst.Attribute)) else None
             is_number = isinstance(value, cst.BaseExpression) and self.is_number(value, passed)
             return is_number and before is not None and self.is_number(before, passed)
         if binding.kind == "assign" and not binding.path and isinstance(value, cst.BaseExpression):

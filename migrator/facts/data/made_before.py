@@ -1,0 +1,90 @@
+"""What a step reads beside its batches that was made before the loop: a weight of the loss, a table, a full batch.
+
+It stays whole. A value for each row of a batch would not fit beside a worker's rows, and how many rows it has is not
+seen: where it may meet them, nothing is split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Union
+
+import libcst as cst
+
+from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, calls
+from migrator.facts.program.tree import Binding, Statement, Tree
+
+Read = Union[cst.Name, cst.Attribute]
+
+# They take a whole value beside rows, which are put together for them where that is needed.
+_TAKING = frozenset({
+    "tensorflow.gather", "tensorflow.nn.embedding_lookup", "tensorflow.matmul", "tensorflow.linalg.matmul",
+    "tensorflow.concat", "tensorflow.boolean_mask",
+})  # fmt: skip
+_THROUGH = (
+    cst.Arg, cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Subscript, cst.SubscriptElement, cst.Index,
+    cst.Attribute,
+)  # fmt: skip
+_REDUCING = frozenset({"mean", "sum", "max", "min"})
+
+
+class MadeBefore:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self.kinds = kinds
+
+    def stays_whole(self, node: cst.BaseExpression, block: Statement) -> bool:
+        """Whether it is the same in all turns of the loop that the tape stands in, and meets no rows of a batch."""
+        loop = next(iter(self.tree.loops_around(block)), None)
+        if loop is None or not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        found = self._bindings(node)
+        is_before = bool(found) and not any(self.tree.contains(loop, b.node) for b in found)
+        return is_before and not self._may_meet_rows(node, loop)
+
+    def _bindings(self, node: Read) -> list[Binding]:
+        return self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
+
+    def _may_meet_rows(self, node: cst.BaseExpression, loop: cst.CSTNode) -> bool:
+        """Whether what is made of it may stand beside rows, up to where it is reduced, or gone through."""
+        child: cst.CSTNode = node
+        for owner in self.tree.ancestors(node):
+            if isinstance(owner, (cst.For, cst.CompFor)) or self._is_item(owner, child) or self._takes(owner):
+                return False
+            if not isinstance(owner, _THROUGH):
+                return True
+            if isinstance(owner, (cst.BinaryOperation, cst.Call)) and any(self._made_meanwhile(owner, child, loop)):
+                return True
+            child = owner
+        return True
+
+    def _is_item(self, owner: cst.CSTNode, child: cst.CSTNode) -> bool:
+        """`weights[0]`"""
+        index = owner.slice[0].slice if isinstance(owner, cst.Subscript) and len(owner.slice) == 1 else None
+        is_asked = isinstance(owner, cst.Subscript) and owner.value is child
+        return is_asked and isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
+
+    def _takes(self, owner: cst.CSTNode) -> bool:
+        """Whether it is a loss of Keras's, or reduces what it is given, or takes whole values and rows alike."""
+        values = self.resolver.values(owner.func) if isinstance(owner, cst.Call) else ()
+        return bool(values) and all(
+            calls(v).startswith("keras.losses.")
+            or (isinstance(v, External) and (v.path in _TAKING or _reduces(v.path)))
+            for v in values
+        )
+
+    def _made_meanwhile(self, owner: cst.CSTNode, child: cst.CSTNode, loop: cst.CSTNode) -> Iterator[bool]:
+        """For each name that stands beside it, whether the loop makes what that is."""
+        names = (n for n in self.tree.names_in(owner) if self.tree.is_read(n) and not self.tree.contains(child, n))
+        for name in names:
+            kept = self.tree.parent.get(name)
+            found = self.resolver.bindings_of(kept) if isinstance(kept, cst.Attribute) else []
+            yield any(self.tree.contains(loop, b.node) for b in (*self.resolver.reaching(name), *found))
+
+
+def _reduces(path: str) -> bool:
+    last = path.rpartition(".")[2]
+    return path.startswith(("tensorflow.", "keras.", "numpy.")) and (last.startswith("reduce_") or last in _REDUCING)
