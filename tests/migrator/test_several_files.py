@@ -373,3 +373,16 @@ def test_a_function_of_another_file_may_be_named_by_its_parts(tmp_path: Path) ->
     folder = folder_with(tmp_path, rates=rates, steps=step, train=main.replace("for x", "kind = 'loss'\nfor x"))
     assert migrate(folder).exit_code == NOTHING_LEFT
     assert "lockstep.all_reduce(loss)" in (folder / "train.py").read_text()
+
+
+def test_a_package_that_another_file_imports_is_written_by_its_name_there(tmp_path: Path) -> None:
+    main = """from imports import tf, tfds
+
+train = tfds.load("mnist", split="train", as_supervised=True, shuffle_files=True).batch(16)
+model = tf.keras.Sequential([tf.keras.layers.Flatten(), tf.keras.layers.Dense(10)])
+model.compile("sgd", tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+model.fit(train)
+"""
+    folder = folder_with(tmp_path, main=main, imports="import tensorflow as tf\nimport tensorflow_datasets as tfds\n")
+    assert migrate(folder).exit_code == NOTHING_LEFT
+    assert b"read_config=tfds.ReadConfig(" in contents(folder)["main.py"]

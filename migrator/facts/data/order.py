@@ -96,6 +96,9 @@ class Order:
 
     def _package(self, call: cst.Call) -> str:
         """How the script writes tensorflow_datasets; empty where it has no name for it."""
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if isinstance(owner, cst.Name) and External(_TFDS) in self.resolver.values(owner):
+            return owner.value  # also where another file of the program has imported it
         for node in self.tree.imports:
             if not isinstance(node, cst.Import) or self.tree.module_of(node) is not self.tree.module_of(call):
                 continue
