@@ -250,12 +250,7 @@ class MinibatchFinder:
     def _asks_for_sizes_behind(self, names: Iterable[cst.Name], block: Statement) -> bool:
         """Whether what follows, but for other steps, reads of the batches how many rows the whole ones have, and
         nothing else."""
-        behind = [
-            read
-            for name in names
-            for read in self._read_after(name, block)
-            if not any(self.tree.contains(step, read) for step in self._tape_blocks)
-        ]
+        behind = [read for name in names for read in self._read_after(name, block)]
         return bool(behind) and all(is_size(self.tree, self.resolver, read) for read in behind)
 
     def _are_read_beside(self, names: Sequence[cst.Name], block: Statement) -> bool:
@@ -278,12 +273,13 @@ class MinibatchFinder:
         )
 
     def _read_after(self, name: cst.Name, block: Statement) -> Iterator[cst.Name]:
-        """Where what the name holds is read behind the block."""
+        """Where what the name holds is read behind the block, but for other steps, for which a cut is shared."""
         last = self.tree.last_order_in(block)
         for read in self.tree.names[name.value]:
             if (
                 self.tree.order[read] > last
                 and self.tree.is_read(read)
+                and not any(self.tree.contains(step, read) for step in self._tape_blocks)
                 and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
             ):
                 yield read
