@@ -7,7 +7,7 @@ with the name of a temporary folder, and with what is put into a name, as text o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -32,6 +32,7 @@ _FOLDER = "tempfile.TemporaryDirectory"
 _TELLING = frozenset({"strftime", "isoformat", "ctime", "timestamp"})  # methods of dates that give a text or a number
 _PARTS = frozenset({"hex", "int"})  # of a random id
 _TURNING = frozenset({"builtins.str", "builtins.int", "builtins.float", "builtins.round"})
+_COPYING = re.compile(r"\.[cC]opy(?:file)?$")  # the first of their paths stays as it is
 _NO_READERS = ("builtins.", "logging.", "os.", "tempfile.", "pathlib.", "shutil.")
 _GIVING = frozenset({"assign", "for", "with", "field"})
 _WRITING_CALLBACKS = frozenset({"keras.callbacks.ModelCheckpoint", "keras.callbacks.CSVLogger"})
@@ -78,7 +79,7 @@ class WorkerPaths:
     def _reads(self) -> dict[cst.Call, list[cst.BaseExpression | cst.With] | None]:
         """The calls that read under a path of this worker's own what the chief writes, with what is its own there; None
         where not all of that can be told."""
-        written = {origin for write in self._written() for origin in self._origins(write, set())}
+        written = self._origins_of(self._written())
         found: dict[cst.Call, list[cst.BaseExpression | cst.With] | None] = {}
         for read in self.files.looks if written else ():
             origins = set(self._origins(read, set()))
@@ -132,11 +133,23 @@ class WorkerPaths:
 
     def is_read_by_itself(self, write: cst.CSTNode) -> bool:
         """Whether each worker writes into a folder that is surely its own, and reads it again there."""
-        mine = set(self._origins(write, set()))
-        if not all(map(self._is_unique, mine)) or not self._is_surely_own(write):
+        mine = self._origins_of(self._written_to(write))
+        if not mine or not all(map(self._is_unique, mine)) or not self._is_into_own(write):
             return False
-        kept = {origin for node in self._written_by_callbacks() for origin in self._origins(node, set())}
-        return not mine & kept and any(mine & set(self._origins(read, set())) for read in self._may_read)
+        return not mine & self._kept and any(mine & set(self._origins(read, set())) for read in self._may_read)
+
+    def _is_into_own(self, write: cst.CSTNode) -> bool:
+        return all(map(self._is_surely_own, self._written_to(write)))
+
+    @cached_property
+    def _kept(self) -> set[cst.Call]:
+        """What is in paths that the chief alone writes to, and so is the chief's for all."""
+        shared = (write.node for write in self.files.writes if not self._is_into_own(write.node))
+        paths = [path for write in shared for path in self._written_to(write)]
+        return self._origins_of([*paths, *self._written_by_callbacks()])
+
+    def _origins_of(self, nodes: Iterable[cst.CSTNode]) -> set[cst.Call]:
+        return {origin for node in nodes for origin in self._origins(node, set())}
 
     @cached_property
     def _may_read(self) -> list[cst.Call]:
@@ -148,6 +161,15 @@ class WorkerPaths:
             if call in self.files.looks
             or not (call in writing or any(map(_reads_nothing, self.resolver.values(call.func))))
         ]
+
+    def _written_to(self, write: cst.CSTNode) -> list[cst.CSTNode]:
+        """The paths that are changed; of what is fetched, and where none is seen, the whole call."""
+        if not isinstance(write, cst.Call) or write in self.files.fetches:
+            return [write]
+        paths: list[cst.CSTNode] = [*self.files.paths(write)]
+        values = self.resolver.values(write.func)
+        is_copy = any(isinstance(v, External) and _COPYING.search(v.path) for v in values)
+        return paths[-1:] if is_copy else paths or [write]
 
     def _is_surely_own(self, path: cst.CSTNode) -> bool:
         """Whether a path has something of this worker's own in it, whichever way it came about: not where all may be
@@ -218,7 +240,9 @@ class WorkerPaths:
         return any(isinstance(v, External) and _UNIQUE.match(v.path) for v in self.resolver.values(call.func))
 
     def _written(self) -> Iterator[cst.CSTNode]:
-        yield from (write.node for write in self.files.writes if not self.is_read_by_itself(write.node))
+        for write in self.files.writes:
+            if not self.is_read_by_itself(write.node):
+                yield from self._written_to(write.node)
         yield from self._written_by_callbacks()
 
     def _written_by_callbacks(self) -> Iterator[cst.CSTNode]:

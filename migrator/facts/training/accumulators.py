@@ -77,7 +77,7 @@ class Accumulators:
 
     def _looped(self, name: cst.Name, loop: Binding, seen: set[cst.CSTNode]) -> Iterator[Place]:
         """What a loop takes out of a list of sums: the list, where the loop may have tensors for the variables."""
-        sums = self._iterated(loop)
+        sums = self._iterated(loop, reduced=True)
         if not isinstance(sums, (cst.Name, cst.Attribute)) or not self._is_filled(sums):
             return
         if self._takes_tensors([loop]):
@@ -95,7 +95,7 @@ class Accumulators:
             return []
         targets = (n for n in nodes_in(loop.target) if isinstance(n, cst.Name))
         found = (b for n in targets for b in self.tree.scope_of(n).bindings.get(n.value, ()) if b.target is n)
-        return [b for b in found if self._iterated(b) is sums]
+        return [b for b in found if self._iterated(b, reduced=True) is sums]
 
     def _takes_tensors(self, loops: list[Binding]) -> bool:
         """Whether nothing is asked of the loops' variables but what a tensor has, too."""
@@ -226,8 +226,8 @@ class Accumulators:
     def _loops(self, node: cst.Name) -> list[Binding]:
         return [b for b in self.resolver.reaching(node) if b.kind == "for"]
 
-    def _iterated(self, binding: Binding) -> cst.BaseExpression | None:
-        """The list in `for a, g in zip(sums, gradients)` that the name runs through."""
+    def _iterated(self, binding: Binding, *, reduced: bool = False) -> cst.BaseExpression | None:
+        """The list in `for a, g in zip(sums, gradients)` that the name runs through; `reduced`: before it is."""
         node, path = binding.value, binding.path
         while isinstance(node, cst.Call) and node.args:
             functions = self.resolver.values(node.func)
@@ -235,6 +235,8 @@ class Accumulators:
                 node, path = node.args[0].value, path[1:]
             elif External("builtins.zip") in functions and path and 0 <= path[0] < len(node.args):
                 node, path = node.args[path[0]].value, path[1:]
+            elif reduced and self.flow.reduces(node):
+                node = node.args[0].value
             else:
                 return None
         return node if isinstance(node, cst.BaseExpression) else None
