@@ -265,8 +265,11 @@ class MinibatchFinder:
 
     def _is_read_in_the_next_turn(self, name: cst.Name) -> bool:
         made = self._bound_at(name)
+        scope = self.tree.scope_of(name).lookup(name.value)
+        targets = {binding.target for binding in scope.bindings[name.value]} if scope is not None else set()
         return any(
             self.tree.order[read] < made
+            and read not in targets
             and self.tree.is_read(read)
             and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
             for read in self.tree.names[name.value]
