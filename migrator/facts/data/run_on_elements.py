@@ -28,8 +28,15 @@ class RunOnElements:
 
     def by(self, consumptions: Iterable[Consumption]) -> set[cst.CSTNode]:
         """The bodies that run for the elements of these."""
-        ways = [way for c in consumptions for way in self.pipelines.history(c.dataset).ways]
-        return self._bodies(step.call for way in ways for step in way.steps)
+        queue = [c.dataset for c in consumptions]
+        steps: dict[cst.Call, None] = {}
+        while queue:
+            for way in self.pipelines.history(queue.pop()).ways:
+                steps.update((step.call, None) for step in way.steps)
+                if way.cut is not None and way.cut.args and way.cut not in steps:
+                    steps[way.cut] = None
+                    queue.append(way.cut.args[0].value)  # what is shared out has steps of its own
+        return self._bodies(steps)
 
     def is_inside(self, node: cst.CSTNode) -> bool:
         """Whether the node stands in what a dataset runs, or a function that is called there."""

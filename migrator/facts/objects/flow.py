@@ -51,7 +51,10 @@ class Flow:
                     certain = binding
                     break
         # What is bound further down comes round the loop, unless each turn binds anew before the use.
-        open_loops = [x for x in loops if certain is None or not tree.contains(x.body, certain.node)]
+        made_in = (
+            [] if certain is None else [x for x in loops if certain.node is x or tree.contains(x.body, certain.node)]
+        )
+        open_loops = [x for x in loops if x not in made_in]
         carried = [b for b in later if any(tree.contains(x.body, b.node) for x in open_loops)]
         return [*found, *carried]
 

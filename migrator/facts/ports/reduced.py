@@ -129,8 +129,10 @@ class Reduced:
         """The calls that reduce gradients which are reduced once more, or wrap what is wrapped already."""
         found: dict[cst.Call, None] = {}
         for update in self.training.updates:
-            every = [g for g in update.gradients if not self._is_among_some(g)]
-            if every and len(every) == len(update.gradients) and all(g.is_reduced for g in every):
+            # What scales them is none of them, whatever that is made of.
+            gradients = [g for g in update.gradients if g.tape_calls] or update.gradients
+            every = [g for g in gradients if not self._is_among_some(g)]
+            if every and len(every) == len(gradients) and all(g.is_reduced for g in every):
                 if self.is_wrapped(update):
                     found.setdefault(every[0].reduced_by[0])
                 found.update(dict.fromkeys(g.reduced_by[0] for g in every if len(set(g.reduced_by)) > 1))
