@@ -1,5 +1,5 @@
-"""Scripts that share files and are run apart: what is refused in one of them need not keep the others from being
-migrated, nor make them train on all of the data where only one of them cannot have these split."""
+"""Scripts that share files and are run apart: where the data of one of them cannot be split, every worker trains on all
+of these in that one, and the others are split."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Callable
 from migrator.programs import Program
 from migrator.records import replace
 from migrator.results import Failure, Outcome
+from migrator.trained_whole import REFUSED_ANYWAY
 
 Outcomes = Mapping[Path, "Outcome | Failure"]
 
@@ -22,16 +23,26 @@ def asked_apart(program: Program, together: Outcomes, migrate: Callable[[Program
     all runs want the same of the files that they share; else what came of it together."""
     runs = program.runs
     refused = _refused(together)
-    if not refused or not 1 < len(runs) <= _MOST_RUNS or all(refused <= run for run in runs):
+    is_one = all(refused <= run for run in runs)
+    if is_one or len(runs) > _MOST_RUNS or not any(_may_be_whole(run, together) for run in runs):
         return together
     apart: dict[Path, Outcome | Failure] = {}
-    for part in (_part(program, run) for run in runs):
-        for path, outcome in migrate(part).items():
+    for run in sorted(runs, key=lambda run: -len(refused & run)):  # those first that may end it
+        for path, outcome in migrate(_part(program, run)).items():
             if path not in apart:
                 apart[path] = outcome
             elif not _are_alike(apart[path], outcome):
                 return together
-    return {path: apart[path] for path in together} if _refused(apart) < refused else together
+        if not _refused(apart) < refused:
+            return together
+    return {path: apart[path] for path in together}
+
+
+def _may_be_whole(run: set[Path], outcomes: Outcomes) -> bool:
+    """Whether the run has refusals, and none that would be left were its data not split."""
+    found = [outcome for path, outcome in outcomes.items() if path in run and _is_refused(outcome)]
+    rules = {f.rule for outcome in found if isinstance(outcome, Outcome) for f in outcome.refusals}
+    return bool(rules) and REFUSED_ANYWAY.isdisjoint(rules)
 
 
 def _part(program: Program, run: set[Path]) -> Program:
@@ -45,7 +56,11 @@ def _part(program: Program, run: set[Path]) -> Program:
 
 
 def _refused(outcomes: Outcomes) -> set[Path]:
-    return {path for path, outcome in outcomes.items() if isinstance(outcome, Failure) or outcome.refusals}
+    return {path for path, outcome in outcomes.items() if _is_refused(outcome)}
+
+
+def _is_refused(outcome: Outcome | Failure) -> bool:
+    return isinstance(outcome, Failure) or bool(outcome.refusals)
 
 
 def _are_alike(one: Outcome | Failure, other: Outcome | Failure) -> bool:

@@ -24,6 +24,8 @@ _NEEDED = frozenset({
     "all-reduce-gradients", "broadcast-randomness", "broadcast-weights", "shard-dataset", "synchronise-callbacks",
     "wrap-optimizer", "write-once",
 })  # fmt: skip
+# What they refuse is refused whatever becomes of the data.
+REFUSED_ANYWAY = frozenset({"already-distributed", "broadcast-weights"})
 _SPLITTING = frozenset({"shard-arrays", "shard-batch", "shard-dataset", "shard-made-tensors", "shard-minibatches"})
 _CUTTING = (Role.SHARD, Role.LOCAL_BATCH)
 _SHARING = (*_CUTTING, Role.SIZE, Role.NORMALISE)
@@ -50,7 +52,7 @@ def may_train_whole(
         return False  # some of the data are, and the rest is right as it is
     if not several or not target.tells_whole or not {rule.id for rule in rules} >= _NEEDED:
         return False
-    if any(isinstance(one.what, Refusal) and names_a_file(one.what) for one in several):
+    if any(one.rule in REFUSED_ANYWAY or names_a_file(one.what) for one in several if isinstance(one.what, Refusal)):
         return False
     sites = [*facts.training.sites, *(site(one.what) for one in several)]
     return _are_of_one(sites, facts, program) and not _is_shared_out(facts)

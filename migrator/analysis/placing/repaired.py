@@ -9,7 +9,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg
 from migrator.analysis.ops.making import Counts, Draws, Makes
 from migrator.analysis.ops.moving import Splits
-from migrator.analysis.ops.picking import OF_UNSEEN_RANK
+from migrator.analysis.ops.picking import OF_UNSEEN_RANK, OneHot
 from migrator.analysis.ops.terms import PAIRING
 from migrator.analysis.placement import ROWS, Partial, Replicated, Shape, Sharded, Unknown, options
 from migrator.analysis.placing import draws, whole
@@ -42,6 +42,7 @@ _ROUNDING = frozenset({
     "tensorflow.math.floordiv", "keras.ops.cast", "keras.ops.floor", "keras.ops.ceil", "keras.ops.round",
 })  # fmt: skip
 
+_SIZED = (Counts, OneHot)  # by a number that they are given
 _SIZE = "its size is made of what may be the rows of a batch, which are no number"
 
 
@@ -66,7 +67,7 @@ def repaired(run: Run, op: Operation, lost: Arg) -> Value:
         divided = _divided(run, op, why)
         if divided is not None:
             return divided
-    if op.row is not None and isinstance(op.row.kind, Counts) and any(d.placement == ROWS for d in op.leaves):
+    if op.row is not None and isinstance(op.row.kind, _SIZED) and any(d.placement == ROWS for d in op.leaves):
         # A table with a row for each of the batch stands as all rows do, beside which a worker has its own.
         return v.mapped(gathered(run, op, why), lambda d: replace(d, whole=True))
     reduced = infer(run, op.row, op.args, op.made, once_reduced)

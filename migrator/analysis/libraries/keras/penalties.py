@@ -10,7 +10,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.keras.objects import Methods
-from migrator.analysis.placement import Partial, Unknown
+from migrator.analysis.placement import Partial, Sharded, Unknown, options
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Bound, Data, External, Function, Instance, Made, Site, Value
 from migrator.records import replace
 
@@ -24,23 +24,29 @@ def note_of_outputs(run: Run, regularizer: Value | None, outputs: Value, node: c
     """Keras divides what a regulariser gives for the outputs of a layer by the rows: of a sum it makes a mean."""
     if regularizer is None or regularizer.is_none:
         return
-    atom = regularizer.only
-    if isinstance(regularizer.constant, str) or (
-        isinstance(atom, (Made, External)) and atom.path.startswith("keras.regularizers.")
-    ):
-        penalty: Partial | Unknown = Partial("mean")
-    else:
-        given = v.mapped(outputs, lambda d: replace(d, symbolic=False))
-        with run.placing.repairing.ruled_out("Keras applies it", is_barred=False):
-            made = run.calls.call(regularizer, Arguments([given]), node, frame)
-        parts = {d.placement for d in run.objects.leaves(made) if not d.needs}
-        sums = parts == {Partial("sum")} and not any(d.needs for d in run.objects.leaves(made))
-        penalty = Partial("mean") if sums else Unknown("what a regulariser makes of a batch is no sum over it")
+    penalty = _penalty(run, regularizer, outputs, node, frame)
     run.heap.store(_EVERY_MODEL, "activity penalties", Value(Data(penalty)))
     run.reductions.add("mean")
-    if "mean" in run.plan.reductions:  # beside what is made of all rows, of which workers have unequally many
+    if (
+        penalty == Partial("mean") and "mean" in run.plan.reductions
+    ):  # beside what is made of all rows, of which workers have unequally many
         penalty = Unknown("Keras takes the mean of a penalty over the rows of a worker")
     run.heap.store(_EVERY_MODEL, "added losses", Value(Data(penalty)))
+
+
+def _penalty(run: Run, regularizer: Value, outputs: Value, node: cst.CSTNode, frame: Frame) -> Partial | Unknown:
+    if any(isinstance(p, Sharded) and p.axis for d in run.objects.leaves(outputs) for p in options(d.placement)):
+        return Unknown("Keras takes the first axis of a layer's outputs for the batch, which is cut along another")
+    atom = regularizer.only
+    is_of_keras = isinstance(atom, (Made, External)) and atom.path.startswith("keras.regularizers.")
+    if is_of_keras or isinstance(regularizer.constant, str):
+        return Partial("mean")
+    given = v.mapped(outputs, lambda d: replace(d, symbolic=False))
+    with run.placing.repairing.ruled_out("Keras applies it", is_barred=False):
+        made = run.calls.call(regularizer, Arguments([given]), node, frame)
+    parts = {d.placement for d in run.objects.leaves(made) if not d.needs}
+    sums = parts == {Partial("sum")} and not any(d.needs for d in run.objects.leaves(made))
+    return Partial("mean") if sums else Unknown("what a regulariser makes of a batch is no sum over it")
 
 
 def of_outputs(run: Run) -> Value:
