@@ -111,7 +111,8 @@ class LocalSources:
         found.update(dict.fromkeys(self._given.by_fit(), Mark.VALUE))
         found.update(dict.fromkeys(self._given.by_models(), Mark.VALUE))
         found.update(dict.fromkeys(self._states_of_metrics(), Mark.VALUE))
-        found.update(dict.fromkeys(self._metrics_of_models(), Mark.VALUE))
+        # As many metrics on all workers, whatever these have counted.
+        found.update((n, Mark.INSIDE if _is_list_of_metrics(n) else Mark.VALUE) for n in self._metrics_of_models())
         found.update(dict.fromkeys(self._metrics.compiled.read_otherwise(), Mark.VALUE))
         found.update(dict.fromkeys(self._metrics.results_of_fit, Mark.VALUE))
         found.update(dict.fromkeys(self.training.keras_steps, Mark.VALUE))
@@ -263,6 +264,11 @@ class LocalSources:
             isinstance(v, Result) and v.call is layer and calls(v).startswith("keras.layers.") and not _holds_layers(v)
             for v in self.resolver.values(layer)
         )
+
+
+def _is_list_of_metrics(node: cst.CSTNode) -> bool:
+    """`model.metrics`"""
+    return isinstance(node, cst.Attribute) and node.attr.value == "metrics"
 
 
 def _may_have_statistics(value: Value) -> bool:
