@@ -1,7 +1,7 @@
-"""What a model of the script's own keeps from its constructor on: who sends all of the model, sends that with it.
+"""What a model of the script's own keeps from its constructor on, or a list holds: who sends all of it, sends that too.
 
 `gan = GAN(generator, discriminator)` gets one broadcast instead of three, where the constructor surely keeps what it is
-given or makes, and nothing in between may read it.
+given or makes, and nothing in between may read it; so does `models = [small, Large()]`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from migrator.handover import complete
 
 
 def is_kept_by(facts: Facts, origin: Holder | HeldByParameter, owner: Holder) -> bool:
-    """Whether the model that the owner holds has the object of the origin in an attribute as soon as it is made."""
+    """Whether the model that the owner holds has the object of the origin in an attribute as soon as it is made, or a
+    list has both."""
+    if isinstance(origin, Holder) and _is_listed_with(facts, origin, owner):
+        return True
     model = next(iter(facts.resolver.values(owner.value)), None)
     constructor = facts.resolver.method(model.of, "__init__") if isinstance(model, Object) else None
     if not isinstance(model, Object) or not facts.kinds.is_model(model) or not isinstance(owner.value, cst.Call):
@@ -90,6 +93,30 @@ def _kept_in(
         return None
     if facts.tree.block_of(origin.statement) is constructor.body:
         return _own_attribute(origin.target, constructor) if is_only else None
+    read = _read_up_to(facts, origin, owner)
+    if read is None:
+        return None
+    call = cst.ensure_type(owner.value, cst.Call)
+    given = [p for i, p in enumerate(params[1:]) if read == [_written_for(call, p, i)]]
+    return _set_to(facts, given[0], constructor) if len(given) == 1 else None
+
+
+def _is_listed_with(facts: Facts, origin: Holder, owner: Holder) -> bool:
+    """`models = [small, Large()]`: of the statement that names the second, and is sent with all that it lists."""
+    element = facts.tree.parent[owner.value]
+    listed = facts.tree.parent[element]
+    assign = facts.tree.parent[listed]
+    if not isinstance(listed, (cst.List, cst.Tuple)) or not isinstance(assign, cst.Assign) or owner is origin:
+        return False
+    is_sent = len(assign.targets) == 1 and assign.targets[0].target is owner.target
+    if not is_sent or complete(facts, owner) is not owner.statement or not _is_named_at_once(facts, origin):
+        return False
+    read = _read_up_to(facts, origin, owner)
+    return read is not None and len(read) == 1 and any(each.value is read[0] for each in listed.elements)
+
+
+def _read_up_to(facts: Facts, origin: Holder, owner: Holder) -> list[cst.Name] | None:
+    """Where the name of the origin is read before the owner is there; None where that is not seen."""
     block = facts.tree.block_of(owner.statement)
     body = list(getattr(block, "body", ()))
     if not isinstance(origin.target, cst.Name) or facts.tree.block_of(origin.statement) is not block:
@@ -97,10 +124,7 @@ def _kept_in(
     between = body[body.index(origin.statement) + 1 : body.index(owner.statement) + 1]
     reached = [b for statement in between for b in facts.training.reached_from(statement)]
     named = [n for n in _named_alike(facts, origin.target) if any(facts.tree.contains(b, n) for b in reached)]
-    read = [n for n in named if not _is_shown(facts, n)]
-    call = cst.ensure_type(owner.value, cst.Call)
-    given = [p for i, p in enumerate(params[1:]) if read == [_written_for(call, p, i)]]
-    return _set_to(facts, given[0], constructor) if len(given) == 1 else None
+    return [n for n in named if not _is_shown(facts, n)]
 
 
 def _set_to(facts: Facts, param: cst.Param, constructor: cst.FunctionDef) -> cst.Attribute | None:

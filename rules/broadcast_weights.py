@@ -18,7 +18,8 @@ name to gets one, if nothing else is evaluated before it. One that a function ma
 in the function, if that keeps its weights (fills a teacher with them, takes a snapshot).
 
 Leaves alone: models that nothing runs, or that are run only so that their results are printed or drawn; loaded ones;
-what is broadcast already, or with the model that keeps it; an image or another input that gradients are applied to.
+what is broadcast already, or with the model that keeps it; what is restored in a branch that only predicts; an image
+or another input that gradients are applied to.
 Refuses: a model that can be given no name, or whose origin is not in this file; weights that are kept while their model
 is made, where nothing can be sent in front of that (in a constructor, in the `build` of a layer).
 """
@@ -344,6 +345,8 @@ def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfte
         names = held if call in facts.files.restores else trained
         if not any(_names_one_of(facts, model, names) for model in models):
             continue
+        if facts.apart.are_apart(call, facts.training.sites):
+            continue  # what all have loaded is not trained
         places = _places_that_know(facts, call, models, call, set())
         if places is None:
             yield Refusal(

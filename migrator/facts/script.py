@@ -54,6 +54,7 @@ from migrator.facts.randomness.chance import Chance
 from migrator.facts.randomness.drawing import Drawing
 from migrator.facts.startup.joining import Joining
 from migrator.facts.startup.standard_imports import StandardImports
+from migrator.facts.training.apart import Apart
 from migrator.facts.training.built import Built
 from migrator.facts.training.by_hand import ByHand
 from migrator.facts.training.early_reads import EarlyReads
@@ -431,6 +432,10 @@ class Facts:
     @cached_property
     def unbuilt(self) -> Unbuilt:
         return Unbuilt(self.tree, self.resolver, self.kinds, self.training, self.trained)
+
+    @cached_property
+    def apart(self) -> Apart:
+        return Apart(self.tree, self.resolver, self.training)
 
     @cached_property
     def early_reads(self) -> EarlyReads:

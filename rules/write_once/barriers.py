@@ -19,7 +19,14 @@ from .statements import only_prints
 def barriers(
     facts: Facts, guards: Sequence[Guard], sinks: Sequence[Sink], chiefs: Sequence[cst.CSTNode]
 ) -> Iterator[InsertAfter | InsertBefore]:
-    """`chiefs`: the calls in the midst of a statement that the chief alone makes."""
+    """Each once, however many writes wait for it. `chiefs`: the calls in the midst of a statement that the chief alone
+    makes."""
+    yield from dict.fromkeys(_barriers(facts, guards, sinks, chiefs))
+
+
+def _barriers(
+    facts: Facts, guards: Sequence[Guard], sinks: Sequence[Sink], chiefs: Sequence[cst.CSTNode]
+) -> Iterator[InsertAfter | InsertBefore]:
     waiting = [guard for guard in guards if is_waited_for(facts, guard, guards)]
     met: set[cst.CSTNode] = {facts.tree.statement_of(guard.last) for guard in waiting}
     still_read = facts.still_read(met)

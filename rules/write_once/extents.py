@@ -60,10 +60,13 @@ def _fetches(facts: Facts, guard: Guard) -> bool:
 
 
 def is_read_later(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:
-    """Whether the script may read afterwards what the guarded statements wrote. What is read inside of other guards,
-    the chief reads that has written it."""
+    """Whether the script may read afterwards what the guarded statements wrote, in the same run. What is read inside of
+    other guards, the chief reads that has written it."""
     reads = facts.read_again.reads(guard.first, guard.last, writing_in(facts, guard))
-    return any(not is_guarded(facts, read, guards) for read in reads)
+    return any(
+        not is_guarded(facts, read, guards) and not facts.apart.are_apart(read, [guard.first, guard.last])
+        for read in reads
+    )
 
 
 def writing_in(facts: Facts, guard: Guard) -> list[cst.Call]:
