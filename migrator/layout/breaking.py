@@ -170,7 +170,10 @@ class Breaks:
         if self._fits(0, end_of_line, column, suffix):
             self._drop_parentheses(start, end)
         elif "def" in (self.line.tokens[0].text, self.line.tokens[min(1, end_of_line - 1)].text):
-            self._explode(self._brackets(0, end_of_line)[0] if self._brackets(0, end_of_line) else 0, indent)
+            brackets = self._brackets(0, end_of_line)
+            if brackets:
+                self._explode(brackets[0], indent)
+            self.is_too_long |= not brackets
         elif start >= end or self._is_forced(0, start):
             self._greedy(0, end_of_line, column, indent, suffix)
         else:
@@ -272,9 +275,9 @@ class Breaks:
             return
         elements = self._elements(start, end)
         if len(elements) > 1 or self.line.tokens[end - 1].text == ",":
-            if place is not _Place.VALUE or self._is_returned_pair(start, end, column, indent, suffix):
+            if place is not _Place.VALUE:
                 self._greedy(start, end, column, indent, suffix)
-            else:
+            elif not self._is_pair_laid_out(start, end, column, indent, suffix):
                 self._wrap(start, end, indent)
             return
         operators, links = self._operators(start, end), self._links(start, end)
@@ -294,8 +297,8 @@ class Breaks:
         if not (is_single and self._is_laid_out_greedily(start, end, column, indent, suffix)):
             self._wrap(start, end, indent)
 
-    def _is_returned_pair(self, start: int, end: int, column: int, indent: str, suffix: int) -> bool:
-        """Whether it is one of the pairs that go without parentheses."""
+    def _is_pair_laid_out(self, start: int, end: int, column: int, indent: str, suffix: int) -> bool:
+        """Tries to do without parentheses around a pair that is returned; False leaves all as it was."""
         is_pair = len(self._elements(start, end)) == 2 and self.line.tokens[0].text == "return"
         return is_pair and self._is_laid_out_greedily(start, end, column, indent, suffix)
 

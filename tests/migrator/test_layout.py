@@ -130,6 +130,7 @@ def test_what_ruff_has_formatted_stays(tmp_path: Path, width: int) -> None:
         ("x = aaaaaaa if bbb else cc", "x = (\n    aaaaaaa\n    if bbb\n    else cc\n)"),
         ("def f(aaaaaaa, bb) -> int:", "def f(\n    aaaaaaa, bb\n) -> int:"),
         ("return aaa(bb), ccc(dddd)", "return aaa(bb), ccc(\n    dddd\n)"),
+        ("return aa, bbb(c, ddddddddd, eeee)", "return aa, bbb(\n    c,\n    ddddddddd,\n    eeee,\n)"),
         ("x = (\n    aaaa\n    + b\n)", "x = aaaa + b"),
         ("call(\n    a,  # why\n    b,\n)", "call(\n    a,  # why\n    b,\n)"),
     ],
@@ -234,8 +235,9 @@ def test_moves_lead_to_where_texts_are() -> None:
     assert [moves.forward(offset) for offset in range(8)] == [0, 1, 2, 5, 5, 6, 8, 9]
 
 
-def test_outputs_are_python_at_every_width() -> None:
-    source = (PROJECT / "migrator" / "apply.py").read_text()
+@pytest.mark.parametrize("path", ["migrator/apply.py", "tests/runtime/programs/losses.py", "tests/analysis/samples.py"])
+def test_outputs_are_python_at_every_width(path: str) -> None:
+    source = (PROJECT / path).read_text()
     expected = ast.dump(ast.parse(source))
     for width in (20, 40, 60, 80):
         changes, offset = [], 0
