@@ -11,9 +11,11 @@ import libcst as cst
 from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.names import api
+from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Object, calls
-from migrator.facts.program.tree import Tree
+from migrator.facts.objects.values import Class, External, Function, Object, Value, calls
+from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import FunctionLike, Tree
 from migrator.facts.training.sites import Training
 
 _SEEDS = api.NUMPY_GENERATORS | {
@@ -28,7 +30,10 @@ _SEEDS = api.NUMPY_GENERATORS | {
 _COUNTING = frozenset({"take", "skip", "repeat", "batch", "padded_batch", "window", "range", "shard"})
 _LENGTHS = frozenset({"epochs", "initial_epoch", "steps_per_epoch", "batch_size", "class_weight"})
 # Classes of what is trained, and of what trains it.
-_MAKING = re.compile(r"keras\.(?:layers|regularizers|constraints|initializers|optimizers|losses)\.(?:\w+\.)*[A-Z]\w*$")
+_MAKING = re.compile(
+    r"keras\.(?:models\.)?Model$|"
+    r"keras\.(?:layers|regularizers|constraints|initializers|optimizers|losses)\.(?:\w+\.)*[A-Z]\w*$"
+)
 # They ask a function when to stop, or how fast to go on.
 _ASKING = ("itertools.takewhile", "itertools.dropwhile", "builtins.iter", "keras.callbacks.LearningRateScheduler")
 _ASSERTING = re.compile(r"tensorflow\.(?:compat\.v1\.)?(?:debugging\.assert_\w+|(?:debugging\.)?Assert)$")
@@ -56,9 +61,13 @@ class DecidingCalls:
                 for arg in call.args:
                     if arg.star == "**" or (arg.keyword is not None and arg.keyword.value in _LENGTHS):
                         yield arg.value
+            if func.attr.value == "compile" and any(map(kinds.is_model, owners)):
+                yield from self._compiled_with(call)
         makes = any(map(kinds.is_optimizer, self.resolver.values(call))) or _is_from_config(func)
-        if makes or any(isinstance(v, External) and _MAKING.match(v.path) for v in self.resolver.values(call.func)):
+        if makes or any(map(self._is_made_of_keras, self.resolver.values(call.func))):
             for arg in call.args:
+                if arg.keyword is not None and arg.keyword.value == "name":
+                    continue
                 runs_on_samples = self._runs_on_samples(call, arg)
                 if runs_on_samples and isinstance(arg.value, cst.Lambda):
                     yield from self._closed_over(arg.value)
@@ -77,6 +86,16 @@ class DecidingCalls:
         else:
             yield from self._counted_in(call)
 
+    def _compiled_with(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
+        """What scales the losses, and what functions that make them have from outside."""
+        weights, loss = argument(call, "loss_weights", 3), argument(call, "loss", 1)
+        if weights is not None:
+            yield weights.value
+        for function in functions_in(self.resolver, loss.value) if loss is not None else ():
+            for name in self._closed_over(function):
+                if self.locality.of(name) & (Mark.VALUE | Mark.INSIDE) == Mark.VALUE:  # else it may fill that itself
+                    yield name
+
     def _counted_in(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """The number of rows of a worker, of which the call makes sure: it is said of all rows, and so is what it is
         compared with. Two numbers of rows may be compared where both are a worker's."""
@@ -94,17 +113,23 @@ class DecidingCalls:
         made = values[0].node if len(values) == 1 and isinstance(values[0], Function) else None
         return isinstance(made, cst.Lambda) and not any(map(self.locality.of, self._closed_over(made)))
 
+    def _is_made_of_keras(self, value: Value) -> bool:
+        """Whether it is a class of layers, losses or the like, be it one of the script's own."""
+        if isinstance(value, Class):
+            return self.resolver.derives_from(value, lambda path: bool(_MAKING.match(path)))
+        return isinstance(value, External) and bool(_MAKING.match(value.path))
+
     def _is_method(self, node: cst.Attribute) -> bool:
         """Whether the attribute is a method of the script's, which is not run where it is named."""
         values = self.resolver.values(node)
         is_run = bool(self.resolver.properties(node))
         return not is_run and bool(values) and all(isinstance(v, Function) for v in values)
 
-    def _closed_over(self, function: cst.Lambda) -> Iterator[cst.BaseExpression]:
-        """What the function reads besides what it is called with."""
+    def _closed_over(self, function: FunctionLike) -> Iterator[cst.BaseExpression]:
+        """What the function reads besides what it is called with, and what it has made of that."""
         for name in self.tree.names_in(function.body):
-            if not any(
-                b.kind == "param" and self.tree.contains(function, b.node) for b in self.resolver.reaching(name)
+            if self.tree.is_read(name) and not any(
+                self.tree.contains(function, b.node) for b in self.resolver.reaching(name)
             ):
                 yield name
 

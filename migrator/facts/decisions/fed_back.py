@@ -51,11 +51,34 @@ class FedBack:
                         yield chooser
             if key not in self.taped.behind:
                 continue
-            is_read = isinstance(key, (cst.Name, cst.Attribute)) and self.locality.of(key) & Mark.VALUE
+            is_read = isinstance(key, cst.BaseExpression) and self.locality.of(key) & Mark.VALUE
             if is_read and self._comes_from_outside(key) and self._may_be_combined(cast(cst.BaseExpression, key)):
                 yield cast(cst.BaseExpression, key)
             elif isinstance(key, cst.BaseExpression) and self._is_overlooked(key):
                 yield key
+
+    def _is_given_to_tape(self, key: Key) -> bool:
+        """`shrink(student, factors[best])`, of which the function reads the parameter under its tape."""
+        queue, seen = [key], {key}
+        while queue:
+            for user in self.locality.dependence.users(queue.pop()):
+                if self.taped.is_under_tape(user):
+                    return True
+                is_passed = isinstance(user, cst.Arg) or (isinstance(user, Binding) and user.kind == "param")
+                if (is_passed or self._reads_parameter(user)) and user not in seen:
+                    seen.add(user)
+                    queue.append(user)
+        return False
+
+    def _is_in_lambda(self, key: Key) -> bool:
+        """Whether it is a lambda, or a part of one: that may run under a tape."""
+        return isinstance(key, cst.CSTNode) and any(
+            isinstance(owner, cst.Lambda) for owner in (key, *self.tree.ancestors(key))
+        )
+
+    def _reads_parameter(self, key: Key) -> bool:
+        bindings = self.locality.dependence.bindings_of(key) if isinstance(key, cst.Name) else []
+        return bool(bindings) and all(b.kind == "param" for b in bindings)
 
     def _may_be_combined(self, node: cst.BaseExpression) -> bool:
         """Whether numbers behind it can be, and it is not the same on all workers by what the losses have repaired."""
@@ -105,8 +128,10 @@ class FedBack:
                 yield from self._parts(key)
 
     def _comes_from_outside(self, key: Key) -> bool:
-        """Whether the code under the tape reads here what was made outside of it."""
+        """Whether the code under the tape reads here what was made outside of it, or is given it through parameters."""
         if not self.taped.is_under_tape(key):
-            return any(map(self.taped.is_under_tape, self.locality.dependence.users(key)))
+            return not self._is_in_lambda(key) and self._is_given_to_tape(key)
+        if not isinstance(key, (cst.Name, cst.Attribute)):
+            return False
         bindings = [k[-1] if isinstance(k, tuple) else k for k in self.locality.inputs(key)]
         return any(isinstance(b, Binding) and b.kind != "param" and not self.taped.is_under_tape(b) for b in bindings)

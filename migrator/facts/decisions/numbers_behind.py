@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import cast
 
@@ -178,7 +178,9 @@ class NumbersBehind:
             return LocalNumber(node, metric=result, reduction="mean")
         if not marks & (Mark.VALUE | Mark.INSIDE | Mark.COUNT | Mark.STATISTIC):
             return self.chiefs.of(node, marks)
-        if node in self.taped.differentiated or not self._is_atom(node) or self._is_list(node):
+        if node in self.taped.differentiated or node in self.taped.handed_over:
+            return None
+        if not self._is_atom(node) or self._is_list(node):
             return None
         if any(gradients.tape_calls for gradients in self.training.flow.sources(node)):
             return None  # they are reduced where they are taken; here it is what they are scaled by
@@ -213,8 +215,10 @@ class NumbersBehind:
             parent = self.tree.parent.get(call)
         return isinstance(parent, (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.AugAssign))
 
-    def _is_given(self, params: Iterable[Binding]) -> bool:
-        return any(self.resolver.given(cast(cst.Param, b.node)) for b in params)
+    def _is_given(self, params: Collection[Binding]) -> bool:
+        """Whether callers give it that can combine it: none can before a tape has gone back through it."""
+        is_given = any(self.resolver.given(cast(cst.Param, b.node)) for b in params)
+        return is_given and self.taped.handed_over.isdisjoint(params)
 
     def _is_handed_over(self, node: cst.BaseExpression) -> bool:
         """Whether the name is that of a variable which an object or a function of the script is given as such."""

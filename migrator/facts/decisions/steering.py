@@ -50,10 +50,8 @@ class SteeringPlaces:
     def is_steered_locally(self, place: cst.BaseExpression) -> bool:
         """Whether a local value steers training there."""
         marks = self.locality.of(place)
-        if place not in self.inputs or place in self._owners:
+        if place not in self.inputs:
             marks &= ~Mark.INSIDE
-        if place in self._owners:
-            marks &= ~Mark.STATISTIC  # the same model, whatever its statistics are
         if not marks or self.files.is_chief_only(place):
             return False
         if place in self.inputs or self.consequences.follow(place):
@@ -107,20 +105,11 @@ class SteeringPlaces:
             found.update(self.calls.settled_by(call))
             if self._picks_trainer(call):
                 found.add(cst.ensure_type(call.func, cst.Attribute).value)
-        found.update(self._owners, self.consequences.repeated)
+        found.update(self.consequences.repeated)
         for function in self.tree.functions:
             if function.name.value == "__exit__":  # says whether an exception goes on
                 found.update(self.resolver.returned_by_itself(function))
         return found
-
-    @cached_property
-    def _owners(self) -> set[cst.BaseExpression]:
-        """Whose weights are taken, to be trained: `models[best].trainable_variables`."""
-        return {
-            node.value
-            for node in self.tree.all_of(cst.Attribute)
-            if node.attr.value in ("trainable_variables", "trainable_weights")
-        }
 
     def _picks_trainer(self, call: cst.Call) -> bool:
         """Whether it is a method, of an object that a local value has picked, that trains; what is picked inside the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -43,15 +43,21 @@ class TapedLosses:
         """All that is computed of what a step of the script's own hands on to Keras's, which makes the loss of it."""
         return self._made_of(arg.value for call in self.training.keras_steps for arg in call.args)
 
-    def _made_of(self, nodes: Iterable[Key]) -> set[Key]:
+    def _made_of(self, nodes: Iterable[Key], until: Callable[[Key], bool] = lambda key: False) -> set[Key]:
         queue = list(nodes)
         found: set[Key] = set()
         while queue:
             key = queue.pop()
-            if key not in found:
+            if key not in found and not until(key):
                 found.add(key)
                 queue += [k for k, way in self.locality.dependence.inputs(key) if way not in _BY_CHOICE]
         return found
+
+    @cached_property
+    def handed_over(self) -> set[Key]:
+        """On the way from the code under a tape to where it is asked for gradients: `update(tape, loss)`."""
+        asked = [c.args[0].value for c in self.tree.calls if c.args and self.training.flow.is_tape_call(c)]
+        return self._made_of(asked, until=self.is_under_tape)
 
     @cached_property
     def sizing(self) -> set[Key]:

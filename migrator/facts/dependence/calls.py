@@ -14,7 +14,7 @@ from migrator.facts.dependence.reads import Reads
 from migrator.facts.dependence.sizes import Sizes, is_shape
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Object
+from migrator.facts.objects.values import Class, External, Function, Object
 
 
 class Calls:
@@ -38,10 +38,15 @@ class Calls:
         self.reads = reads
         self.changes = changes
 
+    def _makes_weights(self, call: cst.Call) -> bool:
+        """Whether it makes a model or a layer; a function of the script may also pick one of several."""
+        is_made = any(map(self.kinds.has_weights, self.resolver.values(call)))
+        return is_made and not any(isinstance(v, Function) for v in self.resolver.values(call.func))
+
     def link(self, call: cst.Call) -> None:
         values = self.resolver.values(call.func)
         paths = {v.path for v in values if isinstance(v, External)}
-        if any(map(libraries.is_agreed, paths)) or any(map(self.kinds.has_weights, self.resolver.values(call))):
+        if any(map(libraries.is_agreed, paths)) or self._makes_weights(call):
             if paths & libraries.TELLING_KINDS:
                 self.graph.link(call.args[0] if call.args else None, call, Way.IDENTITY)
             return
