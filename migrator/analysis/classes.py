@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DECORATED = ("property", "static", "class")
 _DATACLASS = External("dataclasses.dataclass")
 _NAMED_TUPLES = ("typing.NamedTuple", "typing_extensions.NamedTuple")
-_CUT = -1  # in the context of the site of an object: a worker's part of the one that was made there
+CUT = -1  # in the context of the site of an object: a worker's part of the one that was made there
 
 
 @dataclass(eq=False)
@@ -135,10 +135,10 @@ class Classes:
         heap, site = self.run.heap, instance.site
         fields = self.fields(instance.cls)
         held = {name: heap.load(instance, name) for name in fields}
-        is_cut = site.context[-1:] == (_CUT,)
+        is_cut = site.context[-1:] == (CUT,)
         if is_cut or not self._is_record(instance.cls) or not all(map(_may_have_rows, held.values())):
             return instance
-        part = Instance(instance.cls, Site(site.node, (*site.context, _CUT)))
+        part = Instance(instance.cls, Site(site.node, (*site.context, CUT)))
         for name in (*fields, *(key for key in heap.fields(instance) if key not in held)):
             value = heap.load(instance, name)
             heap.store(part, name, share(value) if name in held else value)

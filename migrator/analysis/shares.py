@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.classes import CUT
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded
 from migrator.analysis.placing import BESIDE_WHOLE
@@ -156,7 +157,7 @@ class Shares:
             return value
         if _holds_container(value):
             items = self.run.objects.sequence_items(value)
-            return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
+            return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self._share_of_display(value)
         ragged = self._has_ragged
         cut = v.mapped(
             value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, ragged=ragged)
@@ -165,6 +166,19 @@ class Shares:
             return cut
         objects = (self.run.classes.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)
         return Value(cut.data, frozenset(objects))
+
+    def _share_of_display(self, value: Value) -> Value:
+        """`{"image": x, "label": y}`, with a worker's part under each key; some batch where another value may be."""
+        display = value.only
+        if not isinstance(display, Container) or display.kind != "dict":
+            return self.batch()
+        site, heap = display.site, self.run.heap
+        if site.context[-1:] == (CUT,):
+            return value
+        part = Container(display.kind, Site(site.node, (*site.context, CUT)))
+        for key in (*heap.fields(display), None):
+            heap.store(part, key, self.share(heap.load(display, key)))
+        return v.of(part)
 
     @staticmethod
     def once_combined(value: Value, node: cst.CSTNode) -> Value:
