@@ -9,6 +9,7 @@ import libcst as cst
 from migrator.facts.objects.contents import Contents
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Literal, Object
+from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Binding
 
 # They give a number, whatever they are given.
@@ -79,10 +80,11 @@ class Numbers:
             before = binding.target if isinstance(binding.target, (cst.Name, cst.Attribute)) else None
             is_number = isinstance(value, cst.BaseExpression) and self.is_number(value, passed)
             return is_number and before is not None and self.is_number(before, passed)
-        if binding.kind == "assign" and not binding.path and isinstance(value, cst.BaseExpression):
-            if self.is_number(value, passed):
+        made = part_at(value, binding.path) if binding.kind == "assign" and value is not None else None
+        if isinstance(made, cst.BaseExpression):
+            if self.is_number(made, passed):
                 return True
-            found = self.resolver.values(value)
+            found = self.resolver.values(made)
             return bool(found) and all(isinstance(v, Literal) and isinstance(v.node, cst.BaseNumber) for v in found)
         return False
 
