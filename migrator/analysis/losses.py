@@ -17,8 +17,9 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import ROWS, Placement, Sharded, Unknown
 from migrator.analysis.placing import MEETS
+from migrator.analysis.plan import Plan
 from migrator.analysis.planning import Planner
-from migrator.analysis.run import Plan, Run, TooMuch
+from migrator.analysis.run import Run, TooMuch
 from migrator.analysis.values import Data, Instance, Repair, Value
 from migrator.analysis.verdicts import MEAN, NONE, NOT_RUN, SUM, Verdict, Verdicts, drawn, kinds_of
 from migrator.facts.program.modules import Script
@@ -149,6 +150,11 @@ class Losses:
     def whole_compiles(self) -> set[cst.CSTNode]:
         """The calls of `compile` of which the loss has to be given the whole batch."""
         return self._plan.losses
+
+    @property
+    def undivided(self) -> set[cst.CSTNode]:
+        """The calls of models on what all workers have in which nothing is to be put together."""
+        return set() if self.too_much else self._plan.undivided
 
     def of_added(self, call: cst.CSTNode) -> Verdict:
         """What the call of `add_loss` adds."""
