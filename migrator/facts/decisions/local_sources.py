@@ -8,6 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.data.batch_shapes import Made
 from migrator.facts.data.run_on_elements import RunOnElements
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.fed_metrics import FedMetrics
@@ -145,6 +146,7 @@ class LocalSources:
         found.update({reader: Mark.VALUE for reader in readers if isinstance(reader, cst.Call)})
         for node in self.sharding.minibatches.nodes:
             found[node] = Mark.INSIDE if self._is_list(node) else Mark.VALUE
+        found.update((made.node, Mark.VALUE) for made in self.sharding.made if isinstance(made, Made))
         return found
 
     def _sees_others(self, call: cst.Call, paths: Collection[str]) -> bool:
