@@ -12,7 +12,7 @@ from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Object, calls
+from migrator.facts.objects.values import External, Function, Object, Value, calls
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
@@ -56,7 +56,7 @@ class DecidingCalls:
                 for arg in call.args:
                     if arg.star == "**" or (arg.keyword is not None and arg.keyword.value in _LENGTHS):
                         yield arg.value
-        makes = any(map(kinds.is_optimizer, self.resolver.values(call))) or _is_from_config(func)
+        makes = any(map(kinds.is_optimizer, self._given_back(call))) or _is_from_config(func)
         if makes or any(isinstance(v, External) and _MAKING.match(v.path) for v in self.resolver.values(call.func)):
             for arg in call.args:
                 runs_on_samples = self._runs_on_samples(call, arg)
@@ -76,6 +76,15 @@ class DecidingCalls:
                 yield from self._given_by(arg.value)
         else:
             yield from self._counted_in(call)
+
+    def _given_back(self, call: cst.Call) -> Iterator[Value]:
+        """What the call gives, by the functions that it is seen to run, where these are all."""
+        seen = self.locality.losses.run_at(call)
+        if seen is None:
+            yield from self.resolver.values(call)
+        for function in seen or ():
+            returned = [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
+            yield from (value for node in returned for value in self.resolver.values(node))
 
     def _counted_in(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """The number of rows of a worker, of which the call makes sure: it is said of all rows, and so is what it is
