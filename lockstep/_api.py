@@ -214,8 +214,26 @@ def reduce_scatter(values: Any, reduction: str = "mean") -> Any:
     return implementation(values, reduction)
 
 
+def on_whole_data(function: Any) -> Any:
+    """Have a model, or a function, run on what every worker has, as it does in one process.
+
+    For one that puts the rows of all workers together, where it is called on data that were not divided: to build a
+    model, or to look at some samples. `lockstep.on_whole_data(model)(samples)` gives what one process gets: meanwhile
+    `all_gather`, `all_reduce`, `shard_like`, `metric_result` and what `whole_batch` wraps are as in one process. A
+    tf.function in there does what it did where it was traced.
+
+    Returns something to call, with what function takes; in one process the argument.
+    """
+    if size() == 1:
+        return function
+    from lockstep.script.evaluation import on_whole_data as implementation
+
+    return implementation(function)
+
+
 def _is_on_whole_data() -> bool:
-    """Whether Keras evaluates or predicts, which every worker does on the whole data."""
+    """Whether what runs now does on the whole data on every worker: where Keras evaluates or predicts, and where the
+    script says so."""
     from lockstep.script.evaluation import is_on_whole_data
 
     return is_on_whole_data()

@@ -21,6 +21,9 @@ after:
 Layers and models of other packages, and models that are loaded, are taken to work on each sample by itself, as those
 of Keras do: the report names each as taken on trust, `--strict` refuses it, and a comment gives the author's word.
 
+A call of such a model on what every worker has, as one that builds it, puts nothing together:
+lockstep.on_whole_data runs it as on one device.
+
 Leaves alone: what works on each sample by itself, and means and sums over the batch.
 Refuses: what also runs where a file is written, which the chief does alone. Where nothing can be written around what
 is needed whole, the rule that owns the site refuses it: all-reduce-gradients or wrap-optimizer.
@@ -64,6 +67,8 @@ def gather_batch(facts: Facts) -> Findings:
         yield Trust(node, *_UNSEEN[unseen])
     for call in facts.losses.whole_compiles:
         yield from _whole_batch(facts, cst.ensure_type(call, cst.Call))
+    for call in facts.losses.undivided:
+        yield Wrap(cst.ensure_type(call, cst.Call).func, f"{facts.runtime}.on_whole_data(", ")")
     operands: dict[Operand, None] = {}
     for repair in facts.repairs:
         if repair.form not in ("whole", "call", "metric", "once", "given back"):

@@ -1,5 +1,6 @@
 """Whether Keras evaluates or predicts, and on what: every worker does so on the whole data, and nothing is put together
-there; but where `fit` itself splits off a part of a worker's arrays, each validates on that part."""
+there; but where `fit` itself splits off a part of a worker's arrays, each validates on that part. Scripts say the same
+of calls of their own."""
 
 from __future__ import annotations
 
@@ -16,13 +17,33 @@ _FUNCTIONS = ("test_function", "predict_function")  # a model's, with `make_…`
 _ASKING = ("_get_metrics_result_or_logs", "_validate_and_get_metrics_result")
 _is_running: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_is_evaluating", default=False)
 _is_evaluated: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_is_evaluated", default=False)
+_is_undivided: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_is_undivided", default=False)
 _is_on_parts: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_evaluates_parts", default=False)
 
 
 def is_on_whole_data() -> bool:
     """Whether a step of an evaluation or prediction runs, or is traced, on the same rows on all ranks; or Keras asks
-    for the result of one."""
-    return _is_running.get() and not _is_on_parts.get()
+    for the result of one; or what the script says to run so."""
+    return _is_undivided.get() or (_is_running.get() and not _is_on_parts.get())
+
+
+def on_whole_data(function: Any) -> Any:
+    """The function, or what else can be called, which runs on the same rows on all ranks."""
+
+    def on_whole(*args: Any, **kwargs: Any) -> Any:
+        with _undivided():
+            return function(*args, **kwargs)
+
+    return on_whole
+
+
+@contextlib.contextmanager
+def _undivided() -> Iterator[None]:
+    token = _is_undivided.set(True)
+    try:
+        yield
+    finally:
+        _is_undivided.reset(token)
 
 
 def is_on_parts() -> bool:

@@ -335,7 +335,8 @@ class Calls:
             receiver,
             self._context(node, frame),
             self.run.changing.is_tracing,
-            self.run.is_evaluating,
+            self.run.evaluations.are_running,
+            self.run.evaluations.entered,
             self.run.placing.repairing.blocked,
         )
         # What a call is told apart by is deep, and slow to hash: once is enough.

@@ -17,12 +17,13 @@ from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import ROWS, Placement, Sharded, Unknown
 from migrator.analysis.placing import MEETS
+from migrator.analysis.plan import Plan
 from migrator.analysis.planning import Planner
-from migrator.analysis.run import Plan, Run, TooMuch
+from migrator.analysis.run import Run, TooMuch
 from migrator.analysis.values import Data, Instance, Repair, Value
 from migrator.analysis.verdicts import MEAN, NONE, NOT_RUN, SUM, Verdict, Verdicts, drawn, kinds_of
 from migrator.facts.program.modules import Script
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.tree import FunctionLike, Tree
 
 # Functions whose arguments are put together, from the inside outwards: so many rounds at most.
 _MOST_ROUNDS = 7
@@ -150,6 +151,11 @@ class Losses:
         """The calls of `compile` of which the loss has to be given the whole batch."""
         return self._plan.losses
 
+    @property
+    def undivided(self) -> set[cst.CSTNode]:
+        """The calls of models on what all workers have in which nothing is to be put together."""
+        return set() if self.too_much else self._plan.undivided
+
     def of_added(self, call: cst.CSTNode) -> Verdict:
         """What the call of `add_loss` adds."""
         if not self.too_much and not self._run.cuts:
@@ -212,6 +218,15 @@ class Losses:
         leaves = list(self._run.objects.leaves(value)) if value is not None else []
         is_made = any(d.is_replicated and any(r.node is not node for r in d.needs) for d in leaves)
         return is_made or any(d.multiple_of and d.placement == ROWS for d in leaves)
+
+    def run_at(self, call: cst.Call) -> list[FunctionLike] | None:
+        """The functions of the program that the call runs, and no other; None where not all of them are seen."""
+        value = self._run.seen.get(call.func) if not self.too_much else None
+        if value is None or value.data is not None or not value.objects:
+            return None
+        found = [atom.function if isinstance(atom, v.Bound) else atom for atom in value]
+        nodes = [atom.node for atom in found if isinstance(atom, v.Function)]
+        return nodes if len(nodes) == len(found) else None
 
     def is_symbolic(self, node: cst.CSTNode) -> bool:
         """Whether the value is a tensor of a functional model that is built, and no number."""

@@ -12,7 +12,8 @@ from migrator.analysis import values as v
 from migrator.analysis.placement import ROWS, Partial, Scaled, Sharded
 from migrator.analysis.placing import MEETS
 from migrator.analysis.placing.repairing import ROUNDED
-from migrator.analysis.run import Plan, Run
+from migrator.analysis.plan import Plan
+from migrator.analysis.run import Run
 from migrator.analysis.values import NOTHING, Repair, Value
 from migrator.analysis.verdicts import NONE, SUM, Verdicts, drawn, puts_together
 from migrator.facts.program.syntax import part_at
@@ -46,7 +47,7 @@ class Planner:
     def is_changed(self) -> bool:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
         first = (self._put_means_together, self._improve, self._mix)
-        last = (self._gather_always, self._deal, self._gather_behind_names, self._name_means)
+        last = (self._gather_always, self._deal, self._gather_behind_names, self._name_means, self._leave_undivided)
         return any(plan() for plan in (*first, *last))
 
     def _put_means_together(self) -> bool:
@@ -116,7 +117,8 @@ class Planner:
         """Plans that a worker takes its own of what is made of all rows, where that meets a worker's part of them in
         what also runs on such parts alone: rolled rows in a model, beside the others. True where that is new."""
         met = [r for r in self._needed() if r.why == MEETS and self.verdicts.obstacle(r)]
-        made = {m.node for r in met for needs in self._run.meetings.get(r.node, ()) for m in needs if m.form == "whole"}
+        meeting = {m for r in met for needs in self._run.meetings.get(r.node, ()) for m in needs if m.form == "whole"}
+        made = {m.node for m in meeting if any(operand.how == "gather" for operand in m.operands)}
         made -= {r.node for r in met} | self._plan.cut_again
         self._plan.cut_again |= made
         return bool(made)
@@ -207,6 +209,18 @@ class Planner:
         new -= self._plan.dealt | self._plan.expressions
         self._plan.dealt |= new
         return bool(new)
+
+    def _leave_undivided(self) -> bool:
+        """Plans that nothing is put together in calls of a model on what all workers have, where that is all that
+        stands against it elsewhere: a call that builds the model. True where that is new."""
+        mixed = self._plan.undivided & self._run.divided
+        self._plan.undivided -= mixed
+        self._plan.divided |= mixed
+        met = [r for r in self._needed() if self.verdicts.obstacle(r) and not self._run.plain.has(r)]
+        calls = {call for call, plain in self._run.plain_in.items() if any(map(plain.has, met))}
+        new = calls - self._plan.undivided - self._plan.divided
+        self._plan.undivided |= new
+        return bool(new or mixed)
 
     def _name_means(self) -> bool:
         """Plans to put a mean together where a name gets it that several calls are given: once is enough. True where

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import libcst as cst
 
@@ -22,6 +21,7 @@ from migrator.analysis.changing import Changing
 from migrator.analysis.classes import Classes
 from migrator.analysis.definitions import Definitions
 from migrator.analysis.dictionaries import Lacking
+from migrator.analysis.evaluations import Evaluations
 from migrator.analysis.expressions import Expressions
 from migrator.analysis.frames import Frame, Heap
 from migrator.analysis.imports import Imports
@@ -33,6 +33,7 @@ from migrator.analysis.packages import Packages
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing import Placing, giving_back
+from migrator.analysis.plan import Plain, Plan
 from migrator.analysis.shares import Shares
 from migrator.analysis.statements import Statements
 from migrator.analysis.truth import asked, outcome
@@ -48,45 +49,6 @@ _MOST_RUNS = 4
 
 class TooMuch(Exception):
     """The program is too large to be run in bounded time."""
-
-
-@dataclass
-class Plan:
-    """Where all rows are put together: functions of which the arguments are, expressions, and calls of `compile` of
-    which the loss is given the whole batch; `added_up`: functions that get means and sums over the batch as they are of
-    all rows, and rows as those of a worker; `reductions`: whatever a "mean" or a "sum" is taken of; `layers`: functions
-    that work on all rows of a batch, of which they give back a worker's, or go on with those `at_once`; `summed`: terms
-    among which are sums over a worker's part, beside what is made of all rows; `cut_again`: calls that make such of all
-    rows as meets a worker's part of them, and of which a worker takes its own; `calls`: those of several functions that
-    are given all rows; `dealt`: arguments of training steps that are made of all rows, of which a worker takes its own;
-    `branches`: of which both ways are run, however their conditions come out."""
-
-    functions: set[cst.CSTNode] = field(default_factory=set)
-    added_up: set[cst.CSTNode] = field(default_factory=set)
-    layers: set[cst.CSTNode] = field(default_factory=set)
-    at_once: set[cst.CSTNode] = field(default_factory=set)
-    expressions: set[cst.CSTNode] = field(default_factory=set)
-    cut_again: set[cst.CSTNode] = field(default_factory=set)
-    losses: set[cst.CSTNode] = field(default_factory=set)
-    reductions: set[str] = field(default_factory=set)
-    summed: set[cst.CSTNode] = field(default_factory=set)
-    calls: set[cst.CSTNode] = field(default_factory=set)
-    dealt: set[cst.CSTNode] = field(default_factory=set)
-    branches: set[cst.CSTNode] = field(default_factory=set)
-
-
-class Plain(NamedTuple):
-    """What also runs on what all workers have, so that nothing is to be put together: operations, calls of which the
-    arguments are gathered, expressions that are."""
-
-    operations: set[cst.CSTNode]
-    calls: set[cst.CSTNode]
-    sources: set[cst.CSTNode]
-
-    def has(self, repair: v.Repair) -> bool:
-        if any(operand.node is repair.node for operand in repair.operands):
-            return repair.node in self.sources
-        return repair.node in (self.calls if repair.form == "call" else self.operations)
 
 
 class Run:
@@ -145,6 +107,7 @@ class Run:
         self.definitions = Definitions(self)
         self.shares = Shares(self)
         self.placing = Placing(self)
+        self.evaluations = Evaluations(self)
         self.libraries = Libraries(self)
         self.frames: dict[cst.Module, Frame] = {}
         self.generators: set[cst.CSTNode | None] = {tree.callable_of(node) for node in tree.all_of(cst.Yield)}
@@ -192,7 +155,10 @@ class Run:
         self.plain = Plain(set(), set(), set())
         # The same in evaluations of Keras's.
         self.left_alone = Plain(set(), set(), set())
-        self._is_evaluating = False
+        # The same in calls of models on what all workers have, and nothing else, by these calls.
+        self.plain_in: dict[cst.CSTNode, Plain] = defaultdict(lambda: Plain(set(), set(), set()))
+        # Of the calls that are planned as undivided, those in which something is a worker's part.
+        self.divided: set[cst.CSTNode] = set()
         self.repairs: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
         # Where a worker's rows meet what is made of all of them, with the repairs that make it so.
         self.meetings: dict[cst.CSTNode, set[frozenset[v.Repair]]] = defaultdict(set)
@@ -329,17 +295,19 @@ class Run:
     @property
     def plain_now(self) -> Plain:
         """Where to note what is right as it stands, on some way to it."""
-        return self.left_alone if self.is_left_alone else self.plain
+        if self.is_left_alone:
+            return self.left_alone
+        entered = self.evaluations.entered
+        return self.plain if entered is None else self.plain_in[entered]
+
+    def runs_plain(self, repair: v.Repair) -> bool:
+        """Whether what is repaired also runs on what all workers have, where it does what it does in training."""
+        return self.plain.has(repair) or any(plain.has(repair) for plain in self.plain_in.values())
 
     @property
     def is_left_alone(self) -> bool:
         """Whether code runs in which the runtime puts nothing together."""
-        return self._is_evaluating and not self.is_traced
-
-    @property
-    def is_evaluating(self) -> bool:
-        """Whether Keras runs the model to evaluate it, or to predict."""
-        return self._is_evaluating
+        return self.evaluations.are_left_alone
 
     @property
     def is_traced(self) -> bool:
@@ -357,16 +325,6 @@ class Run:
     def has_open_size(self) -> bool:
         """Whether code runs of which the graph is not told how many rows there are."""
         return not self.of_open_size.isdisjoint(self.calls.stack)
-
-    @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """While Keras evaluates or predicts: the runtime puts nothing together there. A function of which TensorFlow
-        makes a graph by itself may have been traced in a training."""
-        before, self._is_evaluating = self._is_evaluating, True
-        try:
-            yield
-        finally:
-            self._is_evaluating = before
 
     def trust(
         self, node: cst.CSTNode, found: dict[cst.CSTNode, str], what: str, maker: cst.CSTNode | None = None
@@ -394,6 +352,7 @@ class Run:
 
     def note_repair(self, repair: v.Repair) -> None:
         self.repairs[repair.node].add(repair)
+        self.evaluations.note_part()
 
     def note_hidden(self, function: Value) -> None:
         """Notes functions that Keras calls, so that nothing can be written around their arguments."""

@@ -101,7 +101,7 @@ class Verdicts:
             return "it also counts a worker's part of the rows" if repair.node in self._run.fed_parts else ""
         # A mean of what all workers have is that itself, one of their rows is not.
         harmless = all(o.how == "mean" and o.node not in self._run.not_means for o in repair.operands)
-        runs_whole = self._run.plain.has(repair) or (self._run.left_alone.has(repair) and not _is_left_alone(repair))
+        runs_whole = self._run.runs_plain(repair) or (self._run.left_alone.has(repair) and not _is_left_alone(repair))
         if runs_whole and not harmless:
             return "it also runs on whole batches, as in an evaluation"
         return ""

@@ -166,6 +166,9 @@ class Libraries:
         self.called[atom.path, node] = None
         if atom.path == tensorflow.CUSTOM_GRADIENT:
             return tensorflow.call_custom_gradient(self.run, atom, args, node, frame)
+        if atom.path == runtime.ON_WHOLE_DATA:
+            with self.run.evaluations.running():
+                return self.run.calls.call(self.run.heap.load(atom, "function"), args, node, frame)
         replaced = self.run.objects.own_call(atom)
         if replaced is not NOTHING:
             return keras.applied(self.run, replaced, args, node, frame)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 # What `lockstep.size()` is known by.
 SIZE = "the number of workers"
 WHOLE_BATCH = "lockstep.whole_batch"
+ON_WHOLE_DATA = "lockstep.on_whole_data"
 SHARD_LIKE = "lockstep.shard_like"
 WHOLE_BATCH_METRIC = "lockstep.whole_batch_metric"
 METRIC_RESULT = "lockstep.metric_result"
@@ -36,6 +37,10 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
     if path == WHOLE_BATCH:
         made = Made(WHOLE_BATCH, Site(node, ()))
         run.heap.store(made, "loss", first)
+        return v.of(made)
+    if path == ON_WHOLE_DATA:
+        made = Made(ON_WHOLE_DATA, Site(node, ()))
+        run.heap.store(made, "function", first)
         return v.of(made)
     if path == WHOLE_BATCH_METRIC:  # the same on all workers, as a mean is that they average
         return v.of(Made("keras.metrics.Mean", Site(node, ())))

@@ -190,7 +190,7 @@ class Repairing:
         """The repair that has a worker count its own of the rows that a metric is given, where each has all of them:
         the metric counts parts of other batches besides."""
         found: set[Operand] = set()
-        blocked = self.blocked or ("Keras evaluates the model" if self.run.is_evaluating else "")
+        blocked = self.blocked or ("Keras evaluates the model" if self.run.evaluations.are_running else "")
         for place, value in args.written():
             leaves = list(self.run.objects.leaves(value))
             if all(d.rank == 0 or d.constant is not NOT_CONSTANT for d in leaves):

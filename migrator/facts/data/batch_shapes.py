@@ -312,7 +312,7 @@ class BatchShapes:
         def is_bound_here(bindings: Iterable[Binding]) -> bool:
             return any(b.target is target for b in bindings)
 
-        names = (n for n in self.tree.names[target.value] if n is not target)
+        names = (n for n in self.tree.names[target.value] if n is not target and self.tree.is_read(n))
         return [n for n in names if is_bound_here(self.resolver.reaching(n))]
 
     def _loads(self, name: str, function: cst.CSTNode) -> Sequence[cst.Name]:

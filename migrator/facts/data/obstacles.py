@@ -19,9 +19,9 @@ from migrator.facts.data.pipelines import Pipeline, Step, batch_argument
 from migrator.facts.data.reading import Consumption
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Object, Parameter
+from migrator.facts.objects.values import Class, External, Function, Literal, Object, Parameter, Value
 from migrator.facts.program.syntax import argument, dotted, is_none, method_called
-from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.program.tree import Binding, Loop, Tree
 from migrator.facts.randomness.entropy import Entropy
 from migrator.facts.training.sites import Training
 
@@ -373,12 +373,36 @@ class Obstacles:
         )
 
     def _step_bodies(self, consumption: Consumption) -> list[cst.CSTNode]:
-        """The code that runs for each batch."""
+        """The code that runs for each batch; for each of several that a loop takes by `next` where it makes updates
+        behind these, too: those of a generator, after a few of its critic."""
         reader = consumption.reader
         if isinstance(reader, cst.Call):
-            loop = next(iter(self.tree.loops_around(reader)), None)
-            return self.training.reached_from(loop.body) if loop is not None else []
+            loops = list(self.tree.loops_around(reader))
+            behind = [loop for loop, inner in zip(loops[1:], loops) if self._updates_behind(inner, loop)]
+            return self.training.reached_from([*loops[:1], *behind][-1].body) if loops else []
         return self.training.reached_from(reader.body if isinstance(reader, cst.For) else self.tree.parent[reader])
+
+    def _updates_behind(self, inner: Loop, loop: Loop) -> bool:
+        """Whether the loop makes updates beside the inner one, and in no other loop that reads batches of its own."""
+        loops: list[Loop] = [*self.tree.all_of(cst.For), *self.tree.all_of(cst.While)]
+        others = [each for each in loops if self.tree.contains(loop.body, each)]
+        reading = [each for each in others if each is inner or self._reads_batches(each)]
+        inside = {update for each in reading for update in self._updates_in(each)}
+        return bool(self._updates_in(loop) - inside)
+
+    def _updates_in(self, loop: Loop) -> set[cst.CSTNode]:
+        bodies, calls = self.training.reached_from(loop.body), (update.call for update in self.training.updates)
+        return {call for call in calls if any(self.tree.contains(body, call) for body in bodies)}
+
+    def _reads_batches(self, loop: Loop) -> bool:
+        if isinstance(loop, cst.For) and any(map(self.kinds.is_dataset, self.resolver.values(loop.iter))):
+            return True
+        paths = {v for call in self.tree.calls if self.tree.contains(loop.body, call) for v in self._called(call)}
+        return External("builtins.next") in paths
+
+    def _called(self, call: cst.Call) -> tuple[Value, ...]:
+        is_method = isinstance(call.func, cst.Attribute) and call.func.attr.value == "get_next"
+        return (External("builtins.next"),) if is_method else self.resolver.values(call.func)
 
     def _trains_in_loop(self, consumption: Consumption) -> bool:
         """Whether the code that runs for each batch makes its updates in a loop of its own."""

@@ -9,6 +9,7 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.data.batch_sources import BatchSources
+from migrator.facts.data.saved import LOADING, Saved
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.contents import Contents
@@ -155,6 +156,7 @@ class Pipelines:
         self.sources = sources
         self._iteration = Iteration(tree, resolver)
         self._contents = Contents(tree, resolver)
+        self._saved = Saved(self)
 
     def core(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`, also where such a call has a name."""
@@ -299,6 +301,10 @@ class Pipelines:
             if isinstance(callee, External):
                 if vocabulary.has_role(callee.path, Role.SHARD):
                     pipeline.is_sharded, pipeline.cut = True, call
+                    return
+                saved = self._saved.batch_step(call) if callee.path in LOADING else None
+                if saved is not None:
+                    pipeline.steps.append(saved)  # of another pipeline, in which nothing is cut: it has no source here
                     return
                 if api.is_dataset_source(callee.path):
                     pipeline.source, pipeline.source_path = call, callee.path

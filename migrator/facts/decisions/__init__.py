@@ -82,7 +82,13 @@ class Decisions:
             tree, resolver, training, sharding, files, Regions(tree, resolver, training), gathered or ()
         )
         self.locality = Locality(
-            tree, resolver, training, sharding, consequences, stated.computing if stated is not None else ()
+            tree,
+            resolver,
+            training,
+            sharding,
+            consequences,
+            losses,
+            stated.computing if stated is not None else (),
         )
         self.metrics = Metrics(
             tree, resolver, training, sharding, files, self.locality, losses, parts_differ=rows is Rows.ONCE

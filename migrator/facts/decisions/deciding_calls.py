@@ -63,7 +63,7 @@ class DecidingCalls:
                         yield arg.value
             if func.attr.value == "compile" and any(map(kinds.is_model, owners)):
                 yield from self._compiled_with(call)
-        makes = any(map(kinds.is_optimizer, self.resolver.values(call))) or _is_from_config(func)
+        makes = any(map(kinds.is_optimizer, self._given_back(call))) or _is_from_config(func)
         if makes or any(map(self._is_made_of_keras, self.resolver.values(call.func))):
             for arg in call.args:
                 if arg.keyword is not None and arg.keyword.value == "name":
@@ -95,6 +95,15 @@ class DecidingCalls:
             for name in self._closed_over(function):
                 if self.locality.of(name) & (Mark.VALUE | Mark.INSIDE) == Mark.VALUE:  # else it may fill that itself
                     yield name
+
+    def _given_back(self, call: cst.Call) -> Iterator[Value]:
+        """What the call gives, by the functions that it is seen to run, where these are all."""
+        seen = self.locality.losses.run_at(call)
+        if seen is None:
+            yield from self.resolver.values(call)
+        for function in seen or ():
+            returned = [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
+            yield from (value for node in returned for value in self.resolver.values(node))
 
     def _counted_in(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """The number of rows of a worker, of which the call makes sure: it is said of all rows, and so is what it is

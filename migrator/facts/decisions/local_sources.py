@@ -8,6 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.data.batch_shapes import Made
 from migrator.facts.data.run_on_elements import RunOnElements
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.fed_metrics import FedMetrics
@@ -21,6 +22,7 @@ from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import origin
+from migrator.facts.objects.listed import listed
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Result, Value, calls
 from migrator.facts.program.syntax import dotted
@@ -145,6 +147,7 @@ class LocalSources:
         found.update({reader: Mark.VALUE for reader in readers if isinstance(reader, cst.Call)})
         for node in self.sharding.minibatches.nodes:
             found[node] = Mark.INSIDE if self._is_list(node) else Mark.VALUE
+        found.update((made.node, Mark.VALUE) for made in self.sharding.made if isinstance(made, Made))
         return found
 
     def _sees_others(self, call: cst.Call, paths: Collection[str]) -> bool:
@@ -222,7 +225,7 @@ class LocalSources:
         """`model.metrics`, `self.model.get_metrics_result()`: what a model that `fit` trains has counted on this
         worker, read elsewhere than in its own class."""
         for node in self.tree.all_of(cst.Attribute):
-            if node.attr.value not in _METRICS_OF_MODELS:
+            if node.attr.value not in _METRICS_OF_MODELS or self._is_written_out(node):
                 continue
             if any(
                 map(self.training.kinds.is_model, self.resolver.values(node.value))
@@ -234,6 +237,15 @@ class LocalSources:
                 owner = owner.value
             if self.training.is_model_of_callback(owner):
                 yield call
+
+    def _is_written_out(self, metrics: cst.Attribute) -> bool:
+        """Whether a property of the script's own gives metrics that are seen: each tells of what it is given."""
+        values = self.resolver.values(metrics) if self.resolver.properties(metrics) else ()
+        lists = [v.node for v in values if isinstance(v, Literal) and isinstance(v.node, (cst.List, cst.Tuple))]
+        if len(lists) < len(values):
+            return False
+        held = [self.resolver.values(element) for display in lists for element in listed(display)]
+        return bool(held) and all(found and all(map(self._metrics.is_metric, found)) for found in held)
 
     def _gives_dataset(self, call: cst.Call) -> bool:
         return any(map(self.training.kinds.is_dataset, self.resolver.values(call)))

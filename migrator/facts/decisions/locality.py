@@ -12,6 +12,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.analysis.losses import Losses
 from migrator.facts.data.run_on_elements import RunOnElements
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.called_alone import CalledAlone
@@ -40,6 +41,7 @@ class Locality:
         training: Training,
         sharding: Sharding,
         consequences: Consequences,
+        losses: Losses,
         computing: Collection[cst.CSTNode] = (),
     ) -> None:
         """`computing`: what is nothing but a value of the samples, by the user's word."""
@@ -49,6 +51,7 @@ class Locality:
         self.sharding = sharding
         self.consequences = consequences
         self._computing = computing
+        self.losses = losses
         self.regions = consequences.regions
         self.metrics = FedMetrics(tree, resolver, training)
         self.interruptions = Interruptions(tree, resolver, training)
@@ -75,7 +78,8 @@ class Locality:
     @cached_property
     def dependence(self) -> Dependence:
         computing = self._calls_behind(self._computing)
-        found = Dependence(self.tree, self.resolver, self.training.kinds, computing, self.training.unrun)
+        kinds, unrun = self.training.kinds, self.training.unrun
+        found = Dependence(self.tree, self.resolver, kinds, computing, unrun, self.losses.run_at)
         for call in self.metrics.results:
             for given in self.metrics.fed_to(cast(cst.Attribute, call.func).value):
                 found.link(given, call, Way.USED)

@@ -18,7 +18,7 @@ from migrator.facts.dependence.calls import Calls
 from migrator.facts.dependence.changes import Changes
 from migrator.facts.dependence.containers import COLLECTING, Containers
 from migrator.facts.dependence.expressions import Expressions
-from migrator.facts.dependence.functions import Functions
+from migrator.facts.dependence.functions import Functions, RunAt
 from migrator.facts.dependence.graph import DECIDING, Graph, Key, Way
 from migrator.facts.dependence.handed_back import HandedBack
 from migrator.facts.dependence.internals import Internals
@@ -52,9 +52,10 @@ class Dependence(Graph):
         kinds: Kinds,
         computing: Collection[cst.CSTNode] = (),
         unrun: Sequence[cst.CSTNode] = (),
+        run_at: RunAt = lambda call: None,
     ) -> None:
         """`computing`: calls that put nothing into what they are given, by the user's word. `unrun`: functions that
-        nothing runs, in source order, of which nothing depends on anything."""
+        nothing runs, in source order, of which nothing depends on anything. `run_at`: see Functions."""
         super().__init__()
         self.tree = tree
         self._unrun = unrun
@@ -62,7 +63,7 @@ class Dependence(Graph):
         indirect = Indirect(tree, resolver, kinds)
         self._names = names = Names(tree, resolver)
         sizes = Sizes(tree, resolver, kinds, names)
-        self._functions = functions = Functions(self, tree, resolver, indirect)
+        self._functions = functions = Functions(self, tree, resolver, indirect, run_at)
         namespaces = Namespaces(self, tree, resolver, names)
         handed_back = HandedBack(tree, resolver, indirect, functions)
         containers = Containers(self, tree, resolver, kinds, indirect, names, namespaces, handed_back)

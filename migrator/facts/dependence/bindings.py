@@ -92,12 +92,15 @@ class Bindings:
     def _link_parameter(self, binding: Binding, param: cst.Param) -> None:
         function = self.resolver.function_of_parameter(param)
         every = (*function.params.posonly_params, *function.params.params)
+        callers = self.resolver.callers(function)
+        others = [call for call in callers if not self.functions.may_run(call, function)]
         for given in filter(self._is_run, self.resolver.given(param)):
-            self.graph.link(given, binding)
+            if not any(self.tree.contains(call, given) for call in others):
+                self.graph.link(given, binding)
         if not (self.resolver.owner_class(function) is not None and param is (*every, param)[0]):
             self.graph.link(("handed to", function), binding)  # but the object that a method is of
         rest = param in (function.params.star_arg, function.params.star_kwarg)
-        for call in filter(self._is_run, self.resolver.callers(function)):
+        for call in filter(self._is_run, (call for call in callers if call not in others)):
             if any(self.tree.contains(call, given) for given in self.resolver.arguments(param, function, [call])):
                 continue  # `step(params, *batch)`: the batch is for other parameters
             named = (*every, *function.params.kwonly_params) if rest else ()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
+from typing import Callable, Optional
 
 import libcst as cst
 
@@ -25,7 +26,7 @@ from migrator.facts.objects.values import (
     Value,
     calls,
 )
-from migrator.facts.program.tree import Tree, semantic_children
+from migrator.facts.program.tree import FunctionLike, Tree, semantic_children
 
 # What makes of its parts nothing but what these are.
 _PLAIN = (
@@ -35,13 +36,24 @@ _PLAIN = (
 _DESCRIBING = frozenset({"compute_output_shape", "get_config", "count_params"})
 
 
+RunAt = Callable[[cst.Call], Optional[Collection[FunctionLike]]]
+
+
 class Functions:
-    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, indirect: Indirect) -> None:
+    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, indirect: Indirect, run_at: RunAt) -> None:
+        """`run_at`: the functions of the program that the abstract run has seen a call run, and no other; None where it
+        has not seen all of them. It tells tables of functions apart that one function fills."""
         self.graph = graph
         self.tree = tree
         self.resolver = resolver
         self.indirect = indirect
         self.loops = Loops(graph, tree, resolver)
+        self._run_at = run_at
+
+    def may_run(self, call: cst.Call, function: cst.CSTNode) -> bool:
+        """Whether the call may run the function, one of those that the names say."""
+        seen = self._run_at(call)
+        return seen is None or function in seen
 
     def run_by(self, call: cst.Call) -> list[cst.CSTNode]:
         """The functions of the script that the call runs for what they return."""
@@ -58,7 +70,7 @@ class Functions:
         for function in self._called.get(call, ()):
             if function.name.value != "__init__":
                 found.setdefault(function)
-        return list(found)
+        return [function for function in found if self.may_run(call, function)]
 
     def picks(self, function: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What decides which function it is: `name` of `TABLE[name]`, and of `f` after `f = TABLE.get(name)`."""

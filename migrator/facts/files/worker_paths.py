@@ -215,7 +215,8 @@ class WorkerPaths:
             found += [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
         bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
         if isinstance(node, cst.Attribute) and not found:
-            bindings = self.resolver.bindings_of(node) or self._set_outside(node)
+            bindings = [*self.resolver.bindings_of(node), *self.resolver.class_bindings_of(node)]
+            bindings = bindings or self._set_outside(node)
         for binding in bindings:
             if isinstance(binding.node, cst.Param):
                 found += self.resolver.given(binding.node) or [None]

@@ -26,6 +26,7 @@ _CHECKPOINT_READERS = frozenset({"restore", "read", "restore_or_initialize"})
 _WRITING_FUNCTIONS = re.compile(
     r"^(?:numpy\.(?:save|savez|savez_compressed|savetxt)|matplotlib\.(?:pyplot|pylab|image)\.(?:savefig|imsave)"
     r"|tensorflow\.saved_model\.save|keras\.(?:models|saving)\.save_model|keras\.(?:utils|preprocessing\.image)\.save_img"
+    r"|tensorflow\.data\.(?:Dataset|experimental)\.save"
     r"|keras\.utils\.plot_model|joblib\.dump|cv2\.imwrite|tensorflow\.io\.(?:write_file|write_graph)"
     r"|imageio\.(?:v2\.|v3\.)?(?:imwrite|imsave|mimwrite|mimsave|volwrite|volsave)|skimage\.io\.imsave"
     r"|scipy\.(?:io\.(?:savemat|mmwrite|wavfile\.write)|misc\.imsave|sparse\.save_npz)|tifffile\.(?:imwrite|imsave)"
@@ -43,12 +44,12 @@ _PATHS_OF = {
     ): slice(0, 2),
     re.compile(
         r"^(?:tensorflow\.saved_model\.save|keras\.(?:models|saving)\.save_model|joblib\.dump|keras\.utils\.plot_model"
-        r"|sklearn\.externals\.joblib\.dump|nibabel\.save|SimpleITK\.WriteImage|tensorflow\.(?:\w+\.)*write_graph)$"
+        r"|tensorflow\.data\.(?:Dataset|experimental)\.save|sklearn\.externals\.joblib\.dump|nibabel\.save|SimpleITK\.WriteImage|tensorflow\.(?:\w+\.)*write_graph)$"
     ): slice(1, 2),
 }
 _READING_FUNCTIONS = re.compile(
     r"^(?:numpy\.(?:load|loadtxt)|keras\.(?:models|saving)\.load_model|tensorflow\.saved_model\.load|joblib\.load"
-    r"|tensorflow\.train\.load_checkpoint|tensorflow\.lite\.TFLiteConverter\.from_saved_model"
+    r"|tensorflow\.data\.(?:Dataset|experimental)\.load|tensorflow\.train\.load_checkpoint|tensorflow\.lite\.TFLiteConverter\.from_saved_model"
     r"|keras\.(?:utils|preprocessing)\.\w+_dataset_from_directory|tensorflow\.data\.(?:Dataset\.list_files|\w+Dataset)"
     r"|glob\.i?glob|os\.(?:listdir|walk|scandir)|tensorflow\.io\.gfile\.(?:listdir|walk|glob)"
     r"|tensorflow\.gfile\.(?:ListDirectory|Walk|Glob)|pandas\.read_\w+|PIL\.Image\.open|cv2\.imread"
@@ -479,7 +480,7 @@ class Files:
                     return True
                 if name == "savefig" and self._is_figure(owner):
                     return True
-                if name == "save" and origin(owner).startswith(_PICTURES):
+                if name == "save" and (origin(owner).startswith(_PICTURES) or self.kinds.is_dataset(owner)):
                     return True
                 if name in _PATH_WRITERS and origin(owner).startswith("pathlib."):
                     return True

@@ -69,7 +69,7 @@ BARS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.tqd
 # Calls that give back the function they are given, with another way to run it.
 TRANSPARENT_WRAPPERS = frozenset({
     "tensorflow.function", "tensorflow.autograph.experimental.do_not_convert", "functools.wraps",
-    "tensorflow.recompute_grad", "tensorflow.py_function", *BARS,
+    "tensorflow.recompute_grad", "tensorflow.py_function", f"{RUNTIME}.on_whole_data", *BARS,
 })  # fmt: skip
 
 MODEL_CLASSES = frozenset({

@@ -52,6 +52,7 @@ class Drawing:
             any(isinstance(v, External) and self._is_common(call, v.path) for v in self.resolver.values(call.func))
             or any(self._is_of_others(v, bodies) for v in (*given, *owners))
             or any(self._is_shuffled_anew(arg.value) for arg in call.args)
+            or (isinstance(call.func, cst.Attribute) and self._is_shuffled_anew(call.func.value) and _saves(call.func))
             or any(map(self._is_made, self.resolver.values(call)))
             or (self.layers_draw_alike and self._runs_layers_that_draw(call))
         )
@@ -86,6 +87,11 @@ class Drawing:
     @cached_property
     def _loops(self) -> list[cst.For | cst.CompFor]:
         return self.tree.all_of(cst.For, cst.CompFor)
+
+
+def _saves(method: cst.Attribute) -> bool:
+    """Whether it goes through the dataset that it is a method of."""
+    return method.attr.value in ("save", "reduce", "get_single_element")
 
 
 def _is_stateful(call: cst.Call) -> bool:

@@ -133,6 +133,26 @@ def check_each_rank_gets_its_rows_of_what_is_made_of_all() -> None:
     assert "not the rows of all workers" in message
 
 
+def check_what_runs_on_whole_data_puts_nothing_together() -> None:
+    def centred(rows: Any) -> Any:
+        return rows - tf.reduce_mean(lockstep.all_gather(rows), 0) + lockstep.all_reduce(rows[0], reduction="sum")
+
+    def chosen(rows: Any) -> Any:
+        if tf.reduce_sum(rows) > 0:  # a condition of the graph, where there is one
+            rows = centred(rows)
+        return rows
+
+    layer = type("Centred", (tf.keras.layers.Layer,), {"call": lambda self, rows: centred(rows)})()
+    rows = tf.constant([[1.0, 2.0], [3.0, 5.0]])
+    alone = tf.constant([[0.0, 0.5], [2.0, 3.5]])
+    for on_whole in map(lockstep.on_whole_data, (chosen, layer)):
+        np.testing.assert_allclose(on_whole(rows), alone)
+        np.testing.assert_allclose(tf.function(on_whole)(rows), alone)
+    # Behind it all is put together again, also where it has raised.
+    raised(ZeroDivisionError, lockstep.on_whole_data(lambda: 1 / 0))
+    assert lockstep.all_gather(rows).shape[0] == 2 * SIZE
+
+
 def check_one_rank_alone_gets_what_is_gathered_and_reduced() -> None:
     for root in range(SIZE):
         gathered = lockstep.gather([tf.constant([RANK])], root)

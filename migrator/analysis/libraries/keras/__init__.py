@@ -98,9 +98,10 @@ class Keras:
             return metrics.call(self.run, atom, args, node, frame)
         self.run.note_forward()
         self.run.note_applied(atom, args)
-        if api.makes_model(path):
-            return models.call(self.run, atom, args, node, frame)
-        return adapting.with_learned(self.run, atom, layers.call(self.run, atom, args, node, frame))
+        with self.run.evaluations.entering(atom, args, node):
+            if api.makes_model(path):
+                return models.call(self.run, atom, args, node, frame)
+            return adapting.with_learned(self.run, atom, layers.call(self.run, atom, args, node, frame))
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of an object of a class of the program that comes from one of Keras's."""
@@ -110,6 +111,11 @@ class Keras:
             return metrics.call(self.run, atom, args, node, frame)
         self.run.note_forward()
         self.run.note_applied(atom, args)
+        with self.run.evaluations.entering(atom, args, node):
+            return self._call_layer(atom, args, node, frame)
+
+    def _call_layer(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        """The call of an object of a class that comes from that of a layer or a model."""
         build = self.run.classes.method(atom, "build")
         if build is not None and args.positional:
             with self.run.changing.building():

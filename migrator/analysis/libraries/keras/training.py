@@ -166,7 +166,7 @@ def _run_on(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame:
 def _infer_whole(run: Run, atom: Made | Instance, x: Value, node: cst.CSTNode, frame: Frame) -> None:
     """The model on what all workers have, by functions that Keras makes; the runtime does not know a model's own."""
     own = [run.classes.method(atom, name) for name in _MAKING] if isinstance(atom, Instance) else []
-    with nullcontext() if any(own) else run.evaluating():
+    with nullcontext() if any(own) else run.evaluations.running():
         _infer(run, atom, run.shares.whole(x), node, frame)
 
 

@@ -1,0 +1,69 @@
+"""Code in which the runtime puts nothing together, as all workers have all of what it works on: that which Keras
+evaluates, and calls of models that are planned as such."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from migrator.analysis.calls import Arguments
+from migrator.analysis.values import Atom
+
+if TYPE_CHECKING:
+    from migrator.analysis.run import Run
+
+
+class Evaluations:
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        # Whether such code runs; be it a graph that may have been made in a training, where all is put together.
+        self.are_running = False
+        self._around = 0  # so many functions run around it
+        self.entered: cst.CSTNode | None = None  # the call of a model, on what all workers have, of which code runs
+
+    @property
+    def are_left_alone(self) -> bool:
+        """Whether such code runs, and no function around it has become a graph meanwhile."""
+        return self.are_running and self.run.traced.isdisjoint(self.run.calls.stack[self._around :])
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While Keras evaluates or predicts, or a model is called that is to put nothing together. A function of which
+        TensorFlow makes a graph by itself may have been traced in a training."""
+        before = self.are_running, self._around
+        self.are_running, self._around = True, self._around if self.are_running else len(self.run.calls.stack)
+        try:
+            yield
+        finally:
+            self.are_running, self._around = before
+
+    @contextmanager
+    def entering(self, model: Atom, args: Arguments, node: cst.CSTNode) -> Iterator[None]:
+        """While a model runs in a call that can be written otherwise, on what all workers have."""
+        called = self.run.seen.get(node.func) if isinstance(node, cst.Call) else None
+        is_written = called is not None and model in called.objects and node in self.run.tree.order
+        is_divided = node in self.run.plan.divided
+        if self.entered is not None or self.are_left_alone or not is_written or is_divided:
+            yield
+            return
+        leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
+        is_planned = node in self.run.plan.undivided
+        if any(not d.is_replicated or d.symbolic for d in leaves):
+            if is_planned:
+                self.run.divided.add(node)
+            yield
+            return
+        self.entered = node
+        try:
+            with self.running() if is_planned else nullcontext():
+                yield
+        finally:
+            self.entered = None
+
+    def note_part(self) -> None:
+        """Notes that what runs now works on a worker's part of something."""
+        if self.entered is not None and self.entered in self.run.plan.undivided:
+            self.run.divided.add(self.entered)
