@@ -43,6 +43,10 @@ class Evaluations:
     @contextmanager
     def entering(self, model: Atom, args: Arguments, node: cst.CSTNode) -> Iterator[None]:
         """While a model runs in a call that can be written otherwise, on what all workers have."""
+        if model in self.run.traced_models:
+            with self._in_a_graph():
+                yield
+            return
         called = self.run.seen.get(node.func) if isinstance(node, cst.Call) else None
         is_written = called is not None and model in called.objects and node in self.run.tree.order
         is_divided = node in self.run.plan.divided
@@ -62,6 +66,15 @@ class Evaluations:
                 yield
         finally:
             self.entered = None
+
+    @contextmanager
+    def _in_a_graph(self) -> Iterator[None]:
+        """While an object runs of which TensorFlow has made a graph, perhaps in a training."""
+        before, self.are_running = self.are_running, False
+        try:
+            yield
+        finally:
+            self.are_running = before
 
     def note_part(self) -> None:
         """Notes that what runs now works on a worker's part of something."""

@@ -187,6 +187,7 @@ class Run:
         self.lists: set[cst.CSTNode] = set()  # the operations that give lists of tensors
         self.hidden: set[cst.CSTNode] = set()
         self.traced: set[cst.CSTNode] = set()  # functions of which a graph is made
+        self.traced_models: set[v.Atom] = set()  # the same of objects: `tf.function(model)`
         # Of these, those that are traced once for all shapes that their signatures tell.
         self.signatures: dict[cst.CSTNode, set[Value]] = defaultdict(set)
         self.left_open: set[cst.CSTNode] = set()  # the sizes, where they are written, that become None
@@ -362,6 +363,7 @@ class Run:
         """Notes functions of which TensorFlow makes graphs: what else they run, runs once, for all shapes if these are
         in their signature."""
         self.traced.update(_functions_of(function))
+        self.traced_models.update(atom for atom in function.objects if isinstance(atom, (Instance, v.Made)))
         if signature is not None and not signature.is_none:
             for node in _functions_of(function):
                 self.signatures[node].add(signature)
