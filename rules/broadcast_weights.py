@@ -15,7 +15,8 @@ after:
 Where every worker trains on all of the data, `noise="same"` says so: all then draw the same masks and noise.
 Models that are run without being trained, as a random teacher is, are sent, too. A model that no statement gives a
 name to gets one, if nothing else is evaluated before it. One that a function makes is sent where the caller names it;
-in the function, if that keeps its weights (fills a teacher with them, takes a snapshot).
+in the function, if that keeps its weights (fills a teacher with them, takes a snapshot). One that each branch of a
+chain of conditions makes is sent behind the chain.
 
 Leaves alone: models that nothing runs, or that are run only so that their results are printed or drawn; loaded ones;
 what is broadcast already, or with the model that keeps it; what is restored in a branch that only predicts; an image
@@ -52,6 +53,7 @@ from migrator.handover import (
     written,
 )
 from migrator.kept import is_kept_by
+from migrator.ladders import behind_ladders, is_given_behind
 from migrator.rule import Findings, rule
 
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"
@@ -91,7 +93,7 @@ def _after_building(
     sent: list[Holder] = []  # at once
     for holder in holders:
         block = facts.tree.block_of(holder.statement)
-        if is_given(facts, holder, block, Role.BROADCAST):
+        if is_given(facts, holder, block, Role.BROADCAST) or is_given_behind(facts, holder, Role.BROADCAST):
             sent += [holder] if is_given_next(facts, holder, Role.BROADCAST) else []
             continue
         if _is_repeated(facts, holder, restored):
@@ -119,10 +121,12 @@ def _after_building(
             named[edit] = holder
             sent.append(holder)
             whole.update(dict.fromkeys(_read_by_constructors(facts, holder)))
-    for edit in whole:
-        kept = named.get(edit)
-        if kept is None or not any(is_kept_by(facts, kept, owner) for owner in sent if owner is not kept):
-            yield edit
+    kept = {
+        edit
+        for edit, holder in named.items()
+        if any(is_kept_by(facts, holder, owner) for owner in sent if owner is not holder)
+    }
+    yield from behind_ladders(facts, [edit for edit in whole if edit not in kept], named)
     for param in params:
         if not any(is_kept_by(facts, param, owner) for owner in sent):
             yield InsertFirst(param.function, (_call_on(facts, [param.name]),))
