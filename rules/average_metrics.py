@@ -373,8 +373,7 @@ def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:
             return None  # what it is made of is put together already
         if number.binding is None and _is_within_sum(facts, number.expression):
             return None
-    kinds = [facts.losses.of_number(node).reduction for node in _made_of(facts, number)]
-    sums = SUM in (*kinds, number.reduction)
+    sums = number.metric.is_sum if number.metric is not None else number.reduction == SUM
     return _combined(facts, number, "all_reduce", *(('reduction="sum"',) if sums else ()))
 
 
@@ -389,7 +388,3 @@ def _combined(facts: Facts, number: LocalNumber, function: str, *arguments: str)
         name = facts.source(number.expression)
         return InsertAfter(number.binding.node, (f"{name} = {facts.call(function, name, *arguments)}",))
     return Wrap(number.expression, f"{facts.runtime}.{function}(", "".join(f", {a}" for a in arguments) + ")")
-
-
-def _made_of(facts: Facts, number: LocalNumber) -> list[cst.BaseExpression]:
-    return facts.decisions.locality.metrics.fed_to(number.metric.metric) if number.metric is not None else []

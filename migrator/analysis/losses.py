@@ -15,7 +15,7 @@ from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
-from migrator.analysis.placement import ROWS, Placement, Sharded, Unknown
+from migrator.analysis.placement import ROWS, Placement, Sharded, Unknown, options
 from migrator.analysis.placing import MEETS
 from migrator.analysis.planning import Planner
 from migrator.analysis.run import Plan, Run, TooMuch
@@ -183,7 +183,7 @@ class Losses:
         if value is None:
             return NOT_RUN
         leaves = list(self._run.objects.leaves(value))
-        if all(isinstance(d.placement, Sharded) for d in leaves):
+        if all(isinstance(p, Sharded) for d in leaves for p in options(d.placement)):
             return Verdict(NONE, why="it is a number for each sample", node=node)
         if leaves and all(d.placement == ROWS for d in leaves):
             return self._verdicts.repairable(SUM, frozenset(r for d in leaves for r in d.needs))
