@@ -299,6 +299,13 @@ class Losses:
             return False  # a list is gathered item by item
         return node not in self._run.not_rows
 
+    def has_rows(self, node: cst.CSTNode) -> bool | None:
+        """Of an expression that is to get a worker's rows, whether it has any; False where it is a number whenever it
+        runs, None where it never does."""
+        if self.too_much or node in self._run.batches:
+            return True
+        return False if node in self._run.numbers else None
+
     def may_be_a_row(self, node: cst.Subscript) -> bool:
         """Whether the item is a part of a structure, or a row: what it is taken of may be either."""
         value = self._run.seen.get(node.value) if not self.too_much else None

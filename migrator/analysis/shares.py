@@ -48,7 +48,14 @@ class Shares:
             return self.run.placing.gathering.at(node, value)
         if node in self._rows_beside:
             return self.whole(value)
-        return self.share(value) if node in self.run.rows else value
+        return self._rows(node, value) if node in self.run.rows else value
+
+    def _rows(self, node: cst.CSTNode, value: Value) -> Value:
+        """A worker's part of what a loop has made; a number beside it, the label of a bag of samples, has no rows."""
+        data = value.data if not value.objects else None
+        is_number = data is not None and data.is_replicated and data.rank == 0 and not data.nested
+        (self.run.numbers if is_number else self.run.batches).add(node)
+        return value if is_number else self.share(value)
 
     @cached_property
     def nodes(self) -> set[int]:
