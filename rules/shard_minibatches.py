@@ -26,7 +26,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from migrator.edits import InsertBefore, Refusal, Wrap
-from migrator.facts.data.batch_cuts import Cut, CutArguments, CutNames
+from migrator.facts.data.batch_cuts import Cut, CutArguments, CutExpressions, CutNames
 from migrator.facts.script import Facts
 from migrator.facts.training.compiled_losses import cuts_for_fit
 from migrator.facts.training.reductions import cut_option
@@ -39,10 +39,25 @@ def shard_minibatches(facts: Facts) -> Findings:
         if isinstance(plan, Refusal):
             yield plan
             continue
+        if _needs_all(facts, plan):
+            yield Refusal(plan.place, "each worker needs all rows of this batch", "put them together inside the step")
+            continue
         cut = list(_cut(facts, plan))
         if not cut:
             yield Refusal(plan.place, "these are single numbers, and no batches", "let each step take several samples")
         yield from cut
+
+
+def _needs_all(facts: Facts, plan: Cut) -> bool:
+    """Whether all that is cut where it stands would be put together there at once."""
+    if isinstance(plan, CutNames):
+        return False
+    given = plan.expressions if isinstance(plan, CutExpressions) else [arg.value for arg in plan.batches]
+    return _gathered(facts).issuperset(given)
+
+
+def _gathered(facts: Facts) -> set[cst.BaseExpression]:
+    return {operand.node for repair in facts.repairs for operand in repair.operands if operand.how == "gather"}
 
 
 def _cut(facts: Facts, plan: Cut) -> Findings:
@@ -63,7 +78,8 @@ def _cut(facts: Facts, plan: Cut) -> Findings:
 
 def _cut_arguments(facts: Facts, plan: CutArguments) -> Findings:
     batches = tuple(arg for arg in plan.batches if facts.losses.has_rows(arg.value) is not False)
-    if len(batches) > 1 and _stand_together(plan.call, batches):
+    one_by_one = not _gathered(facts).isdisjoint(arg.value for arg in batches)
+    if len(batches) > 1 and not one_by_one and _stand_together(plan.call, batches):
         opening, closing = _call_around(facts, plan)
         yield Wrap(batches[0].value, f"*{opening}", closing, last=batches[-1].value)
     else:

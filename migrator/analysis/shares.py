@@ -44,11 +44,11 @@ class Shares:
         if node in self.run.sizes:
             self.run.note_batch_size(value)
             return Value(Data(ROWS, rank=0, integral=True))
+        if node in self.run.rows:
+            value = self._rows(node, value)
         if node in self.run.plan.expressions:
             return self.run.placing.gathering.at(node, value)
-        if node in self._rows_beside:
-            return self.whole(value)
-        return self._rows(node, value) if node in self.run.rows else value
+        return self.whole(value) if node in self._rows_beside else value
 
     def _rows(self, node: cst.CSTNode, value: Value) -> Value:
         """A worker's part of what a loop has made; a number beside it, the label of a bag of samples, has no rows."""
