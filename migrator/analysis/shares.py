@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded, Unknown
 from migrator.analysis.placing import BESIDE_WHOLE
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.views import once_reduced
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _TEXT = cst.Module([])
+_NUMBER = "it is one number for a batch, or for a worker's part of it"
 _FROM_A_FILE = "it is read from a file into which the chief writes what it has made of its part of the batch"
 
 
@@ -165,9 +166,13 @@ class Shares:
             items = self.run.objects.sequence_items(value)
             return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self.batch()
         ragged = self._has_ragged
-        cut = v.mapped(
-            value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, ragged=ragged)
-        )
+
+        def part(data: Data) -> Data:
+            if data.is_replicated and data.rank == 0 and not data.nested:
+                return replace(data, placement=Unknown(_NUMBER), constant=NOT_CONSTANT)
+            return replace(data, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, ragged=ragged)
+
+        cut = v.mapped(value, part)
         if not any(isinstance(o, Instance) for o in value):
             return cut
         objects = (self.run.classes.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)

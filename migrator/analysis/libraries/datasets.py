@@ -209,7 +209,7 @@ class Datasets:
     def method(self, atom: Made, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         element = self.run.heap.load(atom, _ELEMENT)
         if self.run.heap.load(atom, _NUMBERED) is not NOTHING:
-            element = v.of(Tuple((NUMBER, element)))
+            element = v.of(Tuple((_INDEX, element)))
         path = atom.path
         if name in ("get_next", "__next__"):
             return self.elements(atom, node)
