@@ -21,7 +21,7 @@ Refuses: a step that uses the size of the batch in a shape. Where it is not cert
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
@@ -49,11 +49,13 @@ def shard_minibatches(facts: Facts) -> Findings:
 
 
 def _needs_all(facts: Facts, plan: Cut) -> bool:
-    """Whether all that is cut where it stands would be put together there at once."""
+    """Whether all that is cut would be put together at once, wherever it is read."""
+    read: Iterable[cst.BaseExpression]
     if isinstance(plan, CutNames):
-        return False
-    given = plan.expressions if isinstance(plan, CutExpressions) else [arg.value for arg in plan.batches]
-    return _gathered(facts).issuperset(given)
+        read = [name for name in facts.minibatches.reads_behind(plan) if facts.losses.has_rows(name)]
+    else:
+        read = plan.expressions if isinstance(plan, CutExpressions) else [arg.value for arg in plan.batches]
+    return bool(read) and _gathered(facts).issuperset(read)
 
 
 def _gathered(facts: Facts) -> set[cst.BaseExpression]:
