@@ -58,7 +58,7 @@ def _needs_all(facts: Facts, plan: Cut) -> bool:
     return bool(read) and _gathered(facts).issuperset(read)
 
 
-def _gathered(facts: Facts) -> set[cst.BaseExpression]:
+def _gathered(facts: Facts) -> set[cst.CSTNode]:
     return {operand.node for repair in facts.repairs for operand in repair.operands if operand.how == "gather"}
 
 

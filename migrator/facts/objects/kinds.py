@@ -137,10 +137,9 @@ class Kinds:
         `tqdm(enumerate(dataset))`, or of `dataset.enumerate()`, `tqdm(dataset.enumerate())`."""
         if path[:1] != (0,):
             return False
+        while isinstance(iterated, cst.Call) and iterated.args and self._is_share(iterated):
+            iterated = iterated.args[0].value  # of which numbers of batches are not shared out
         while isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
-            if iterated.args and self._is_share(iterated):  # numbers of batches are not shared out
-                iterated = iterated.args[0].value
-                continue
             owner = iterated.func.value
             if iterated.func.attr.value == "enumerate":
                 values = self._resolver.values(owner)
