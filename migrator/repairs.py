@@ -145,6 +145,14 @@ def _is_one_factor(node: cst.CSTNode) -> bool:
     return not isinstance(node, (cst.IfExp, cst.Lambda, cst.Comparison, cst.BooleanOperation))
 
 
+def cannot_be(facts: Facts, repair: Repair) -> Refusal | None:
+    """A refusal where the repair cannot be written down."""
+    obstacle = facts.losses.obstacle(repair)
+    if not obstacle:
+        return None
+    return Refusal(repair.node, f"{repair.why}; {obstacle}", "put all rows together here by hand", breaks_training=True)
+
+
 def waits_alone(facts: Facts, repair: Repair) -> Refusal | None:
     """A refusal where the repair would have the chief wait for workers that never come."""
     for write in facts.files.writes:

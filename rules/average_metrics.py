@@ -77,7 +77,7 @@ from migrator.facts.training.sites import Fit
 from migrator.facts.training.told_logs import told_logs
 from migrator.facts.training.told_metrics import told_metrics
 from migrator.records import replace
-from migrator.repairs import put_together, waits_alone
+from migrator.repairs import cannot_be, put_together, waits_alone
 from migrator.rule import Findings, Found, rule
 
 # What gives the logs that `fit` tells.
@@ -127,7 +127,8 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
             breaks_training=facts.decisions.first_steered_by(number.expression) is not None,
         )
     elif number.metric is not None and not number.metric.is_mean:
-        yield Replace(number.expression, (facts.call("metric_result", facts.source(number.metric.metric)),))
+        if not _has_seen_all(facts, number.expression):
+            yield Replace(number.expression, (facts.call("metric_result", facts.source(number.metric.metric)),))
     elif not number.reduction:
         yield Refusal(
             number.expression,
@@ -152,6 +153,12 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
         reduction = _reduce(facts, number)
         if reduction is not None:
             yield reduction
+
+
+def _has_seen_all(facts: Facts, result: cst.BaseExpression) -> bool:
+    """Whether each worker's metric counts all rows of each batch, since these are put together in front of it."""
+    own = facts.losses.of_number(result)
+    return own.is_agreed and bool(own.repairs) and all(repair.form != "metric" for repair in own.repairs)
 
 
 def _once_a_line(facts: Facts, found: Sequence[Found]) -> Findings:
@@ -336,8 +343,13 @@ def _fed_in(facts: Facts, step: cst.FunctionDef) -> Iterator[cst.BaseExpression]
 
 
 def _put_together(facts: Facts, repairs: Collection[Repair], put: set[cst.CSTNode]) -> Findings:
-    """What the repairs put together that is not yet in `put`."""
-    for repair in sorted(repairs, key=lambda r: facts.tree.order.get(r.node, -1)):
+    """What the repairs put together that is not yet in `put`, and what then stands beside it."""
+    beside = facts.losses.with_meetings({*facts.repairs, *repairs}).difference(facts.repairs, repairs)
+    for repair in sorted({*repairs, *beside}, key=lambda r: facts.tree.order.get(r.node, -1)):
+        refusal = cannot_be(facts, repair) if repair in beside else None
+        if refusal is not None:
+            yield refusal
+            continue
         for operand in sorted(repair.operands, key=lambda o: facts.tree.order[o.node]):
             if operand.node not in put:
                 put.add(operand.node)
@@ -373,8 +385,7 @@ def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:
             return None  # what it is made of is put together already
         if number.binding is None and _is_within_sum(facts, number.expression):
             return None
-    kinds = [facts.losses.of_number(node).reduction for node in _made_of(facts, number)]
-    sums = SUM in (*kinds, number.reduction)
+    sums = number.metric.is_sum if number.metric is not None else number.reduction == SUM
     return _combined(facts, number, "all_reduce", *(('reduction="sum"',) if sums else ()))
 
 
@@ -389,7 +400,3 @@ def _combined(facts: Facts, number: LocalNumber, function: str, *arguments: str)
         name = facts.source(number.expression)
         return InsertAfter(number.binding.node, (f"{name} = {facts.call(function, name, *arguments)}",))
     return Wrap(number.expression, f"{facts.runtime}.{function}(", "".join(f", {a}" for a in arguments) + ")")
-
-
-def _made_of(facts: Facts, number: LocalNumber) -> list[cst.BaseExpression]:
-    return facts.decisions.locality.metrics.fed_to(number.metric.metric) if number.metric is not None else []

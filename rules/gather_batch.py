@@ -34,10 +34,10 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.analysis.ops.call import AXES, SIZE
-from migrator.analysis.values import Operand, Repair
+from migrator.analysis.values import Operand
 from migrator.edits import Refusal, Trust, Wrap
 from migrator.facts.script import Facts
-from migrator.repairs import ahead_of_loops, put_together, waits_alone
+from migrator.repairs import ahead_of_loops, cannot_be, put_together, waits_alone
 from migrator.rule import Findings, rule
 
 # What is not seen of rows that are taken to stay apart, and what the user can do.
@@ -73,7 +73,7 @@ def gather_batch(facts: Facts) -> Findings:
     for repair in facts.repairs:
         if repair.form not in ("whole", "call", "metric", "once", "given back"):
             continue
-        refusal = _beside_all_rows(facts, repair) or waits_alone(facts, repair)
+        refusal = cannot_be(facts, repair) or waits_alone(facts, repair)
         if refusal is not None:
             yield refusal
             continue
@@ -86,13 +86,6 @@ def gather_batch(facts: Facts) -> Findings:
         if operand.node not in done:
             done.add(operand.node)
             yield from put_together(facts, operand)
-
-
-def _beside_all_rows(facts: Facts, repair: Repair) -> Refusal | None:
-    obstacle = facts.losses.obstacle(repair)
-    if not obstacle:
-        return None
-    return Refusal(repair.node, f"{repair.why}; {obstacle}", "put all rows together here by hand", breaks_training=True)
 
 
 def _has_all_rows(facts: Facts, compile_: cst.Call) -> bool:

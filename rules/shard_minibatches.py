@@ -21,12 +21,12 @@ Refuses: a step that uses the size of the batch in a shape. Where it is not cert
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
 from migrator.edits import InsertBefore, Refusal, Wrap
-from migrator.facts.data.batch_cuts import Cut, CutArguments, CutNames
+from migrator.facts.data.batch_cuts import Cut, CutArguments, CutExpressions, CutNames
 from migrator.facts.script import Facts
 from migrator.facts.training.compiled_losses import cuts_for_fit
 from migrator.facts.training.reductions import cut_option
@@ -38,29 +38,61 @@ def shard_minibatches(facts: Facts) -> Findings:
     for plan in facts.sharding.minibatch_plans:
         if isinstance(plan, Refusal):
             yield plan
-        elif isinstance(plan, CutArguments):
-            yield from _cut_arguments(facts, plan)
-        elif isinstance(plan, CutNames):
-            names = ", ".join(dict.fromkeys(name.value for name in plan.names))
+            continue
+        if _needs_all(facts, plan):
+            yield Refusal(plan.place, "each worker needs all rows of this batch", "put them together inside the step")
+            continue
+        cut = list(_cut(facts, plan))
+        if not cut:
+            yield Refusal(plan.place, "these are single numbers, and no batches", "let each step take several samples")
+        yield from cut
+
+
+def _needs_all(facts: Facts, plan: Cut) -> bool:
+    """Whether all that is cut would be put together at once, wherever it is read."""
+    read: Iterable[cst.BaseExpression]
+    if isinstance(plan, CutNames):
+        read = [name for name in facts.minibatches.reads_behind(plan) if facts.losses.has_rows(name)]
+    else:
+        read = plan.expressions if isinstance(plan, CutExpressions) else [arg.value for arg in plan.batches]
+    return bool(read) and _gathered(facts).issuperset(read)
+
+
+def _gathered(facts: Facts) -> set[cst.CSTNode]:
+    return {operand.node for repair in facts.repairs for operand in repair.operands if operand.how == "gather"}
+
+
+def _cut(facts: Facts, plan: Cut) -> Findings:
+    """Cuts what has rows: a number beside it, as the label of a bag of samples, is that of all of them."""
+    if isinstance(plan, CutNames):
+        reads = [(read.value, facts.losses.has_rows(read)) for read in facts.minibatches.reads_behind(plan)]
+        batches = {name for name, has_rows in reads if has_rows}
+        numbers = {name for name, has_rows in reads if has_rows is False} - batches
+        names = ", ".join(dict.fromkeys(name.value for name in plan.names if name.value not in numbers))
+        if names:
             share = facts.call("shard_batch", names, *_options(facts, plan))
             yield InsertBefore(plan.before, (f"{names} = {share}",))
-        else:
-            yield from _wrap_each(facts, plan, plan.expressions)
+    elif isinstance(plan, CutArguments):
+        yield from _cut_arguments(facts, plan)
+    else:
+        yield from _wrap_each(facts, plan, [e for e in plan.expressions if facts.losses.has_rows(e) is not False])
 
 
 def _cut_arguments(facts: Facts, plan: CutArguments) -> Findings:
-    if len(plan.batches) > 1 and _stand_together(plan):
+    batches = tuple(arg for arg in plan.batches if facts.losses.has_rows(arg.value) is not False)
+    one_by_one = not _gathered(facts).isdisjoint(arg.value for arg in batches)
+    if len(batches) > 1 and not one_by_one and _stand_together(plan.call, batches):
         opening, closing = _call_around(facts, plan)
-        yield Wrap(plan.batches[0].value, f"*{opening}", closing, last=plan.batches[-1].value)
+        yield Wrap(batches[0].value, f"*{opening}", closing, last=batches[-1].value)
     else:
-        yield from _wrap_each(facts, plan, [arg.value for arg in plan.batches])
+        yield from _wrap_each(facts, plan, [arg.value for arg in batches])
 
 
-def _stand_together(plan: CutArguments) -> bool:
+def _stand_together(call: cst.Call, batches: tuple[cst.Arg, ...]) -> bool:
     """Whether the batches are positional arguments, one after the other."""
-    first = plan.call.args.index(plan.batches[0])
-    together = tuple(plan.call.args[first : first + len(plan.batches)]) == plan.batches
-    return together and all(arg.keyword is None for arg in plan.batches)
+    first = call.args.index(batches[0])
+    together = tuple(call.args[first : first + len(batches)]) == batches
+    return together and all(arg.keyword is None for arg in batches)
 
 
 def _wrap_each(facts: Facts, plan: Cut, batches: Sequence[cst.BaseExpression]) -> Findings:

@@ -15,7 +15,7 @@ from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.models import standalone
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.packages.sources import Sources
-from migrator.analysis.placement import ROWS, Placement, Sharded, Unknown
+from migrator.analysis.placement import ROWS, Placement, Sharded, Unknown, options
 from migrator.analysis.placing import MEETS
 from migrator.analysis.plan import Plan
 from migrator.analysis.planning import Planner
@@ -189,7 +189,7 @@ class Losses:
         if value is None:
             return NOT_RUN
         leaves = list(self._run.objects.leaves(value))
-        if all(isinstance(d.placement, Sharded) for d in leaves):
+        if all(isinstance(p, Sharded) for d in leaves for p in options(d.placement)):
             return Verdict(NONE, why="it is a number for each sample", node=node)
         if leaves and all(d.placement == ROWS for d in leaves):
             return self._verdicts.repairable(SUM, frozenset(r for d in leaves for r in d.needs))
@@ -313,6 +313,13 @@ class Losses:
         if data.listed and isinstance(node, cst.BaseExpression) and self.array_in(node) is node:
             return False  # a list is gathered item by item
         return node not in self._run.not_rows
+
+    def has_rows(self, node: cst.CSTNode) -> bool | None:
+        """Of an expression that is to get a worker's rows, whether it has any; False where it is a number whenever it
+        runs, None where it never does."""
+        if self.too_much or node in self._run.batches:
+            return True
+        return False if node in self._run.numbers else None
 
     def may_be_a_row(self, node: cst.Subscript) -> bool:
         """Whether the item is a part of a structure, or a row: what it is taken of may be either."""

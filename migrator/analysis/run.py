@@ -136,6 +136,9 @@ class Run:
         self.trusted_rows: dict[cst.CSTNode, str] = {}
         self._lost_first: dict[int, tuple[Unknown, cst.CSTNode]] = {}
         self.seen: dict[cst.CSTNode, Value] = {}
+        # Of `rows`, those that stand, some time, for a number that has none, and those that stand for a batch.
+        self.numbers: set[cst.CSTNode] = set()
+        self.batches: set[cst.CSTNode] = set()
         self.not_rows: set[cst.CSTNode] = set()  # what stands, some time, otherwise than as rows of a worker
         # What is, some time in training, neither a mean over the batch nor the same on all workers.
         self.not_means: set[cst.CSTNode] = set()

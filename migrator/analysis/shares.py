@@ -12,7 +12,7 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.classes import CUT
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded
+from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded, Unknown
 from migrator.analysis.placing import BESIDE_WHOLE
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.views import once_reduced
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _TEXT = cst.Module([])
+_NUMBER = "it is one number for a batch, or for a worker's part of it"
 _FROM_A_FILE = "it is read from a file into which the chief writes what it has made of its part of the batch"
 
 
@@ -45,11 +46,18 @@ class Shares:
         if node in self.run.sizes:
             self.run.note_batch_size(value)
             return Value(Data(ROWS, rank=0, integral=True))
+        if node in self.run.rows:
+            value = self._rows(node, value)
         if node in self.run.plan.expressions:
             return self.run.placing.gathering.at(node, value)
-        if node in self._rows_beside:
-            return self.whole(value)
-        return self.share(value) if node in self.run.rows else value
+        return self.whole(value) if node in self._rows_beside else value
+
+    def _rows(self, node: cst.CSTNode, value: Value) -> Value:
+        """A worker's part of what a loop has made; a number beside it, the label of a bag of samples, has no rows."""
+        data = value.data if not value.objects else None
+        is_number = data is not None and data.is_replicated and data.rank == 0 and not data.nested
+        (self.run.numbers if is_number else self.run.batches).add(node)
+        return value if is_number else self.share(value)
 
     @cached_property
     def nodes(self) -> set[int]:
@@ -159,9 +167,13 @@ class Shares:
             items = self.run.objects.sequence_items(value)
             return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self._share_of_display(value)
         ragged = self._has_ragged
-        cut = v.mapped(
-            value, lambda d: replace(d, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, ragged=ragged)
-        )
+
+        def part(data: Data) -> Data:
+            if data.is_replicated and data.rank == 0 and not data.nested:
+                return replace(data, placement=Unknown(_NUMBER), constant=NOT_CONSTANT)
+            return replace(data, placement=Sharded(0), constant=NOT_CONSTANT, whole=False, ragged=ragged)
+
+        cut = v.mapped(value, part)
         if not any(isinstance(o, Instance) for o in value):
             return cut
         objects = (self.run.classes.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)

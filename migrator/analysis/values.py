@@ -119,7 +119,8 @@ class Data:
     stand of which it is a multiple that is rounded, as 0.7 * len(x) is. `sizeless`: a shape of which the graph is not
     told the first size. `first`: the whole numbers that the first row of a tensor is written as. `listed`: a list or
     tuple of Python's, of which `+` puts several one behind the other. `mixed`: on one way rows of a worker, on another
-    what all workers have, which a sum over the workers counts several times.
+    what all workers have, which a sum over the workers counts several times. `sized`: of the sizes of all rows, or of
+    their number, where those of a worker's part would stand: what is made by them are all rows, too.
     """
 
     placement: Placement = REPLICATED
@@ -150,6 +151,7 @@ class Data:
     listed: bool = False
     mixed: bool = False
     maker: cst.CSTNode | None = None
+    sized: Placement | None = None
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
@@ -447,6 +449,7 @@ def join_data(a: Data, b: Data) -> Data:
         listed=a.listed or b.listed,
         mixed=a.mixed or b.mixed or _are_mixed(a, b) or _are_mixed(b, a),
         maker=a.maker if a.maker is b.maker else None,
+        sized=a.sized if a.sized == b.sized else None,
     )
 
 

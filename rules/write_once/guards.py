@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 import libcst as cst
 
 from migrator.edits import Guard, Refusal, Wrap
 from migrator.facts.files.writes import Write
+from migrator.facts.objects.values import External
 from migrator.facts.program.syntax import is_format
 from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
@@ -16,6 +18,8 @@ from .extents import is_waited_for
 from .questions import existence_test
 from .statements import calls_model_early, names_read_after, only_prints
 
+# What they return is None on all workers.
+_GIVING_NONE = re.compile(r"^numpy\.save\w*$|^(?:json|pickle)\.dump$|\.savefig$|^keras\..*\bsave_model$")
 _ADVICE = "write the file under `if lockstep.is_chief():` by hand"
 
 
@@ -71,7 +75,7 @@ def _chiefs(write: Write, condition: str) -> Wrap:
 def _is_returned_to_nobody(facts: Facts, write: Write) -> bool:
     """Whether no call uses what the function returns, and no worker waits for the file: the chief has returned."""
     queue, passed = [facts.tree.function_of(write.statement)], set[cst.CSTNode]()
-    while queue:
+    while queue and not _gives_none(facts, write.node):
         function = queue.pop()
         if not isinstance(function, cst.FunctionDef) or not facts.keywords.is_only_called(function):
             return False
@@ -84,6 +88,11 @@ def _is_returned_to_nobody(facts: Facts, write: Write) -> bool:
             elif not isinstance(parent, cst.Expr):
                 return False
     return not is_waited_for(facts, Guard(write.statement, write.statement, ""), ())
+
+
+def _gives_none(facts: Facts, node: cst.CSTNode) -> bool:
+    values = facts.resolver.values(node.func) if isinstance(node, cst.Call) else ()
+    return bool(values) and all(isinstance(v, External) and _GIVING_NONE.search(v.path) for v in values)
 
 
 def _ends_function(facts: Facts, statement: cst.CSTNode) -> bool:

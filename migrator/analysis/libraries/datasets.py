@@ -13,8 +13,9 @@ from migrator.analysis.frames import Frame
 from migrator.analysis.libraries.claims import SHAPE, TENSOR_SPEC
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
+from migrator.facts.program.syntax import argument
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ _BATCHING = frozenset({"batch", "padded_batch", "bucket_by_sequence_length"})
 _OTHERWISE_DEEP = frozenset({
     "apply", "ragged_batch", "dense_to_ragged_batch", "sparse_batch",
 })  # fmt: skip
+# What makes functions that `apply` is given; the arguments of one of these, with their positions.
+_TRANSFORMATIONS = f"{PREFIX}experimental."
+_OF_MAP_AND_BATCH = (("map_func", 0), ("batch_size", 1), ("drop_remainder", 3))
 # The function whose results theirs are.
 _HANDING_ON = {"scan": "scan_func", "group_by_window": "reduce_func"}
 _ANY = Site(cst.Pass(), ())
@@ -209,7 +213,7 @@ class Datasets:
     def method(self, atom: Made, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         element = self.run.heap.load(atom, _ELEMENT)
         if self.run.heap.load(atom, _NUMBERED) is not NOTHING:
-            element = v.of(Tuple((NUMBER, element)))
+            element = v.of(Tuple((_INDEX, element)))
         path = atom.path
         if name in ("get_next", "__next__"):
             return self.elements(atom, node)
@@ -227,6 +231,9 @@ class Datasets:
             made = self.run.calls.call(args.positional[0], Arguments([v.of(atom)]), node, frame)
             if made.objects and all(isinstance(o, Made) and o.path.startswith(PREFIX) for o in made):
                 return made
+        transformed = self._transformed(atom, node, frame) if name == "apply" else None
+        if transformed is not None:
+            return transformed
         if name == "concatenate" and args.positional:
             return self._dataset(v.join(element, self.element(args.positional[0])), node, frame, path)
         if name in _DEEPER or name in _OTHERWISE_DEEP:
@@ -251,6 +258,27 @@ class Datasets:
         if name == "reduce":
             return self._reduced(atom, element, args, node, frame)
         return self._dataset(Value(Data(nested=True)), node, frame, path)
+
+    def _transformed(self, atom: Made, node: cst.CSTNode, frame: Frame) -> Value | None:
+        """What `apply(tf.data.experimental.map_and_batch(function, 8))` makes of the dataset, and others alike; None of
+        what is not known."""
+        call = node.args[0].value if isinstance(node, cst.Call) and len(node.args) == 1 else None
+        if not isinstance(call, cst.Call):
+            return None
+        only = self.run.seen.get(call.func, NOTHING).only
+        if not isinstance(only, External) or not only.path.startswith(_TRANSFORMATIONS):
+            return None
+        name = only.path[len(_TRANSFORMATIONS) :]
+        if name in _KEEPING or name == "shuffle_and_repeat":
+            return v.of(atom)
+        given = [argument(call, *parameter) for parameter in _OF_MAP_AND_BATCH]
+        if name != "map_and_batch" or given[0] is None:
+            return None
+        values = [self.run.seen.get(arg.value, NUMBER) if arg is not None else None for arg in given]
+        mapped = self.method(atom, "map", Arguments([values[0] or NUMBER]), call, frame).only
+        kept = {"batch_size": values[1], "drop_remainder": values[2]}
+        batched = Arguments([], {word: value for word, value in kept.items() if value is not None})
+        return self.method(mapped, "batch", batched, node, frame) if isinstance(mapped, Made) else None
 
     def _handed_on(
         self, name: str, element: Value, args: Arguments, node: cst.CSTNode, frame: Frame, path: str

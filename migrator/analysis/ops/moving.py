@@ -344,6 +344,8 @@ class Tile:
         if times is None:
             raise NeedsWhole("how often it repeats the values is not seen", ALL_GATHER)
         if cut is None:
+            if self.broadcasts and value.rank is not None:
+                value = replace(value, rank=max(value.rank, len(times)))
             if ROWS not in times:
                 often = first_of(times) if value.rank == len(times) else None
                 rows = value.rows * often if value.rows is not None and often is not None else None

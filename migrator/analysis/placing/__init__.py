@@ -35,7 +35,7 @@ from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.repaired import gathered, repaired
 from migrator.analysis.placing.repairing import Repairing, by_gathering
 from migrator.analysis.placing.views import as_it_is
-from migrator.analysis.values import NOTHING, Data, Function, Made, Value
+from migrator.analysis.values import NOTHING, Data, Function, Made, Repair, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -119,14 +119,14 @@ class Placing:
         self.run.note_plain(op.node)
         return as_value(self.run, op, result, op.needs, whole=op.whole)
 
-    def meet(self, args: Arguments, node: cst.CSTNode) -> None:
-        """Notes where what is called keeps its arguments, of which some are made of all rows."""
+    def meet(self, args: Arguments, node: cst.CSTNode) -> Repair | None:
+        """The repair where what is called keeps its arguments, of which some are made of all rows; it is noted."""
         leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
         if any(d.whole for d in leaves) and any(isinstance(d.placement, Sharded) for d in leaves):
-            self.repairing.make(args, node, by_gathering, MEETS)
             self._note_meeting(leaves, node)
-        else:
-            self.run.note_plain(node)
+            return self.repairing.make(args, node, by_gathering, MEETS)
+        self.run.note_plain(node)
+        return None
 
     def _note_meeting(self, leaves: Sequence[Data], node: cst.CSTNode) -> None:
         needs = frozenset(r for d in leaves if d.whole for r in d.needs)

@@ -29,7 +29,7 @@ class Gathering:
         args = Arguments([value], nodes={0: node})  # type: ignore[dict-item]
         repair = self.run.placing.repairing.make(args, node, by_gathering, "what follows works on the batch as a whole")
         needs = frozenset((repair,))
-        return self._mapped(value, node, lambda d: _as_whole(d, needs))
+        return self._mapped(value, node, lambda d: as_whole(d, needs))
 
     def arguments(self, args: Arguments, node: cst.CSTNode) -> Arguments:
         """The arguments of a function that is given all rows of the batch instead of a worker's."""
@@ -38,7 +38,7 @@ class Gathering:
             return args
         repair = self.run.placing.repairing.make(args, node, by_gathering, "it works on the batch as a whole", "call")
         needs = frozenset((repair,))
-        return args.mapped(lambda value: self._mapped(value, node, lambda d: _as_whole(d, needs)))
+        return args.mapped(lambda value: self._mapped(value, node, lambda d: as_whole(d, needs)))
 
     def added_up(self, args: Arguments, node: cst.CSTNode) -> Arguments:
         """The arguments of a function that is given means and sums over the whole batch, where the call gives such,
@@ -67,7 +67,7 @@ class Gathering:
         """The arguments as they are once all rows are put together."""
 
         def gather(value: Value) -> Value:
-            return v.mapped(value, lambda d: _as_whole(d, frozenset()))
+            return v.mapped(value, lambda d: as_whole(d, frozenset()))
 
         return replace(args.mapped(gather), rest=gather(args.rest))
 
@@ -87,7 +87,7 @@ class Gathering:
         return copy
 
 
-def _as_whole(data: Data, needs: frozenset[Repair]) -> Data:
+def as_whole(data: Data, needs: frozenset[Repair]) -> Data:
     if data.is_replicated or isinstance(data.placement, (Unknown, Local)):
         return data
     is_rows = any(isinstance(p, Sharded) for p in options(data.placement))

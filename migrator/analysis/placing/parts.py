@@ -159,6 +159,9 @@ class Parts:
             several = row_counts.blocks(data) > 1
             rows = Value(Data(ROWS, rank=0, needs=data.needs, integral=True, several=several, counts=counts))
             return [rows if i == axis else Value(Data(rank=0, needs=data.needs)) for i in range(count)]
+        if isinstance(data.sized, Shape):
+            axis = data.sized.axis
+            return [Value(Data(rank=0, needs=data.needs, sized=ROWS if i == axis else None)) for i in range(count)]
         return None
 
     @staticmethod

@@ -24,6 +24,11 @@ def as_rows(data: Data) -> Placement:
     return REPLICATED if isinstance(data.placement, (Partial, Scaled, Shape)) else data.placement
 
 
+def as_sizes(data: Data) -> Placement:
+    """The sizes of all rows as those of a worker's part: what is made by the one is made by the other."""
+    return data.sized if data.sized is not None and data.is_replicated else data.placement
+
+
 def once_gathered(data: Data) -> Placement:
     """The same, once all workers' rows are put together."""
     return Sharded(0) if any(isinstance(p, Sharded) for p in options(data.placement)) else as_rows(data)

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 from migrator.analysis import values as v
 from migrator.analysis.ops.call import Arg
+from migrator.analysis.ops.elementwise import Cast
+from migrator.analysis.ops.making import Broadcast, Makes, Same, Sizes, Stacked
+from migrator.analysis.ops.moving import Joins
 from migrator.analysis.ops.picking import FULL, GetItem
 from migrator.analysis.ops.reducing import Average, Moments, Reduces, WholeValue
 from migrator.analysis.ops.terms import PAIRING
-from migrator.analysis.placement import REPLICATED, Sharded, Unknown, options
+from migrator.analysis.placement import REPLICATED, ROWS, Placement, Shape, Sharded, Unknown, options
 from migrator.analysis.placing.inference import as_value, infer, list_of
 from migrator.analysis.placing.operation import Operation
-from migrator.analysis.placing.views import as_it_is, as_rows
+from migrator.analysis.placing.views import as_it_is, as_rows, as_sizes
 from migrator.analysis.values import Data, Repair, Tuple, Value
 from migrator.records import replace
 
@@ -20,16 +23,40 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _REDUCING = (Reduces, Moments, Average, WholeValue)
+_BY_SIZES = (Sizes, GetItem, Makes, Broadcast, Cast, Same, Stacked, Joins)
 
 
 def replicated(run: Run, op: Operation) -> Value:
     """The result where all workers have all that it is made of."""
+    if not op.whole and any(d.sized is not None for d in op.leaves):
+        made = _of_sizes(run, op)
+        if made is not None:
+            return made
     result = infer(run, op.row, op.args, op.made, as_rows if op.whole else as_it_is)
     if op.row is None or (isinstance(result.placement, Unknown) and not op.whole):
         nested = op.row is None
         return Value(Data(REPLICATED, whole=op.whole, nested=nested, symbolic=op.symbolic, needs=op.needs))
     result = with_axes(run, op, result) if op.whole else result
     return of_all_rows(run, op, result, op.needs) if op.whole else as_value(run, op, result, op.needs)
+
+
+def _of_sizes(run: Run, op: Operation) -> Value | None:
+    """What is made by the sizes of all rows: a value for each of them, or sizes again; None for all else."""
+    if op.row is None or not isinstance(op.row.kind, _BY_SIZES):
+        return None
+    result = infer(run, op.row, op.args, op.made, as_sizes)
+    if result.items is not None or result.many:
+        return None
+    if isinstance(result.placement, Sharded):
+        return of_all_rows(run, op, result, op.needs)
+    if not _are_sizes(result.placement):
+        return None
+    made = as_value(run, op, replace(result, placement=REPLICATED), op.needs)
+    return v.mapped(made, lambda d: replace(d, sized=result.placement))
+
+
+def _are_sizes(placement: Placement) -> bool:
+    return placement == ROWS or isinstance(placement, Shape)
 
 
 def with_axes(run: Run, op: Operation, result: Arg) -> Arg:
@@ -83,6 +110,7 @@ def of_all_rows(run: Run, op: Operation, result: Arg, needs: frozenset[Repair], 
             several=several and has_rows,
             across=axes_of_rows.pop() if has_rows and len(axes_of_rows) == 1 else 0,
             rows=1 if has_rows and axes(run, op).rows == 1 else None,
+            sized=result.placement if _are_sizes(result.placement) and not has_rows else None,
         )
     )
 

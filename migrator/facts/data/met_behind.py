@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from migrator.facts.data.earlier_cuts import EarlierCuts
+from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Statement, Tree
@@ -100,6 +101,6 @@ def is_size(tree: Tree, resolver: Resolver, read: cst.Name) -> bool:
         return parent.value is read and parent.attr.value in ("shape", "size")
     call = tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
     return isinstance(call, cst.Call) and any(
-        isinstance(v, External) and v.path in ("builtins.len", "tensorflow.shape", "numpy.shape")
+        isinstance(v, External) and (v.path == "builtins.len" or v.path in api.SHAPES)
         for v in resolver.values(call.func)
     )

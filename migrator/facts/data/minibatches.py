@@ -107,10 +107,10 @@ class MinibatchFinder:
             elif isinstance(cut, CutExpressions):
                 found.update(cut.expressions)
             else:
-                found.update(self._reads_behind(cut))
+                found.update(self.reads_behind(cut))
         return found
 
-    def _reads_behind(self, cut: CutNames) -> Iterator[cst.Name]:
+    def reads_behind(self, cut: CutNames) -> Iterator[cst.Name]:
         """Where the names are read from the cut on."""
         start = self.tree.order[cut.before]
         for name in cut.names:

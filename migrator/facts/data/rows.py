@@ -10,6 +10,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.objects.generators import Generators
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
@@ -235,10 +236,10 @@ class RowFinder:
         """The x of `x.shape`, `tf.shape(x)`."""
         if isinstance(node, cst.Attribute) and node.attr.value == "shape":
             return node.value
-        is_asked = (
-            isinstance(node, cst.Call) and node.args and External("tensorflow.shape") in self.resolver.values(node.func)
-        )
-        return cst.ensure_type(node, cst.Call).args[0].value if is_asked else None
+        if not isinstance(node, cst.Call) or not node.args:
+            return None
+        is_asked = any(isinstance(v, External) and v.path in api.SHAPES for v in self.resolver.values(node.func))
+        return node.args[0].value if is_asked else None
 
     def _is_number(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 
 import libcst as cst
 
 from migrator.facts.decisions.compiled_metrics import CompiledMetrics
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Value
+from migrator.facts.objects.values import Value, calls
+from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
+
+# Positions in an update of a `Mean`, and of what compares labels with predictions.
+_WEIGHTS_OF_MEAN, _WEIGHTS = 1, 2
 
 
 class FedMetrics:
@@ -45,13 +50,23 @@ class FedMetrics:
 
     def fed_to(self, metric: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a Keras metric is updated with."""
+        return [a.value for call in self._updates_of(metric) for a in call.args]
+
+    def is_weighted(self, metric: cst.BaseExpression) -> bool:
+        """Whether it is given weights, or may be: as many rows do not count as much then."""
+        only = all(calls(v) == "keras.metrics.Mean" for v in self.resolver.values(metric))
+        position = _WEIGHTS_OF_MEAN if only else _WEIGHTS
+        return any(
+            any(a.star for a in call.args) or argument(call, "sample_weight", position) is not None
+            for call in self._updates_of(metric)
+        )
+
+    def _updates_of(self, metric: cst.BaseExpression) -> Iterator[cst.Call]:
         metrics = {v for v in self.resolver.values(metric) if self.is_metric(v)}
-        found: list[cst.BaseExpression] = []
         for call in self._metric_updates:
             target = call.func.value if isinstance(call.func, cst.Attribute) and _is_update(call) else call.func
             if metrics & set(self.resolver.values(target)):
-                found.extend(a.value for a in call.args)
-        return found
+                yield call
 
     @cached_property
     def _metric_updates(self) -> list[cst.Call]:

@@ -33,6 +33,7 @@ _OF_FUNCTIONS = "keras.metrics.MeanMetricWrapper"
 class MetricResult:
     """A `metric.result()` of a metric that has seen this worker's part of the batches.
 
+    `is_mean`: all workers' result is the mean of theirs, or, if `is_sum`, their sum: a `Mean` of what adds up.
     `is_own`: the metric is of a class of the script's, or works along the batch, so that what its state adds up to is
     not known.
     """
@@ -40,6 +41,7 @@ class MetricResult:
     call: cst.Call
     metric: cst.BaseExpression
     is_mean: bool
+    is_sum: bool
     is_own: bool
 
 
@@ -87,14 +89,19 @@ class Metrics:
         if not self.locality.is_fed_locally(func.value):
             return None
         metrics = self.resolver.values(func.value)
-        is_mean = all(_is_mean(calls(v)) for v in metrics) and not (self.parts_differ and not self._adds_up(func.value))
-        is_mean = is_mean and not self.locality.metrics.is_fed_by_fit(func.value)  # which has parts of any size
-        return MetricResult(
-            call, func.value, is_mean, any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
-        )
+        fed = self.locality.metrics
+        is_sum = self._adds_up(func.value)
+        is_mean = all(_is_mean(calls(v)) for v in metrics) and (is_sum or not self.parts_differ)
+        # `fit` has parts of any size.
+        is_mean = is_mean and not fed.is_fed_by_fit(func.value) and not fed.is_weighted(func.value)
+        is_own = any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
+        return MetricResult(call, func.value, is_mean, is_mean and is_sum, is_own)
 
     def _adds_up(self, metric: cst.BaseExpression) -> bool:
-        """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are."""
+        """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are. Any but
+        a `Mean` makes something of what it is told first."""
+        if any(calls(v) != "keras.metrics.Mean" for v in self.resolver.values(metric)):
+            return False
         kinds = {self.losses.of_number(told).reduction for told in self.locality.metrics.fed_to(metric)}
         return kinds == {SUM}
 

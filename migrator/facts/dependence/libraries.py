@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from migrator.facts.names import vocabulary
+from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Object
@@ -17,7 +17,7 @@ _KIND_CALLS = frozenset({
 })  # fmt: skip
 # Of which object they tell it may be decided.
 TELLING_KINDS = frozenset({"builtins.isinstance", "builtins.type", "builtins.hasattr", "builtins.callable"})
-SIZE_CALLS = frozenset({"builtins.len", "tensorflow.shape", "tensorflow.size"})
+SIZE_CALLS = frozenset({"builtins.len", "tensorflow.size", "numpy.size", "keras.ops.size"}) | api.SHAPES
 # Calls that give the elements that they are given, as many of them, or as many as they are told.
 SEQUENCES = frozenset({
     "builtins.list", "builtins.tuple", "builtins.sorted", "builtins.reversed", "builtins.enumerate", "builtins.zip",

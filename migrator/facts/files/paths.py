@@ -36,8 +36,16 @@ class Paths:
         """Whether the paths are the same text, or are given the same one, as far as seen."""
         # What is of another kind is spelled otherwise, and seldom has to be printed.
         if type(one) is type(other) and self.spelled(one) == self.spelled(other):
-            return True
+            return not self._are_others(one, other)
         return not self._given(one).isdisjoint(self._given(other))
+
+    def _are_others(self, one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+        """Whether parameters of one name surely are given other texts: `path` of this function and of that."""
+        if self.tree.function_of(one) is self.tree.function_of(other) or not self._given(one) or not self._given(other):
+            return False
+        values = {*self.resolver.values(one), *self.resolver.values(other)}
+        are_texts = all(isinstance(v, Literal) and isinstance(v.node, cst.SimpleString) for v in values)
+        return are_texts and self._given(one).isdisjoint(self._given(other))
 
     def _given(self, path: cst.BaseExpression) -> set[str]:
         """The texts that the path may be."""

@@ -33,13 +33,14 @@ class ReadAgain:
         write_paths = [path for call in writing for path in self.files.paths(call)]
         hold_weights = not writing or not all(map(self._writes_no_weights, writing))
         end = self.tree.last_order_in(self.tree.statement_of(last))
+        leading = {place for call in writing for place in self._places(call)}
 
         def follows(call: cst.Call) -> bool:
             is_above = self.tree.order[call] < self.tree.order[first]
             return self.tree.order[call] > end or (is_above and self._comes_again(first, call))
 
         for call in self.tree.calls:
-            if self._uses(call, write_paths) and follows(call):
+            if self._uses(call, write_paths) and follows(call) and call not in leading:
                 yield call
         for look in self.files.looks:
             if any(self._is_one_of(path, write_paths) for path in self.files.paths(look)) and follows(look):
@@ -122,5 +123,9 @@ class ReadAgain:
             return False
         if any(isinstance(v, Function) for v in self.resolver.values(call.func)):
             # What it does with the path is seen by itself.
-            return any(self.paths.spelled(arg.value) in map(self.paths.spelled, written) for arg in call.args)
+            alike = ((arg.value, path) for arg in call.args for path in written)
+            return any(
+                self.paths.spelled(one) == self.paths.spelled(other) and self.paths.may_be_same(one, other)
+                for one, other in alike
+            )
         return any(self._is_one_of(arg.value, written) for arg in call.args)

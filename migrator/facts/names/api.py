@@ -64,6 +64,10 @@ def canonical(path: str) -> str:
     return path.lower() if _LOSSES_IN_CAPITALS.match(path) else path
 
 
+# They tell the sizes of an array along its axes.
+SHAPES = frozenset({
+    "tensorflow.shape", "numpy.shape", "keras.ops.shape", "keras.backend.shape", "keras.backend.int_shape",
+})  # fmt: skip
 # Iterators that show progress.
 BARS = frozenset({"tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.tqdm_notebook", "tqdm.trange"})
 # Calls that give back the function they are given, with another way to run it.

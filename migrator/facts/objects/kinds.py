@@ -137,6 +137,8 @@ class Kinds:
         `tqdm(enumerate(dataset))`, or of `dataset.enumerate()`, `tqdm(dataset.enumerate())`."""
         if path[:1] != (0,):
             return False
+        while isinstance(iterated, cst.Call) and iterated.args and self._is_share(iterated):
+            iterated = iterated.args[0].value  # of which numbers of batches are not shared out
         while isinstance(iterated, cst.Call) and isinstance(iterated.func, cst.Attribute):
             owner = iterated.func.value
             if iterated.func.attr.value == "enumerate":
@@ -147,6 +149,10 @@ class Kinds:
             iterated = owner
         values = self._resolver.values(iterated)
         return bool(values) and all(is_call_of(value, "builtins.enumerate") or _is_numbered(value) for value in values)
+
+    def _is_share(self, call: cst.Call) -> bool:
+        values = self._resolver.values(call.func)
+        return bool(values) and all(isinstance(v, External) and vocabulary.has_role(v.path, Role.SHARD) for v in values)
 
     @staticmethod
     def is_array(value: Value) -> bool:

@@ -14,6 +14,7 @@ from migrator.analysis.libraries.keras.names import METRIC, is_mean_metric
 from migrator.analysis.libraries.keras.objects import Methods, is_of
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
+from migrator.analysis.placing.gathering import as_whole
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Tuple, Value
 from migrator.records import replace
 
@@ -36,11 +37,13 @@ def call(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
 
 
 def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> None:
-    run.placing.meet(args, node)
+    met = run.placing.meet(args, node)
     sums = _sums(run, atom, args)
     takes_means = not sums and (isinstance(atom, Instance) or atom.path == "keras.metrics.Mean")
     values = sums or [x for _, x in args.all() if not x.is_none]
     given = _note_fed(run, values, node, takes_means=takes_means)
+    if met is not None:
+        given = [as_whole(data, frozenset((met,))) for data in given]
     once = run.placing.repairing.counted_once(args, node) if any(map(_is_whole, given)) else None
     if once is None:
         run.fed_parts.add(node)

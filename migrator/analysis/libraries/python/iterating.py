@@ -11,7 +11,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
+from migrator.analysis.placement import ROWS, Partial, Shape, Sharded
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Site, Tuple, Value
 from migrator.records import replace
 
@@ -115,7 +115,8 @@ def _length(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
             several = cut.rows == "even" or cut.blocks > 1
             counts = () if several else data.counts
             return Value(Data(count, rank=0, needs=data.needs, integral=True, several=several, counts=counts))
-        return Value(Data(data.placement if not data.is_replicated else REPLICATED, rank=0, needs=data.needs))
+        counts_all = data.whole and not (data.across or data.pairs or data.several)
+        return Value(Data(data.placement, rank=0, needs=data.needs, sized=ROWS if counts_all else None))
     return Value(Data(rank=0))
 
 
