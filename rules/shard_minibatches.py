@@ -14,9 +14,11 @@ after:
         chosen = order[start : start + batch_size]
         loss = train_step(*lockstep.shard_batch(x[chosen], y[chosen]))
 
-Leaves alone: steps that read their batches from a dataset or generator (see shard-dataset); evaluation.
-Refuses: a step that uses the size of the batch in a shape. Where it is not certain that what the step reads are batches
-(single samples, a state that goes on from step to step, what no model takes as it is), shard-dataset refuses it.
+Leaves alone: steps that read their batches from a dataset or generator (see shard-dataset); evaluation; a number beside
+a batch, as the label of a bag of samples.
+Refuses: a step that uses the size of the batch in a shape; one that needs all rows of all that it is given. Where it is
+not certain that what the step reads are batches (single samples, a state that goes on from step to step, what no model
+takes as it is), shard-dataset refuses it.
 """
 
 from __future__ import annotations
