@@ -54,8 +54,7 @@ class Shares:
 
     def _rows(self, node: cst.CSTNode, value: Value) -> Value:
         """A worker's part of what a loop has made; a number beside it, the label of a bag of samples, has no rows."""
-        data = value.data if not value.objects else None
-        is_number = data is not None and data.is_replicated and data.rank == 0 and not data.nested
+        is_number = _is_number(value)
         (self.run.numbers if is_number else self.run.batches).add(node)
         return value if is_number else self.share(value)
 
@@ -180,7 +179,8 @@ class Shares:
         return Value(cut.data, frozenset(objects))
 
     def _share_of_display(self, value: Value) -> Value:
-        """`{"image": x, "label": y}`, with a worker's part under each key; some batch where another value may be."""
+        """`{"image": x, "label": y, "step": i}`, with a worker's part of what has rows; some batch where it may be
+        another value."""
         display = value.only
         if not isinstance(display, Container) or display.kind != "dict":
             return self.batch()
@@ -189,7 +189,8 @@ class Shares:
             return value
         part = Container(display.kind, Site(site.node, (*site.context, CUT)))
         for key in (*heap.fields(display), None):
-            heap.store(part, key, self.share(heap.load(display, key)))
+            entry = heap.load(display, key)
+            heap.store(part, key, entry if _is_number(entry) else self.share(entry))
         return v.of(part)
 
     @staticmethod
@@ -211,6 +212,12 @@ class Shares:
     def _has_ragged(self) -> bool:
         """Whether the program makes ragged tensors somewhere. Which data hold them is not followed."""
         return any("ragged" in name.lower() for name in self.run.tree.names)
+
+
+def _is_number(value: Value) -> bool:
+    """Whether it is one number, or text, that all workers have."""
+    data = value.data if not value.objects else None
+    return data is not None and data.is_replicated and data.rank == 0 and not data.nested
 
 
 def _is_seen(data: Data) -> bool:
