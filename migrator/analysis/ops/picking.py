@@ -110,6 +110,8 @@ def _rank_of_picked(rank: int | None, entries: Sequence[Arg], literals: Sequence
         return None
     if any(array.rank != 1 and not array.integral for array in arrays):
         return None
+    if sum(entry is not None and entry is not Ellipsis for entry in literals) > rank:
+        return None  # of a text, say
     picked = max((array.rank or 0 for array in arrays), default=0)
     return rank - len(arrays) - numbers + picked + sum(entry is None for entry in literals)
 
