@@ -9,6 +9,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.classes import CUT
 from migrator.analysis.left_out import LeftOut
 from migrator.analysis.libraries.keras.applying import is_of_tensors
 from migrator.analysis.libraries.tensorflow import VARIABLE
@@ -255,6 +256,13 @@ class Losses:
         """Whether the value is numbers, and no object that holds some."""
         value = self._run.seen.get(node) if not self.too_much else None
         return value is not None and value.data is not None and not value.objects
+
+    def is_share(self, node: cst.CSTNode) -> bool:
+        """Whether it is a dictionary of which each worker has its rows: what is under each key is known."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        return bool(value and value.objects) and all(
+            isinstance(atom, v.Container) and atom.site.context[-1:] == (CUT,) for atom in value or ()
+        )
 
     def can_be_sent(self, node: cst.CSTNode) -> bool:
         """Whether workers may send each other the value: numbers, text, arrays, tensors, variables and lists of these,

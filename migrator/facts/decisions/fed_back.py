@@ -111,7 +111,7 @@ class FedBack:
         if isinstance(node, cst.Call) and self.metrics.result(node) is not None:
             return True
         # Of a batch itself it is known what becomes of it.
-        held = [part for part in self._parts(node) if not self.losses.is_array(part)]
+        held = [p for p in self._parts(node) if not (self.losses.is_array(p) or self.losses.is_share(p))]
         reads = [node, *(part for part in held if not self.losses.is_same(part) or self._is_apart(part))]
         return any(isinstance(k, (cst.Name, cst.Attribute)) and self._comes_from_outside(k) for k in reads)
 
