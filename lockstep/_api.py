@@ -406,8 +406,8 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
     """Give each worker its rows of one global batch, for loops that make their batches by themselves.
 
     values: what shard_arrays takes, and tensors in a tf.function; with the global batch's m rows along the first axis,
-    the same on all workers. One value comes back alone, several as a list; None passes through, and so do numbers and
-    texts in dicts. Several batches may come together whose m differ: each is dealt out by itself.
+    the same on all workers. One value comes back alone, several as a list; None passes through. Several batches may
+    come together whose m differ: each is dealt out by itself.
     loss: how the loss puts the rows together: "mean", "sum" (also a sum that is divided by a constant), or "gather" (it
     is computed from the gathered rows of all workers). Rank r gets the rows i with i % N == r; with "gather" those
     from m*r//N to m*(r+1)//N, which come back in the order of the batch, as while `fit` trains on arrays that

@@ -155,9 +155,10 @@ def cannot_be(facts: Facts, repair: Repair) -> Refusal | None:
 
 def waits_alone(facts: Facts, repair: Repair) -> Refusal | None:
     """A refusal where the repair would have the chief wait for workers that never come."""
+    runs = [repair.node, *facts.losses.calls_on_whole_data(repair)]
     for write in facts.files.writes:
         bodies = [body for statement in write.statements for body in facts.training.reached_from(statement)]
-        if any(facts.tree.contains(body, repair.node) for body in bodies):
+        if any(facts.tree.contains(body, node) for body in bodies for node in runs):
             return Refusal(
                 repair.node,
                 "all workers put this together, but the chief alone writes a file with what it is part of",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -35,16 +34,11 @@ def with_fields(value: Any, changed: Callable[[Any], Any]) -> Any:
     return copied
 
 
-def _is_beside_rows(entry: Any) -> bool:
-    """Whether the entry of a dict is one number or text for all rows: the number of the step, the name of a file."""
-    return isinstance(entry, (str, bytes, numbers.Number, np.generic))
-
-
 def leaves_of(value: Any) -> list[Any]:
     if value is None:
         return []
     if isinstance(value, dict):
-        return [leaf for element in value.values() if not _is_beside_rows(element) for leaf in leaves_of(element)]
+        return [leaf for element in value.values() for leaf in leaves_of(element)]
     if is_dataclass(value):
         return [leaf for field in dataclasses.fields(value) for leaf in leaves_of(getattr(value, field.name))]
     if _is_container(value):
@@ -72,9 +66,7 @@ def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
     if value is None:
         return None
     if isinstance(value, dict):
-        return {
-            name: element if _is_beside_rows(element) else mapped(element, function) for name, element in value.items()
-        }
+        return {name: mapped(element, function) for name, element in value.items()}
     if is_dataclass(value):
         return with_fields(value, lambda held: mapped(held, function))
     if _is_container(value):

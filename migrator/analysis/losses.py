@@ -257,6 +257,10 @@ class Losses:
         value = self._run.seen.get(node) if not self.too_much else None
         return value is not None and value.data is not None and not value.objects
 
+    def calls_on_whole_data(self, repair: Repair) -> list[cst.CSTNode]:
+        """The calls of models, on what all workers have, in which this runs."""
+        return [] if self.too_much else [c for c, plain in self._run.plain_in.items() if plain.has(repair)]
+
     def is_share(self, node: cst.CSTNode) -> bool:
         """Whether it is a dictionary of which each worker has its rows: what is under each key is known."""
         value = self._run.seen.get(node) if not self.too_much else None

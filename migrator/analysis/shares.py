@@ -179,8 +179,7 @@ class Shares:
         return Value(cut.data, frozenset(objects))
 
     def _share_of_display(self, value: Value) -> Value:
-        """`{"image": x, "label": y, "step": i}`, with a worker's part of what has rows; some batch where it may be
-        another value."""
+        """`{"image": x, "label": y}`, with a worker's part under each key; some batch where it may be another value."""
         display = value.only
         if not isinstance(display, Container) or display.kind != "dict":
             return self.batch()
@@ -189,8 +188,7 @@ class Shares:
             return value
         part = Container(display.kind, Site(site.node, (*site.context, CUT)))
         for key in (*heap.fields(display), None):
-            entry = heap.load(display, key)
-            heap.store(part, key, entry if _is_number(entry) else self.share(entry))
+            heap.store(part, key, self.share(heap.load(display, key)))
         return v.of(part)
 
     @staticmethod

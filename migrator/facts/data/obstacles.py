@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrator.analysis.mapped import Mapped
 from migrator.edits import Refusal
+from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.batch_shapes import BatchShapes, DoubtfulSize, Made, Shown, Size
 from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.cache_files import CacheFiles
@@ -99,6 +100,7 @@ class Obstacles:
         sources: BatchSources,
         cache_files: CacheFiles,
         mapped: Mapped,
+        forms: BatchForms,
     ) -> None:
         self.tree = tree
         self.resolver = resolver
@@ -106,6 +108,7 @@ class Obstacles:
         self.sources = sources
         self.cache_files = cache_files
         self.mapped = mapped
+        self._forms = forms
         self.kinds = training.kinds
         self.entropy = Entropy(tree, resolver, training)
         self._batch_shapes = BatchShapes(tree, resolver)
@@ -204,9 +207,9 @@ class Obstacles:
         return None
 
     def _batching(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
-        if not pipeline.is_batched:
-            if self._is_fit(consumption.reader):
-                return None  # what `fit` reads from a dataset are batches
+        if not pipeline.is_batched and self._is_fit(consumption.reader):
+            return None  # what `fit` reads from a dataset are batches
+        if not pipeline.is_batched and not self._gives_batches(pipeline, consumption):
             why = "this dataset is not batched, so there is nothing to split"
             if pipeline.unseen:
                 why = f"whether this dataset holds batches cannot be seen: {pipeline.unseen}"
@@ -223,6 +226,34 @@ class Obstacles:
             "batch once, at the end of the pipeline",
             breaks_training=True,
         )
+
+    def _gives_batches(self, pipeline: Pipeline, consumption: Consumption) -> bool:
+        """Whether a generator gives batches: by their shapes, as the script says them, all parts have as many rows, and
+        a model takes these as they are."""
+        source, reader = pipeline.source, consumption.reader
+        if source is None or not pipeline.source_path.endswith(".from_generator") or not isinstance(reader, cst.For):
+            return False
+        said = argument(source, "output_signature") or argument(source, "output_shapes", 2)
+        read = [name for name in self.tree.names_in(reader.target) if name.value != "_"]
+        sizes = self._first_sizes(said.value) if said is not None else {""}
+        is_said = len(sizes) == 1 and "" not in sizes
+        return is_said and bool(read) and self._forms.are_batches(read, self._step_bodies(consumption))
+
+    def _first_sizes(self, shapes: cst.BaseExpression) -> set[str]:
+        """The first of each of the shapes that are written out; empty for one that has none, or is not seen."""
+        if isinstance(shapes, cst.Call):
+            paths = {v.path for v in self.resolver.values(shapes.func) if isinstance(v, External)}
+            shape = argument(shapes, "shape", 0) or argument(shapes, "dims", 0)
+            is_shape = bool(paths) and all(path.endswith(("TensorSpec", ".TensorShape")) for path in paths)
+            return self._first_sizes(shape.value) if is_shape and shape is not None else {""}
+        if isinstance(shapes, cst.Dict) and shapes.elements:
+            return {size for pair in shapes.elements for size in self._first_sizes(pair.value)}
+        if not isinstance(shapes, (cst.Tuple, cst.List)) or not shapes.elements:
+            return {""}
+        parts = [element.value for element in shapes.elements]
+        if not any(isinstance(part, (cst.Tuple, cst.List, cst.Dict, cst.Call)) for part in parts):
+            return {cst.Module([]).code_for_node(parts[0])}
+        return {size for part in parts for size in self._first_sizes(part)}
 
     @staticmethod
     def _behind_batches(pipeline: Pipeline) -> list[Step]:

@@ -35,6 +35,8 @@ _OF_DATASETS = {"flat_map": ("map_func", 0), "interleave": ("map_func", 0), "gro
 _PLAIN = frozenset({
     *api.BATCHING, "map", "take", "skip", "shard", "repeat", "filter", "take_while", "enumerate", "prefetch",
 })  # fmt: skip
+# Give the same elements, in another order or earlier.
+_REORDERING = frozenset({"shuffle", "prefetch", "with_options"})
 # Iterating over these is iterating over their first argument.
 _ITERATION_WRAPPERS = frozenset(
     {
@@ -525,6 +527,10 @@ class Pipelines:
         seen: set[_Met],
     ) -> None:
         """A name that one branch binds in this way, and another in that."""
+        first = [b for b in bindings if not self._only_reorders(b)]
+        if len(first) == 1:
+            self._follow_binding(first[0], name, path, pipeline, seen)
+            return
         pipeline.bindings += bindings
         unseen = f"`{name}` is defined in several places"
         if any(b.kind != "assign" or b.value is None or self._continues(b) for b in bindings):
@@ -549,6 +555,15 @@ class Pipelines:
             )
         else:
             pipeline.unseen = f"`{name}` gets its value in a way that cannot be followed"
+
+    def _only_reorders(self, binding: Binding) -> bool:
+        """`ds = ds.shuffle(64)`: at the head of each epoch, the elements of the turn before in another order."""
+        node: cst.CSTNode | None = binding.value
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            if node.func.attr.value not in _REORDERING:
+                return False
+            node = node.func.value
+        return node is not binding.value and self._continues(binding)
 
     def _continues(self, binding: Binding) -> bool:
         """`ds = ds.map(f)`: the earlier value goes on, whether or not the condition around it holds."""

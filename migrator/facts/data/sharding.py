@@ -84,7 +84,8 @@ class Sharding:
         self._loose_ends: dict[AnyOrder | UnseededFiles, None] = {}
         kinds, ranks = training.kinds, reading.pipelines.ranks
         self.cache_files = CacheFiles(tree, resolver, training, ranks)
-        self.obstacles = Obstacles(tree, resolver, training, reading.pipelines.sources, self.cache_files, mapped)
+        sources, forms = reading.pipelines.sources, minibatches.forms
+        self.obstacles = Obstacles(tree, resolver, training, sources, self.cache_files, mapped, forms)
         self.fit_arrays = FitArrays(tree, resolver, kinds, ranks, keywords, self.obstacles)
         self._cuts = PipelineCuts(tree, resolver, reading.pipelines, lambda: self.consumptions, mapped)
 

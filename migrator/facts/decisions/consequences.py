@@ -27,6 +27,7 @@ from migrator.facts.objects.values import (
     calls,
 )
 from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.gradients import Gradients
 from migrator.facts.training.sites import Training
 
 SETTINGS = frozenset({"learning_rate", "lr", "momentum", "weight_decay", "_learning_rate", "_lr"})
@@ -106,6 +107,9 @@ class Consequences:
     def _follow(self, region: Region) -> bool:
         if any(isinstance(jump, (cst.Raise, cst.Assert)) for jump in region.jumps):
             return True
+        owner = self.tree.function_of(region.place)
+        if owner in self._giving_gradients and any(isinstance(jump, cst.Return) for jump in region.jumps):
+            return True  # whether anything is reduced behind the call
         return any(self._matters(body) for body in (*region.bodies, *region.rest))
 
     def _matters(self, body: cst.CSTNode) -> bool:
@@ -114,7 +118,7 @@ class Consequences:
                 return True
             if any(map(self.call_matters, self.regions.calls_in(reached))):
                 return True
-            if any(self.tree.contains(reached, b.node) for b in self.settings_made):
+            if any(self.tree.contains(reached, b.node) for b in (*self.settings_made, *self._applied)):
                 return True
             if reached is not body and any(self.tree.contains(reached, node) for node in self._raises):
                 return True
@@ -130,6 +134,28 @@ class Consequences:
         # the results of metrics, for which all workers have to come
         found += [c for c, func in self.training.methods("result") if any(map(self._is_metric, self._values(func)))]
         return found
+
+    @cached_property
+    def _gradients(self) -> list[Gradients]:
+        """Those of all updates, with what functions hand over before they are reduced."""
+        found = [g for update in self.training.updates for g in update.gradients]
+        for gradients in found:
+            found += gradients.inner
+        return found
+
+    @cached_property
+    def _giving_gradients(self) -> set[cst.CSTNode]:
+        """The functions that hand gradients over."""
+        calls = [g.computed for g in self._gradients if g.inner and isinstance(g.computed, cst.Call)]
+        return {v.node for call in calls for v in self.resolver.values(call.func) if isinstance(v, Function)}
+
+    @cached_property
+    def _applied(self) -> list[Binding]:
+        """What the names get of which updates are made: which gradients are applied, and to what."""
+        args = [arg.value for update in self.training.updates for arg in update.call.args]
+        names = [name for arg in args for name in self.tree.names_in(arg) if self.tree.is_read(name)]
+        scopes = [(self.tree.scope_of(name).lookup(name.value), name.value) for name in names]
+        return [b for scope, name in dict.fromkeys(scopes) if scope is not None for b in scope.bindings[name]]
 
     def _values(self, method: cst.Attribute) -> tuple[Value, ...]:
         return self.resolver.values(method.value)

@@ -87,14 +87,18 @@ class DecidingCalls:
             yield from self._counted_in(call)
 
     def _compiled_with(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
-        """What scales the losses, and what functions that make them have from outside."""
+        """What scales the losses, which loss and optimizer these are, and what functions of the script that make the
+        losses have from outside."""
         weights, loss = argument(call, "loss_weights", 3), argument(call, "loss", 1)
         if weights is not None:
             yield weights.value
+        read = [arg.value for arg in (argument(call, "optimizer", 0), loss) if arg is not None]
+        read = [node for node in read if not isinstance(node, cst.Call)]  # what it is made of is looked at there
         for function in functions_in(self.resolver, loss.value) if loss is not None else ():
-            for name in self._closed_over(function):
-                if self.locality.of(name) & (Mark.VALUE | Mark.INSIDE) == Mark.VALUE:  # else it may fill that itself
-                    yield name
+            read += self._closed_over(function)
+        for node in read:
+            if self.locality.of(node) & (Mark.VALUE | Mark.INSIDE) == Mark.VALUE:  # else the loss may fill it itself
+                yield node
 
     def _given_back(self, call: cst.Call) -> Iterator[Value]:
         """What the call gives, by the functions that it is seen to run, where these are all."""

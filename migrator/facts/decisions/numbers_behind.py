@@ -188,7 +188,7 @@ class NumbersBehind:
             bindings = self.locality.dependence.bindings_of(node) if isinstance(node, cst.Name) else []
             if bindings and all(b.kind == "param" for b in bindings) and self._is_given(bindings):
                 return None  # what its callers give, where it is made
-            if isinstance(node, cst.Attribute) and self._is_kept(node):
+            if (isinstance(node, cst.Attribute) or len(bindings) > 1) and self._is_kept(node):
                 return None  # where it is put there
             if self._is_handed_over(node):
                 return None  # where the variable gets it
@@ -231,10 +231,13 @@ class NumbersBehind:
         values = self.resolver.values(node)
         return bool(values) and all(map(self.training.kinds.is_variable, values))
 
-    def _is_kept(self, node: cst.Attribute) -> bool:
-        """Whether the attribute only keeps a number that was made elsewhere, and does not add up several."""
+    def _is_kept(self, node: cst.Name | cst.Attribute) -> bool:
+        """Whether it only keeps a number that was made elsewhere, the best one so far, and does not add up several."""
         bindings = [k for k in self.locality.inputs(node) if isinstance(k, Binding)]
-        return bool(bindings) and all(b.kind == "assign" for b in bindings)
+        is_added_to = isinstance(node, cst.Name) and any(
+            name.value == node.value for b in bindings if b.value is not None for name in self.tree.names_in(b.value)
+        )
+        return bool(bindings) and all(b.kind == "assign" for b in bindings) and not is_added_to
 
     def _is_atom(self, node: cst.BaseExpression) -> bool:
         """Whether the expression is a name, an attribute or a result, and not arithmetic or a function around one."""

@@ -80,6 +80,8 @@ class Reads:
             self.graph.link(node.value, node, self.sizes.by_size(node.value) if is_size else Way.USED)
         for binding in bindings:
             self.graph.link(binding, node)
+            if binding.kind == "field":  # of a record, by what it is called with
+                self.graph.link(binding.value, binding)
         self.graph.link(("attribute", name), node)
         for owner in owners:
             if isinstance(owner, Object):

@@ -481,6 +481,8 @@ class Tree:
             return parent.value is name
         if type(parent) is cst.Arg:
             return parent.keyword is not name
+        if type(parent) is cst.Param:
+            return parent.default is name
         return type(parent) not in _BINDING and not (type(parent) is cst.AnnAssign and parent.target is name)
 
     def contains(self, outer: cst.CSTNode, node: cst.CSTNode) -> bool:

@@ -363,15 +363,6 @@ def check_a_batch_in_a_graph_is_dealt_out() -> None:
         assert ragged.to_list() == [[row] for row in x["x"].numpy()]
 
 
-def check_numbers_and_texts_in_a_dictionary_are_for_all_rows() -> None:
-    rows = np.arange(2 * SIZE)
-    mine = lockstep.shard_batch({"rows": rows, "step": 7, "scale": np.float32(0.5), "file": "a.npy", "inner": {"n": 1}})
-    assert mine["rows"].tolist() == lockstep.shard_batch(rows).tolist()
-    del mine["rows"]
-    assert mine == {"step": 7, "scale": 0.5, "file": "a.npy", "inner": {"n": 1}}
-    raised(TypeError, lambda: lockstep.shard_batch(rows, 7))
-
-
 def check_batches_of_unequally_many_rows_that_come_together() -> None:
     several = np.arange(4 * SIZE), np.arange(2 * SIZE)
     mine = lockstep.shard_batch(*several)
