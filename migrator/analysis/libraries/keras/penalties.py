@@ -27,9 +27,8 @@ def note_of_outputs(run: Run, regularizer: Value | None, outputs: Value, node: c
     penalty = _penalty(run, regularizer, outputs, node, frame)
     run.heap.store(_EVERY_MODEL, "activity penalties", Value(Data(penalty)))
     run.reductions.add("mean")
-    if (
-        penalty == Partial("mean") and "mean" in run.plan.reductions
-    ):  # beside what is made of all rows, of which workers have unequally many
+    if penalty == Partial("mean") and "mean" in run.plan.reductions:
+        # Beside what is made of all rows, of which workers have unequally many.
         penalty = Unknown("Keras takes the mean of a penalty over the rows of a worker")
     run.heap.store(_EVERY_MODEL, "added losses", Value(Data(penalty)))
 
