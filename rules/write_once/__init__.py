@@ -27,15 +27,18 @@ Where the time is in the name of a folder that the chief writes into and all rea
 `lockstep.broadcast(datetime.now().strftime("%Y%m%d-%H%M%S"))`; so with temporary folders, `tempfile.mkdtemp()`, in
 which a callback writes what all read.
 
-What a function returns of a write, and no call uses, the chief alone returns: `return manager.save()`.
+What a function returns of a write, and no call uses, the chief alone returns: `return manager.save()`. The path of a
+checkpoint that the rest of the script needs is the chief's on all workers, who have it once the file is there:
+`path = lockstep.broadcast(checkpoint.save("model") if lockstep.is_chief() else "")`.
 
 Leaves alone: files that are only read; what is guarded by the rank already; output to the terminal; the files of
 `fit`'s callbacks (see synchronise-callbacks); what each worker writes into a temporary folder of its own and reads
 again there.
-Refuses: a write whose result the rest of the script needs; a write that draws random numbers, and a block in which
-training goes on or names are made that are read after it, where the file cannot be os.devnull (an archive, a file of
-which the script asks where it stands); a file that the chief writes and all read under a path which differs from worker
-to worker (a temporary file that is open, a name with the time in it that not all come to).
+Refuses: a write whose result the rest of the script needs, where that is no path of a checkpoint; a write that draws
+random numbers, and a block in which training goes on or names are made that are read after it, where the file cannot be
+os.devnull (an archive, a file of which the script asks where it stands); a file that the chief writes and all read
+under a path which differs from worker to worker (a temporary file that is open, a name with the time in it that not all
+come to).
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
     if changed is not None:
         what = f"`{changed}`, which this statement changes," if changed else "what this statement changes"
         reason = f"{what} is needed by every worker afterwards"
-        return Refusal(write.node, reason, "change it before the write, which can then run on the chief alone")
+        advice = "change it before the write, which can then run on the chief alone"
+        return _chiefs_path(facts, write) or Refusal(write.node, reason, advice)
     if any(calls_model_early(facts, s) for s in write.statements):
         reason = "a model that is not built yet would be built here by the chief alone"
         return Refusal(write.node, reason, "call the model before the write, on every worker")
@@ -57,7 +58,8 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
             return Refusal(write.node, f"`{lost}`, which {block}, is needed by every worker afterwards", _ADVICE)
         return Guard(statement, write.statements[-1], condition)
     if small is None:
-        return Refusal(write.node, "this write is a part of a condition, or of a loop's header", _ADVICE)
+        reason = "this write is a part of a condition, or of a loop's header"
+        return _chiefs_path(facts, write) or Refusal(write.node, reason, _ADVICE)
     if isinstance(small, cst.Expr):
         return Guard(statement, statement, condition)
     if isinstance(small, cst.Assign) and len(small.targets) == 1 and isinstance(small.targets[0].target, cst.Name):
@@ -65,7 +67,15 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
     if isinstance(small, cst.Return) and small.value is write.node and _is_returned_to_nobody(facts, write):
         # What comes behind a guard would run on the workers that do not return there.
         return Guard(statement, statement, condition) if _ends_function(facts, statement) else _chiefs(write, condition)
-    return Refusal(write.node, "what this write returns is needed by every worker", _ADVICE)
+    reason = "what this write returns is needed by every worker"
+    return _chiefs_path(facts, write) or Refusal(write.node, reason, _ADVICE)
+
+
+def _chiefs_path(facts: Facts, write: Write) -> Wrap | None:
+    """The path that the chief has written to, on all workers; nobody has it before the file is there."""
+    if not facts.files.tells_its_path(write.node):
+        return None
+    return Wrap(write.node, f"{facts.runtime}.broadcast(", f' if {facts.call("is_chief")} else "")')
 
 
 def _chiefs(write: Write, condition: str) -> Wrap:
@@ -147,9 +157,8 @@ def _guard_assignment(
     while uses:
         statement = next(following, None)
         if statement is None or not only_prints(facts, cast(Statement, statement)):
-            return Refusal(
-                write.node, f"`{target.value}`, which this write returns, is needed by every worker", _ADVICE
-            )
+            reason = f"`{target.value}`, which this write returns, is needed by every worker"
+            return _chiefs_path(facts, write) or Refusal(write.node, reason, _ADVICE)
         last = cast(Statement, statement)
         uses = [n for n in uses if not facts.tree.contains(statement, n)]
     return Guard(write.statement, last, condition)

@@ -162,6 +162,19 @@ class Files:
                 found.setdefault(call, Write(call, self.tree.statement_of(call)))
         return sorted(found.values(), key=lambda w: self.tree.order[w.node])
 
+    def tells_its_path(self, node: cst.CSTNode) -> bool:
+        """Whether this is a call that writes a checkpoint, in any case, and returns its path."""
+        func = node.func if isinstance(node, cst.Call) else None
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _CHECKPOINT_WRITERS:
+            return False
+        owners = self.resolver.values(func.value)
+        return bool(owners) and all(
+            isinstance(owner, Result)
+            and is_call_of(owner, *_CHECKPOINTS)
+            and argument(owner.call, "checkpoint_interval") is None  # by which a manager passes over some
+            for owner in owners
+        )
+
     @cached_property
     def fetches(self) -> set[cst.Call]:
         """Calls that download files, unpack them, or run a command that may."""
