@@ -270,7 +270,7 @@ def _found_with(
     check_rules(facts.words, all_rules())
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
     asked = _ask_each_part(facts, scripts, program, rules)
-    found = _spelled({m: without_unbound(facts, m, several) for m, several in asked.items()}, spellings)
+    found = _spelled({m: _alone(without_unbound(facts, m, several)) for m, several in asked.items()}, spellings)
     kept = {s.path: _without_trust(found[s.module]) if heeding.is_strict else found[s.module] for s in scripts}
     for path, refused in _beside_failed(facts, kept, failures, program):
         kept[path] = [refused]  # what else is found there may come of what could not be seen
@@ -316,6 +316,14 @@ def _standard_imports(facts: Facts, module: cst.Module, found: Sequence[Found]) 
 
 def _pointed_out(facts: Facts, found: Found) -> Found:
     return replace(found, what=pointed_out(facts, found.what)) if isinstance(found.what, Refusal) else found
+
+
+def _alone(found: list[Found]) -> list[Found]:
+    """The findings; of a file whose way to many devices leads no further, that one alone: what comes next would be
+    asked about another script."""
+    audits = {rule.id for rule in all_rules().values() if rule.is_audit}
+    leads_elsewhere = any(f.rule == "already-distributed" and f.breaks_training for f in found)
+    return [f for f in found if f.rule in audits] if leads_elsewhere else found
 
 
 def _without_trust(found: Sequence[Found]) -> list[Found]:
