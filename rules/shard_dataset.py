@@ -52,6 +52,10 @@ from migrator.facts.training.reductions import GATHER, cut_option
 from migrator.rule import Findings, rule
 
 
+# They would take in what is written behind them.
+_LOOSE = (cst.IfExp, cst.Lambda, cst.NamedExpr, cst.BooleanOperation)
+
+
 @rule(needs=("all-reduce-gradients", "broadcast-randomness", "shard-made-tensors", "wrap-optimizer"))
 def shard_dataset(facts: Facts) -> Findings:
     for call in facts.ports.said_whole if not facts.trains_whole else ():
@@ -155,9 +159,13 @@ def _loss(facts: Facts, plan: CutBatches | CutPipeline) -> list[str]:
     return cut_option(kinds)
 
 
-def _tie_up(facts: Facts, end: AnyOrder | UnseededFiles) -> Replace | AddArgument:
-    """Let the elements come in one order on all workers."""
+def _tie_up(facts: Facts, end: AnyOrder | UnseededFiles) -> Replace | Wrap | AddArgument:
+    """Let the elements come in one order on all workers; on one device, as before."""
     if isinstance(end, AnyOrder):
-        return Replace(end.flag, (f"{facts.call('size')} == 1",))
+        size = facts.call("size")
+        if end.is_written:
+            return Replace(end.flag, (f"{size} == 1" if end.sloppy else f"{size} > 1",))
+        opening, closing = ("(", ")") if isinstance(end.flag, _LOOSE) else ("", "")
+        return Wrap(end.flag, opening, closing + (f" and {size} == 1" if end.sloppy else f" or {size} > 1"))
     seed = "shuffle_seed=0"
     return AddArgument(end.call, (f"read_config={end.package}.ReadConfig({seed})" if end.package else seed,))

@@ -32,6 +32,12 @@ _CASTING = frozenset({
     "tensorflow.cast", "tensorflow.convert_to_tensor", "tensorflow.constant", "tensorflow.identity", "numpy.asarray",
     "numpy.float32", "keras.ops.cast", "keras.ops.convert_to_tensor",
 })  # fmt: skip
+# Of numbers and of arrays of the same rows, or of what is put at their sides.
+_ELEMENTWISE = frozenset({
+    "tensorflow.pad", "numpy.pad", "keras.ops.pad", "tensorflow.clip_by_value", "numpy.clip", "keras.ops.clip",
+    "tensorflow.math.divide", "tensorflow.math.multiply", "tensorflow.math.subtract", "tensorflow.math.add",
+    "numpy.divide", "numpy.multiply", "numpy.subtract", "numpy.add",
+})  # fmt: skip
 _PRODUCTS = frozenset({"tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
 # Loops over these get one index a turn.
 _INDICES = frozenset({"numpy.random.permutation", "numpy.arange", "random.sample", "builtins.range", "builtins.sorted"})
@@ -142,8 +148,8 @@ class BatchForms:
         if node is source or depth > _DEEPEST:
             return node is source
         kept = self._kept(node)
-        if kept is not None:
-            return self._comes_from(kept, source, depth + 1)
+        if kept:
+            return any(self._comes_from(part, source, depth + 1) for part in kept)
         if isinstance(node, cst.Attribute):
             return self._comes_from(node.value, source, depth + 1)
         if isinstance(node, cst.Subscript) and self._is_part(node):
@@ -155,13 +161,22 @@ class BatchForms:
             return True
         return any(self._is_bound_to(b, source, depth) for b in bindings)
 
-    def _kept(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
-        """What has the same rows in another form: the x of `x.astype("float32")`, `tf.cast(x, tf.float32)`."""
+    def _kept(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What has the same rows in another form: the x of `x.astype("float32")`, `tf.cast(x, tf.float32)`,
+        `x / 255.0`, `tf.pad(x, ((0, 0), (2, 2)))`, `x[..., None]`."""
+        if isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.MatrixMultiply):
+            return [node.left, node.right]
+        if isinstance(node, cst.UnaryOperation):
+            return [node.expression]
+        if isinstance(node, cst.Subscript) and _takes_all(node.slice[0].slice):
+            return [node.value]
         if not isinstance(node, cst.Call):
-            return None
+            return []
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
-            return node.func.value
-        return node.args[0].value if node.args and self._calls_one_of(node, _CASTING) else None
+            return [node.func.value]
+        if self._calls_one_of(node, _ELEMENTWISE):
+            return [arg.value for arg in node.args[:2]]
+        return [node.args[0].value] if node.args and self._calls_one_of(node, _CASTING) else []
 
     def _is_bound_to(self, binding: Binding, source: cst.BaseExpression, depth: int) -> bool:
         if binding.kind == "param" and isinstance(binding.node, cst.Param):
@@ -263,6 +278,13 @@ class BatchForms:
             return False
         makers = self.resolver.values(node.args[0].value)
         return bool(makers) and all(isinstance(v, External) and v.path in _MAKING for v in makers)
+
+
+def _takes_all(index: cst.BaseSlice) -> bool:
+    """`x[:, None]`, `x[..., None]`"""
+    if isinstance(index, cst.Slice):
+        return index.lower is None and index.upper is None and index.step is None
+    return isinstance(index, cst.Index) and isinstance(index.value, cst.Ellipsis)
 
 
 def _opens_an_axis(node: cst.Subscript) -> bool:

@@ -23,6 +23,11 @@ _TAKING = frozenset({
     "tensorflow.gather", "tensorflow.nn.embedding_lookup", "tensorflow.matmul", "tensorflow.linalg.matmul",
     "tensorflow.concat", "tensorflow.boolean_mask",
 })  # fmt: skip
+# What they are told beside the rows: how to lay them out, and nothing that could be a value for each row.
+_LAYING_OUT = frozenset({
+    "tensorflow.pad", "numpy.pad", "tensorflow.reshape", "numpy.reshape", "tensorflow.transpose", "numpy.transpose",
+    "tensorflow.tile", "numpy.tile",
+})  # fmt: skip
 _THROUGH = (
     cst.Arg, cst.Call, cst.BinaryOperation, cst.UnaryOperation, cst.Subscript, cst.SubscriptElement, cst.Index,
     cst.Attribute,
@@ -52,7 +57,7 @@ class MadeBefore:
         """Whether what is made of it may stand beside rows, up to where it is reduced, or gone through."""
         child: cst.CSTNode = node
         for owner in self.tree.ancestors(node):
-            if isinstance(owner, (cst.For, cst.CompFor)) or self._is_item(owner, child) or self._takes(owner):
+            if isinstance(owner, (cst.For, cst.CompFor)) or self._is_item(owner, child) or self._takes(owner, child):
                 return False
             if not isinstance(owner, _THROUGH):
                 return True
@@ -67,9 +72,12 @@ class MadeBefore:
         is_asked = isinstance(owner, cst.Subscript) and owner.value is child
         return is_asked and isinstance(index, cst.Index) and isinstance(index.value, cst.Integer)
 
-    def _takes(self, owner: cst.CSTNode) -> bool:
+    def _takes(self, owner: cst.CSTNode, child: cst.CSTNode) -> bool:
         """Whether it is a loss of Keras's, or reduces what it is given, or takes whole values and rows alike."""
         values = self.resolver.values(owner.func) if isinstance(owner, cst.Call) else ()
+        is_told = isinstance(owner, cst.Call) and any(child is arg for arg in owner.args[1:])
+        if is_told and values and all(isinstance(v, External) and v.path in _LAYING_OUT for v in values):
+            return True
         return bool(values) and all(
             calls(v).startswith("keras.losses.")
             or (isinstance(v, External) and (v.path in _TAKING or _reduces(v.path)))

@@ -11,6 +11,7 @@ import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts.data.pipelines import Pipeline
+from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Member, Result, is_call_of
 from migrator.facts.program.syntax import argument, is_none
@@ -19,13 +20,21 @@ from migrator.records import dataclass
 
 _TFDS = "tensorflow_datasets"
 _OPTIONS = ("deterministic", "experimental_deterministic")
+_PLACES = {"map": 2, "interleave": 4, "batch": 3, "padded_batch": 4}
+_SLOPPY = "tensorflow.data.experimental.parallel_interleave"
 
 
 @dataclass(frozen=True)
 class AnyOrder:
-    """A `False` that lets the elements come in any order."""
+    """A flag that lets the elements come in any order where it is false; where it is true, if it is `sloppy`."""
 
     flag: cst.BaseExpression
+    sloppy: bool = False
+
+    @property
+    def is_written(self) -> bool:
+        """Whether it is a `False` or `True` that stands there, and nothing that the run tells."""
+        return _is_named(self.flag, "False", "True")
 
 
 @dataclass(frozen=True)
@@ -53,21 +62,36 @@ class Order:
         for step in pipeline.steps:
             if prefix is not None and step.base is prefix:
                 break
-            flag = argument(step.call, "deterministic")
-            if flag is not None and _is_false(flag.value):
+            flag = argument(step.call, "deterministic", _PLACES.get(step.method))
+            if flag is not None and self._may_be(flag.value, False):
                 yield AnyOrder(flag.value)
+            yield from self._applied(step.call)
         yield from self._files()
+
+    def _applied(self, call: cst.Call) -> Iterator[AnyOrder]:
+        """`dataset.apply(tf.data.experimental.parallel_interleave(read, cycle_length=8, sloppy=True))`"""
+        for arg in call.args:
+            if any(is_call_of(v, _SLOPPY) for v in self.resolver.values(arg.value)) and isinstance(arg.value, cst.Call):
+                flag = argument(arg.value, "sloppy", 3)
+                if flag is not None and self._may_be(flag.value, True):
+                    yield AnyOrder(flag.value, sloppy=True)
+
+    def _may_be(self, flag: cst.BaseExpression, value: bool) -> bool:
+        """Whether the flag may have that value, and is not told by the number of workers already."""
+        told = (c for c in self.tree.calls if self.tree.contains(flag, c))
+        is_told = any(External(f"{api.RUNTIME}.size") in self.resolver.values(call.func) for call in told)
+        return not is_told and not _is_named(flag, str(not value), "None")
 
     def _options(self) -> Iterator[AnyOrder]:
         for name in _OPTIONS:
             for binding in self.tree.attributes.get(name, ()):
-                if isinstance(binding.value, cst.BaseExpression) and _is_false(binding.value):
+                if isinstance(binding.value, cst.BaseExpression) and self._may_be(binding.value, False):
                     yield AnyOrder(binding.value)
 
     def _files(self) -> Iterator[UnseededFiles | Refusal]:
         for call in self.tree.calls:
             shuffles = argument(call, "shuffle_files")
-            if shuffles is None or _is_false(shuffles.value) or not self._loads(call):
+            if shuffles is None or _is_named(shuffles.value, "False") or not self._loads(call):
                 continue
             config = argument(call, "read_config")
             package = self._package(call)
@@ -109,5 +133,5 @@ class Order:
         return ""
 
 
-def _is_false(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "False"
+def _is_named(node: cst.BaseExpression, *names: str) -> bool:
+    return isinstance(node, cst.Name) and node.value in names
