@@ -51,7 +51,6 @@ from migrator.facts.training.compiled_losses import cut_for_fit
 from migrator.facts.training.reductions import GATHER, cut_option
 from migrator.rule import Findings, rule
 
-
 # They would take in what is written behind them.
 _LOOSE = (cst.IfExp, cst.Lambda, cst.NamedExpr, cst.BooleanOperation)
 
