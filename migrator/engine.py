@@ -36,6 +36,7 @@ from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
 from migrator.trained_whole import (
+    is_half_split,
     is_trained_whole,
     may_be_written,
     may_train_whole,
@@ -563,6 +564,8 @@ def _spelled(
 def _taken_back(found: Mapping[Path, list[Found]], program: Program) -> set[Path]:
     """The files of which no edit may stay: those that run together with a refused one."""
     breaking = {p for p, fs in found.items() if any(f.breaks_training for f in fs)}
+    if is_half_split(found):
+        breaking |= {p for p, fs in found.items() if any(f.edit is not None for f in fs)}
     if not breaking or len(found) == 1:
         return breaking
     runs = [reachable([path], program.imported) for path in found]

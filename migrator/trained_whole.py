@@ -27,6 +27,8 @@ _NEEDED = frozenset({
 # What they refuse is refused whatever becomes of the data.
 REFUSED_ANYWAY = frozenset({"already-distributed", "broadcast-weights"})
 _SPLITTING = frozenset({"shard-arrays", "shard-batch", "shard-dataset", "shard-made-tensors", "shard-minibatches"})
+# What they put together of whole batches would hold each row as often as there are workers.
+_PUTTING_TOGETHER = frozenset({"gather-batch", "scale-loss"})
 _CUTTING = (Role.SHARD, Role.LOCAL_BATCH)
 _SHARING = (*_CUTTING, Role.SIZE, Role.NORMALISE)
 _TOLD = "; so every worker trains on all of the data: the same model as on one device, and no faster"
@@ -35,6 +37,13 @@ _TOLD = "; so every worker trains on all of the data: the same model as on one d
 def unsplit(found: Sequence[Found]) -> list[Found]:
     """The refusals of which nothing would be left, were the data not split."""
     return [f for f in found if isinstance(f.what, Refusal) and (f.breaks_training or f.rule in _SPLITTING)]
+
+
+def is_half_split(found: Mapping[Path, Sequence[Found]]) -> bool:
+    """Whether rows of the workers would be put together that are refused to be shared out."""
+    several = [one for of_file in found.values() for one in of_file]
+    is_refused = any(isinstance(one.what, Refusal) and one.rule in _SPLITTING for one in several)
+    return is_refused and any(one.edit is not None and one.rule in _PUTTING_TOGETHER for one in several)
 
 
 def may_train_whole(

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 
 TAPE = "tensorflow.GradientTape"
+ACCUMULATOR = "tensorflow.autodiff.ForwardAccumulator"
 VARIABLE = "tensorflow.Variable"
 CHECKPOINT = "tensorflow.train.Checkpoint"
 CUSTOM_GRADIENT = "tensorflow.custom_gradient"
@@ -75,6 +76,15 @@ def _made(path: str) -> Handler:
         return v.of(made)
 
     return handler
+
+
+def _accumulator(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`tf.autodiff.ForwardAccumulator(primals, tangents)`, which has to be given the very tensors that are worked on
+    inside of it."""
+    made = Made(ACCUMULATOR, Site(node, frame.context))
+    for name, place in (("primals", 0), ("tangents", 1)):
+        run.heap.store(made, name, args.get(name, place) or v.unseen("what is differentiated here is not seen"))
+    return v.of(made)
 
 
 def _variable(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -308,6 +318,7 @@ FUNCTIONS: dict[str, Handler] = {
     "tensorflow.autograph.experimental.do_not_convert": _function,
     "tensorflow.autograph.to_graph": _function,
     "tensorflow.GradientTape": _made(TAPE),
+    ACCUMULATOR: _accumulator,
     "tensorflow.distribute.OneDeviceStrategy": _made(STRATEGY),
     "tensorflow.distribute.get_strategy": _made(STRATEGY),
     "tensorflow.distribute.MirroredStrategy": _made(STRATEGY),
@@ -351,6 +362,8 @@ def method(run: Run, atom: Made, name: str, args: Arguments, node: cst.CSTNode) 
         return _strategy_method(run, name, args, node)
     if atom.path == TAPE:
         return _tape_method(run, name, args, node)
+    if atom.path == ACCUMULATOR and name == "jvp":
+        return _forward(run, atom, args)
     if atom.path != VARIABLE:
         return None
     content = run.heap.load(atom, "content")
@@ -419,6 +432,20 @@ def _weighted(run: Run, loss: Value, weights: Value) -> Value:
         if len(placed) == 1 and not isinstance(placed[0], Unknown):
             return Value(replace(leaves[0], placement=placed[0]))
     return v.unseen("it is weighted by output_gradients")
+
+
+def _forward(run: Run, accumulator: Made, args: Arguments) -> Value:
+    """The derivative along the tangents, which stands as what is differentiated does: rows, each made of the same row
+    of the batch and of weights, and their means and sums."""
+    target = args.get("primals", 0)
+    given = [run.heap.load(accumulator, name) for name in ("primals", "tangents")]
+    along = {(d.placement, bool(d.needs)) for value in given for d in run.objects.leaves(value)}
+    leaves = list(run.objects.leaves(target)) if target is not None else []
+    linear = (REPLICATED, Sharded(0), Partial("mean"), Partial("sum"))
+    stands = bool(leaves) and all(d.placement in linear and not d.needs for d in leaves)
+    if not stands or along not in ({(Sharded(0), False)}, {(REPLICATED, False)}):
+        return v.unseen("what becomes of forward derivatives on parts of the batch is not known")
+    return v.mapped(target, lambda d: replace(d, constant=NOT_CONSTANT))
 
 
 def _jacobian(run: Run, args: Arguments) -> Value:
