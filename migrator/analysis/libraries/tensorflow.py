@@ -443,7 +443,7 @@ def _forward(run: Run, accumulator: Made, args: Arguments) -> Value:
     leaves = list(run.objects.leaves(target)) if target is not None else []
     linear = (REPLICATED, Sharded(0), Partial("mean"), Partial("sum"))
     stands = bool(leaves) and all(d.placement in linear and not d.needs for d in leaves)
-    if not stands or along not in ({(Sharded(0), False)}, {(REPLICATED, False)}):
+    if target is None or not stands or along not in ({(Sharded(0), False)}, {(REPLICATED, False)}):
         return v.unseen("what becomes of forward derivatives on parts of the batch is not known")
     return v.mapped(target, lambda d: replace(d, constant=NOT_CONSTANT))
 
