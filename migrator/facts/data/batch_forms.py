@@ -168,7 +168,7 @@ class BatchForms:
             return [node.left, node.right]
         if isinstance(node, cst.UnaryOperation):
             return [node.expression]
-        if isinstance(node, cst.Subscript) and _takes_all(node.slice[0].slice):
+        if isinstance(node, cst.Subscript) and _takes_all(node.slice[0].slice) and _opens_an_axis(node):
             return [node.value]
         if not isinstance(node, cst.Call):
             return []
