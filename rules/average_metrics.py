@@ -65,9 +65,8 @@ from migrator.analysis.values import Repair
 from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM, Verdict, puts_together
 from migrator.edits import InsertAfter, InsertBefore, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
-from migrator.facts.names import api
 from migrator.facts.objects.met_alike import UNCERTAIN
-from migrator.facts.objects.values import Class, Literal, Object
+from migrator.facts.objects.values import Literal, Object
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 from migrator.facts.training.asking import decides_by_training
@@ -103,7 +102,7 @@ def average_metrics(facts: Facts) -> Findings:
 
 def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
     """What makes the workers agree on a number that training is steered by."""
-    if _runs_on_the_chief(facts, number.expression):
+    if facts.files.is_in_chiefs_callback(number.expression):
         yield Refusal(
             number.expression,
             "this callback writes files, so that the chief alone has it: the others would not come to what puts "
@@ -195,12 +194,6 @@ def _read_with(facts: Facts, name: cst.Name) -> tuple[cst.Return | None, list[cs
     return line, [n for n in facts.tree.names_in(line) if n.value == name.value and facts.tree.is_read(n)]
 
 
-def _runs_on_the_chief(facts: Facts, node: cst.CSTNode) -> bool:
-    """Whether it stands in a callback that the other workers leave out, as it derives from one that writes files."""
-    classes = [owner for owner in facts.tree.ancestors(node) if isinstance(owner, cst.ClassDef)]
-    return any(facts.resolver.derives_from(Class(cls), lambda path: path in api.WRITING_CALLBACKS) for cls in classes)
-
-
 def _fed(facts: Facts, put: set[cst.CSTNode]) -> Findings:
     """What metrics are given by whose results training is steered: neither rows nor a mean over these, but what is made
     of one, as its square, which has to be made of the mean over all rows."""
@@ -289,7 +282,7 @@ def _fed_to_told(facts: Facts, fit: Fit, steps: list[cst.FunctionDef], put: set[
             yield from _put_together(facts, verdict.repairs, put)
     for call, verdict in facts.losses.of_fed(fit.call).items():
         given = next((arg.value for arg in cst.ensure_type(call, cst.Call).args), None)
-        if given is None or _runs_on_the_chief(facts, call):
+        if given is None or facts.files.is_in_chiefs_callback(call):
             continue
         if facts.tree.function_of(call) in steps:  # the rest of what it needs is that of the result
             verdict = facts.losses.of_number(given)

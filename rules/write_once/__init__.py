@@ -47,14 +47,14 @@ from dataclasses import replace
 
 import libcst as cst
 
-from migrator.edits import Guard, Refusal
+from migrator.edits import Guard, Refusal, Wrap
 from migrator.facts.script import Facts
 from migrator.rule import Findings, rule
 
 from .barriers import barriers
 from .extents import is_read_later, joined, lies_within, widened
 from .folders import folders
-from .guards import guarded, guarded_fetch
+from .guards import guarded, guarded_fetch, met_by_all
 from .own_files import cache_files, cached_downloads, chiefs_names, summary_writers
 from .sinks import Sink, as_sink, chiefs_handler, sink_of, until_closed, written_elsewhere
 
@@ -83,6 +83,7 @@ def write_once(facts: Facts) -> Findings:
     yield from chiefs_names(facts)
     guards: list[Guard] = []
     chiefs: list[cst.CSTNode] = []
+    told: list[Wrap] = []
     for folder in folders(facts):
         if isinstance(folder, Guard):
             guards.append(folder)
@@ -101,7 +102,7 @@ def write_once(facts: Facts) -> Findings:
             as_it_stands = Guard(write.statement, write.statement, "")
             yield replace(found, breaks_training=found.breaks_training or is_read_later(facts, as_it_stands, ()))
         elif not isinstance(found, Guard):
-            yield found
+            told.append(found)
             chiefs.append(found.node)
         else:
             guards.append(found)
@@ -109,6 +110,7 @@ def write_once(facts: Facts) -> Findings:
     yield from cache_files(facts)
     guards = joined(facts, guards)
     guards = joined(facts, [widened(facts, guard, guards) for guard in guards])
+    yield from (met_by_all(facts, wrap, guards) for wrap in told)
     for sink in sinks:
         yield from written_elsewhere(facts, sink, guards)
     yield from guards

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import cast
 
 import libcst as cst
@@ -14,7 +15,7 @@ from migrator.facts.program.syntax import is_format
 from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
 
-from .extents import is_waited_for
+from .extents import is_waited_for, lies_within
 from .questions import existence_test
 from .statements import calls_model_early, names_read_after, only_prints
 
@@ -73,9 +74,19 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
 
 def _chiefs_path(facts: Facts, write: Write) -> Wrap | None:
     """The path that the chief has written to, on all workers; nobody has it before the file is there."""
-    if not facts.files.tells_its_path(write.node):
+    if not facts.files.tells_its_path(write.node) or facts.files.is_in_chiefs_callback(write.node):
         return None
     return Wrap(write.node, f"{facts.runtime}.broadcast(", f' if {facts.call("is_chief")} else "")')
+
+
+def met_by_all(facts: Facts, wrap: Wrap, guards: Sequence[Guard]) -> Wrap | Refusal:
+    """What the chief alone calls, while it writes something else, must wait for nobody."""
+    calls = [call for call in facts.tree.calls if any(lies_within(facts, guard, call) for guard in guards)]
+    alone = {body for call in calls for body in facts.training.reached_from(call)[1:]} if wrap.before else set()
+    if not any(facts.tree.contains(body, wrap.node) for body in alone):
+        return wrap
+    reason = "what this write returns is needed by every worker, and the chief alone calls it where it writes a file"
+    return Refusal(wrap.node, reason, "call it in front of that write", breaks_training=True)
 
 
 def _chiefs(write: Write, condition: str) -> Wrap:

@@ -10,9 +10,21 @@ import libcst as cst
 
 from migrator.facts.files.paths import Paths
 from migrator.facts.files.written_rows import WrittenRows
+from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Element, External, Function, Member, Object, Result, Value, calls, is_call_of
+from migrator.facts.objects.values import (
+    Class,
+    Element,
+    External,
+    Function,
+    Member,
+    Object,
+    Result,
+    Value,
+    calls,
+    is_call_of,
+)
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Statement, Tree
@@ -478,6 +490,20 @@ class Files:
     def is_chief_only(self, node: cst.CSTNode) -> bool:
         """Whether the node runs on one rank alone already."""
         return self.ranks.is_guarded(node)
+
+    def is_in_chiefs_callback(self, node: cst.CSTNode) -> bool:
+        """Whether it runs in a callback that the other workers leave out, as it derives from one that writes files."""
+        queue, seen = [node], set[cst.CSTNode]()
+        while queue:
+            place = queue.pop()
+            classes = (owner for owner in self.tree.ancestors(place) if isinstance(owner, cst.ClassDef))
+            if any(self.resolver.derives_from(Class(cls), api.WRITING_CALLBACKS.__contains__) for cls in classes):
+                return True
+            function = self.tree.function_of(place)
+            if function is not None and function not in seen:
+                seen.add(function)
+                queue += self.resolver.callers(function)
+        return False
 
     # -- kinds of calls ------------------------------------------------------------------------------------------
 
