@@ -27,7 +27,6 @@ from migrator.facts.objects.values import (
     calls,
 )
 from migrator.facts.program.tree import Binding, Tree
-from migrator.facts.training.gradients import Gradients
 from migrator.facts.training.sites import Training
 
 SETTINGS = frozenset({"learning_rate", "lr", "momentum", "weight_decay", "_learning_rate", "_lr"})
@@ -107,9 +106,6 @@ class Consequences:
     def _follow(self, region: Region) -> bool:
         if any(isinstance(jump, (cst.Raise, cst.Assert)) for jump in region.jumps):
             return True
-        owner = self.tree.function_of(region.place)
-        if owner in self._giving_gradients and any(isinstance(jump, cst.Return) for jump in region.jumps):
-            return True  # whether anything is reduced behind the call
         return any(self._matters(body) for body in (*region.bodies, *region.rest))
 
     def _matters(self, body: cst.CSTNode) -> bool:
@@ -130,24 +126,16 @@ class Consequences:
         found += self.training.keras_steps
         found += [c.reader for c in self.sharding.consumptions]
         found += [write.node for write in self.files.writes]
-        found += [*self.files.restores, *self.files.copies]
+        found += [*self.files.restores, *self.files.copies, *self._gradients]
         # the results of metrics, for which all workers have to come
         found += [c for c, func in self.training.methods("result") if any(map(self._is_metric, self._values(func)))]
         return found
 
     @cached_property
-    def _gradients(self) -> list[Gradients]:
-        """Those of all updates, with what functions hand over before they are reduced."""
-        found = [g for update in self.training.updates for g in update.gradients]
-        for gradients in found:
-            found += gradients.inner
-        return found
-
-    @cached_property
-    def _giving_gradients(self) -> set[cst.CSTNode]:
-        """The functions that hand gradients over."""
-        calls = [g.computed for g in self._gradients if g.inner and isinstance(g.computed, cst.Call)]
-        return {v.node for call in calls for v in self.resolver.values(call.func) if isinstance(v, Function)}
+    def _gradients(self) -> set[cst.CSTNode]:
+        """What the gradients of all updates pass, or what may be there instead: whether there is anything to reduce."""
+        given = [arg.value for u in self.training.updates if u.gradients for arg in u.call.args[:1]]
+        return {node for value in given for node in self.training.flow.passed(value)}
 
     @cached_property
     def _applied(self) -> list[Binding]:

@@ -123,6 +123,22 @@ class GradientFlow:
         """Whether any are taken, or reduced: where Keras does all of that, nothing needs to be followed."""
         return any(self.is_tape_call(call) or self.reduces(call) for call in self.tree.calls)
 
+    def passed(self, node: cst.CSTNode) -> set[cst.CSTNode]:
+        """The expressions that gradients pass on their way into this one, and what may be there instead of them."""
+        seen: set[Part] = set()
+        stack = [Part(node)]
+        while stack and len(seen) <= _MOST_STEPS:
+            part = stack.pop()
+            if part in seen:
+                continue
+            seen.add(part)
+            call = part.node if isinstance(part.node, cst.Call) else None
+            if call is not None and call in self._makers_run_by:
+                stack += self._returned(self._makers_run_by[call], call, part)
+            elif call is None or not self.is_tape_call(call):
+                stack += self.contents.of(part).found
+        return {part.node for part in seen}
+
     def gives_gradients(self, node: cst.CSTNode) -> bool:
         """Whether the expression is gradients, and nothing else among them."""
         return bool(self.sources(node)) and self._is_pure(Part(node), set(), 0)
