@@ -21,7 +21,7 @@ Path = tuple[Step, ...]
 _SAME = frozenset({"builtins.list", "builtins.tuple", "builtins.dict", "collections.OrderedDict"})
 _REORDERING = frozenset({"builtins.sorted", "builtins.reversed", "builtins.set", "builtins.iter"})
 _CHOOSING = frozenset({"builtins.min", "builtins.max", "random.choice"})
-_LOOK_UPS = frozenset({"get", "pop", "setdefault"})
+_LOOK_UPS = frozenset({"get", "pop", "popleft", "setdefault"})
 _PUT_IN = {"append": 0, "appendleft": 0, "add": 0, "insert": 1, "setdefault": 1}
 _MOST_PARTS = 200
 _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
@@ -115,6 +115,10 @@ class Contents:
                     stack.append(self._returned(part) or self.of(part))
                     stack.append(self._stored_elsewhere(part))
         return list(found)
+
+    def behind(self, part: Part) -> Sequence[Part]:
+        """What the part is, one step closer to where it is made, also by functions of the script."""
+        return (self._returned(part) or self.of(part)).found
 
     def _stored_elsewhere(self, part: Part) -> Parts:
         """What is put into the container where it has another name: that of a parameter, an attribute."""

@@ -23,6 +23,7 @@ _UNSCALING = ("get_unscaled_gradients",)
 _MOST_STEPS = 4000
 _MOST_CALLS = 8
 _DEEPEST = 25
+_MOST_PARTS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,17 +96,32 @@ class GradientFlow:
         self.kinds = kinds
         self.contents = Contents(tree, resolver)
         self._known: dict[cst.CSTNode, list[Gradients]] = {}
+        self._tape_calls: dict[cst.Call, bool] = {}
         self._steps = 0
         self._busy: set[Part] = set()
 
     def is_tape_call(self, call: cst.Call) -> bool:
         """Whether the call is `tape.gradient(…)`."""
         func = call.func
-        return (
-            isinstance(func, cst.Attribute)
-            and func.attr.value in _GRADIENT_METHODS
-            and any(self.kinds.is_tape(v) for v in self.resolver.values(func.value))
-        )
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _GRADIENT_METHODS:
+            return False
+        if call not in self._tape_calls:
+            self._tape_calls[call] = self._is_tape(func.value)
+        return self._tape_calls[call]
+
+    def _is_tape(self, node: cst.BaseExpression) -> bool:
+        """Whether it may be a tape, also one that is put into a tuple or a queue and taken out of it."""
+        seen: set[Part] = set()
+        stack = [Part(node)]
+        while stack and len(seen) < _MOST_PARTS:
+            part = stack.pop()
+            if part in seen:
+                continue
+            seen.add(part)
+            if not part.path and any(map(self.kinds.is_tape, self.resolver.values(part.node))):
+                return True
+            stack += self.contents.behind(part) if part.path or not isinstance(part.node, cst.Call) else ()
+        return False
 
     def sources(self, node: cst.CSTNode) -> list[Gradients]:
         """All gradients that flow into the expression, each at the place nearest to it."""
