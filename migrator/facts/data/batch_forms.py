@@ -165,11 +165,17 @@ class BatchForms:
 
     def _is_bound_to(self, binding: Binding, source: cst.BaseExpression, depth: int) -> bool:
         if binding.kind == "param" and isinstance(binding.node, cst.Param):
-            return any(self._comes_from(a, source, depth + 1) for a in self.resolver.given(binding.node))
+            given = self.resolver.given(binding.node) or self._unpacked(binding.node)
+            return any(self._comes_from(a, source, depth + 1) for a in given)
         value = binding.value
         if binding.kind != "assign" or not isinstance(value, cst.BaseExpression):
             return False
         return not isinstance(value, cst.Call) and self._comes_from(value, source, depth + 1)
+
+    def _unpacked(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """The dictionaries in which callers give it: `step(**batch)`."""
+        callers = self.resolver.callers(self.resolver.function_of_parameter(param))
+        return [arg.value for call in callers for arg in call.args if arg.star == "**"]
 
     def _is_part(self, node: cst.Subscript) -> bool:
         """`batch["x"]`, `batch[0]`"""
@@ -186,10 +192,30 @@ class BatchForms:
             return False
         if isinstance(node, cst.Subscript):
             index = node.slice[0].slice
-            return isinstance(index, cst.Index) and (
+            is_item = isinstance(index, cst.Index) and (
                 isinstance(index.value, cst.Name) and self._is_counter(index.value)
             )
+            own = self._own_items(node) if is_item else None
+            return is_item if own is None else any(self._is_single(part, depth + 1) for part in own)
         return any(self._is_single(part, depth + 1) for b in self._bindings(node) for part in self._bound_to(b))
+
+    def _own_items(self, node: cst.Subscript) -> list[cst.BaseExpression] | None:
+        """What an object of the script's gives for an index, taken apart; None of all else."""
+        owners = self.resolver.values(node.value)
+        methods = [self.resolver.method(v.of, "__getitem__") for v in owners if isinstance(v, Object)]
+        if not owners or len(methods) < len(owners):
+            return None
+        queue = [node for method in methods if method is not None for node in self.resolver.returned(method)]
+        found: list[cst.BaseExpression] = []
+        while queue:
+            node = queue.pop()
+            if isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
+                queue += [element.value for element in node.elements]
+            elif isinstance(node, cst.Call) and self._calls_one_of(node, ("builtins.dict",)):
+                queue += [arg.value for arg in node.args]
+            else:
+                found.append(node)
+        return found
 
     def _is_counter(self, name: cst.Name) -> bool:
         values = self.resolver.values(name)

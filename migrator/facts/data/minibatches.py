@@ -134,8 +134,10 @@ class MinibatchFinder:
 
     def _is_of(self, function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
         """Whether the data are the function's own: its parameters, or made of them."""
-        if self.reads.is_kept(node) and not any(map(self.kinds.is_array, self.resolver.values(node))):
-            return self._is_of(function, cst.ensure_type(node, cst.Attribute).value)
+        if self.reads.is_kept(node):
+            owner = cst.ensure_type(node, cst.Attribute).value
+            is_array = any(map(self.kinds.is_array, self.resolver.values(node)))
+            return self._is_of(function, owner) and (not is_array or self.reads.is_record(owner))
         return isinstance(node, cst.Name) and all(
             b.kind == "param" or self.tree.function_of(b.node) is function for b in self.resolver.reaching(node)
         )
@@ -358,8 +360,6 @@ class MinibatchFinder:
         for arg in call.args:
             if self.is_share_at(arg.value, call):
                 return []
-            if arg.star == "**":
-                return None
             if (cut := self.earlier.behind(arg.value, call)) is not None:
                 cut_before[arg.value] = cut
             if cut is not None or arg.star or self._rows(arg.value) or not self.reads.is_number_or_constant(arg.value):
