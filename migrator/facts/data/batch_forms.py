@@ -168,6 +168,8 @@ class BatchForms:
             given = self.resolver.given(binding.node) or self._unpacked(binding.node)
             return any(self._comes_from(a, source, depth + 1) for a in given)
         value = binding.value
+        if isinstance(value, (cst.Tuple, cst.List)):
+            value = part_at(value, binding.path)
         if binding.kind != "assign" or not isinstance(value, cst.BaseExpression):
             return False
         return not isinstance(value, cst.Call) and self._comes_from(value, source, depth + 1)
