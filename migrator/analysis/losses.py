@@ -334,7 +334,7 @@ class Losses:
         return False if node in self._run.numbers else None
 
     def whole_in(self, node: cst.CSTNode) -> list[str]:
-        """The names under which a batch that is to be cut holds a number whenever it runs, which is that of all rows."""
+        """The names under which a batch that is to be cut holds a number, that of all rows, whenever it runs."""
         return sorted(self._run.numbers_in.get(node, set()) - self._run.rows_in.get(node, set()))
 
     def may_be_a_row(self, node: cst.Subscript) -> bool:

@@ -11,13 +11,13 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.classes import CUT
+from migrator.analysis.libraries.python.holders import is_namespace
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded, Unknown
 from migrator.analysis.placing import BESIDE_WHOLE
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.views import once_reduced
-from migrator.analysis.libraries.python.holders import is_namespace
-from migrator.analysis.values import Atom, Container, Data, Instance, Made, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, Atom, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import nodes_in
 from migrator.records import replace
@@ -193,6 +193,9 @@ class Shares:
         if site.context[-1:] == (CUT,):
             return value
         part = replace(display, site=Site(site.node, (*site.context, CUT)))
+        if at is not None and heap.load(display, None) is not NOTHING:  # any name may have that
+            self.run.rows_in[at].update(key for key in heap.fields(display) if isinstance(key, str))
+            at = None
         for key in (*heap.fields(display), None):
             heap.store(part, key, self._share_in(at, whole, key, heap.load(display, key)))
         return v.of(part)
