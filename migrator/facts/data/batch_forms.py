@@ -207,16 +207,16 @@ class BatchForms:
         methods = [self.resolver.method(v.of, "__getitem__") for v in owners if isinstance(v, Object)]
         if not owners or len(methods) < len(owners):
             return None
-        queue = [node for method in methods if method is not None for node in self.resolver.returned(method)]
+        queue = [given for method in methods if method is not None for given in self.resolver.returned(method)]
         found: list[cst.BaseExpression] = []
         while queue:
-            node = queue.pop()
-            if isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
-                queue += [element.value for element in node.elements]
-            elif isinstance(node, cst.Call) and self._calls_one_of(node, ("builtins.dict",)):
-                queue += [arg.value for arg in node.args]
+            part = queue.pop()
+            if isinstance(part, (cst.Tuple, cst.List, cst.Dict)):
+                queue += [element.value for element in part.elements]
+            elif isinstance(part, cst.Call) and self._calls_one_of(part, ("builtins.dict",)):
+                queue += [arg.value for arg in part.args]
             else:
-                found.append(node)
+                found.append(part)
         return found
 
     def _is_counter(self, name: cst.Name) -> bool:

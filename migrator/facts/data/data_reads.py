@@ -168,6 +168,16 @@ class DataReads:
         is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
         return is_known or self._lists_weights(node) or self._is_key(node)
 
+    def holds_numbers(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a dictionary of numbers: `step(x, y, **options)`."""
+        values = self.resolver.values(node)
+        return bool(values) and all(
+            isinstance(v, Literal) and self._contents.is_made_of(v.node, self._is_number) for v in values
+        )
+
+    def _is_number(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.BaseExpression) and self.is_number_or_constant(node)
+
     def _is_key(self, node: cst.BaseExpression) -> bool:
         """Whether dictionaries are asked by it, `heads[task]`: arrays are no keys."""
         if not isinstance(node, cst.Name) or not (bindings := set(self.resolver.reaching(node))):

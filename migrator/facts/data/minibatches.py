@@ -360,6 +360,8 @@ class MinibatchFinder:
         for arg in call.args:
             if self.is_share_at(arg.value, call):
                 return []
+            if arg.star == "**" and self.reads.holds_numbers(arg.value):
+                continue
             if (cut := self.earlier.behind(arg.value, call)) is not None:
                 cut_before[arg.value] = cut
             if cut is not None or arg.star or self._rows(arg.value) or not self.reads.is_number_or_constant(arg.value):
