@@ -26,6 +26,7 @@ _calls = itertools.count(1)
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
 def shard_batch(values: tuple[Any, ...], loss: str, whole: Collection[str] = ()) -> Any:
+    whole = {whole} if isinstance(whole, str) else frozenset(whole)
     leaves = [leaf for value in values for leaf in leaves_of(value, whole)]
     refuse_cut("shard_batch", leaves)
     lengths = {length for length in map(_length, leaves) if length is not None}

@@ -183,6 +183,12 @@ class Contents:
         """What is at that place of a container."""
         return self.of(Part(node))
 
+    def field(self, call: cst.Call, name: str) -> cst.BaseExpression | None:
+        """What the call that makes a record gives the field; None where it makes none, or that is not seen."""
+        parts = self.of(Part(call, (f".{name}",))) if self._is_record(call) else Parts((), is_whole=False)
+        node = parts.found[0].node if parts.is_whole and len(parts.found) == 1 else None
+        return node if isinstance(node, cst.BaseExpression) else None
+
     def bound(self, binding: Binding) -> Parts:
         """What the binding gives its name, one step closer to where it is made."""
         return self._bound(binding, Part(binding.node))
