@@ -3,8 +3,8 @@
 A script that makes its batches by itself (slices, permutations and random indices, a replay buffer, a loader class, a
 generator) makes the same ones on every worker, since all draw from one common seed. So it goes on to work with whole
 batches up to the training step, and each worker trains on its rows of them. So do functions that train on one dataset
-and evaluate on another. That the workers hold the same batches is compared while they train. Numbers that a dictionary or
-a record of rows holds are those of the whole batch: `lockstep.shard_batch(batch, whole=["weight"])`.
+and evaluate on another. That the workers hold the same batches is compared while they train. Numbers in a dictionary or
+a record of rows are those of the whole batch: `lockstep.shard_batch(batch, whole=["weight"])`.
 
 before:
     for start in range(0, len(x), batch_size):

@@ -201,7 +201,9 @@ class Holders:
         if len(made) < len(values):
             return []
         held = [(call, part) for call, part in made if part is not None]
-        return [o for call, part in held for o in self._in_record(call, name, part, seen)] if len(held) == len(made) else []
+        if len(held) < len(made):
+            return []
+        return [origin for call, part in held for origin in self._in_record(call, name, part, seen)]
 
     def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
         if binding.kind == "param":
@@ -301,7 +303,8 @@ class Holders:
                 if isinstance(origin, Holder) and origin.field:
                     yield Holder(origin.target, origin.statement, value=value, field=origin.field)
                 elif isinstance(origin, Holder):
-                    target = self._fields.setdefault((origin.target, name), cst.Attribute(origin.target, cst.Name(name)))
+                    key, field = (origin.target, name), cst.Attribute(origin.target, cst.Name(name))
+                    target = self._fields.setdefault(key, field)
                     yield Holder(target, origin.statement, value=value)
                 else:
                     yield self._without_name(value)
