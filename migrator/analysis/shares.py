@@ -203,7 +203,7 @@ class Shares:
     def _share_in(self, at: cst.CSTNode | None, whole: Collection[str], name: object, held: Value) -> Value:
         """A worker's part of what the batch holds under that name."""
         if self._stays(at, whole, name, held):
-            if at is not None:
+            if at is not None and not held.is_none:
                 self.run.numbers_in[at].add(str(name))
             return held
         if at is not None and isinstance(name, str):

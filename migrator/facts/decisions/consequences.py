@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
@@ -106,7 +107,18 @@ class Consequences:
     def _follow(self, region: Region) -> bool:
         if any(isinstance(jump, (cst.Raise, cst.Assert)) for jump in region.jumps):
             return True
-        return any(self._matters(body) for body in (*region.bodies, *region.rest))
+        decided = (*region.bodies, *region.rest)
+        return any(map(self._matters, decided)) or (
+            not isinstance(self.tree.parent.get(region.place), cst.For) and any(map(self._passes_gradients, decided))
+        )
+
+    def _passes_gradients(self, body: cst.CSTNode) -> bool:
+        """Whether it is decided there what is reduced behind it, or whether anything is."""
+        for reached in self.training.reached_from(body):
+            start = bisect_left(self._gradients, self.tree.order[reached])
+            if start < len(self._gradients) and self._gradients[start] <= self.tree.last_order_in(reached):
+                return True
+        return False
 
     def _matters(self, body: cst.CSTNode) -> bool:
         for reached in self.training.reached_from(body):
@@ -126,16 +138,17 @@ class Consequences:
         found += self.training.keras_steps
         found += [c.reader for c in self.sharding.consumptions]
         found += [write.node for write in self.files.writes]
-        found += [*self.files.restores, *self.files.copies, *self._gradients]
+        found += [*self.files.restores, *self.files.copies]
         # the results of metrics, for which all workers have to come
         found += [c for c, func in self.training.methods("result") if any(map(self._is_metric, self._values(func)))]
         return found
 
     @cached_property
-    def _gradients(self) -> set[cst.CSTNode]:
-        """What the gradients of all updates pass, or what may be there instead: whether there is anything to reduce."""
+    def _gradients(self) -> list[int]:
+        """Where in the text gradients of updates pass on their way, or what may be there instead of them."""
         given = [arg.value for u in self.training.updates if u.gradients for arg in u.call.args[:1]]
-        return {node for value in given for node in self.training.flow.passed(value)}
+        passed = {node for value in given for node in self.training.flow.passed(value)}
+        return sorted(self.tree.order[node] for node in passed if node in self.tree.order)
 
     @cached_property
     def _applied(self) -> list[Binding]:
