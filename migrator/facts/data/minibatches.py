@@ -150,9 +150,21 @@ class MinibatchFinder:
             for call in gradients.tape_calls
             for value in self.resolver.values(cst.ensure_type(call.func, cst.Attribute).value)
             if isinstance(value, Result)
-            for owner in [o for o in self.tree.ancestors(value.call) if isinstance(o, cst.With)][:1]
+            for owner in self._blocks_of(value)
         }
         return next(iter(blocks)) if len(blocks) == 1 else None
+
+    def _blocks_of(self, tape: Result) -> list[cst.With]:
+        """The `with` statement that makes the tape, or those that enter it by its name: `with tape:` in a helper."""
+        entered = [
+            block
+            for block in self.tree.all_of(cst.With)
+            for item in block.items
+            if isinstance(item.item, (cst.Name, cst.Attribute)) and tape in self.resolver.values(item.item)
+        ]
+        around = [owner for owner in self.tree.ancestors(tape.call) if isinstance(owner, cst.With)][:1]
+        is_entered = any(item.item is tape.call for block in around for item in block.items)
+        return [*around, *entered] if is_entered or not entered else entered
 
     # -- in the loop itself --------------------------------------------------------------------------------------
 
