@@ -412,6 +412,8 @@ class Contents:
 
     def _fields(self, value: object) -> list[str] | None:
         """The names of what a record holds, in the order in which its constructor takes them; None for all else."""
+        if value == External("types.SimpleNamespace"):
+            return []
         if isinstance(value, Result) and calls(value) == "collections.namedtuple" and len(value.call.args) > 1:
             names = value.call.args[1].value
             if isinstance(names, cst.SimpleString):

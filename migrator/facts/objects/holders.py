@@ -338,6 +338,10 @@ class Holders:
                 continue
             if isinstance(argument, (cst.Name, cst.Attribute)):
                 yield from self._trace(argument, seen)
+                continue
+            held = list(self._trace(argument, set(seen))) if isinstance(argument, cst.Subscript) else []
+            if held and all(isinstance(origin, Holder) for origin in held):
+                yield from held  # `step(models[name], x)`
             else:
                 yield HeldByParameter(binding.name, function)
 
@@ -401,6 +405,10 @@ class Holders:
             assigned = self.tree.parent[around]
         elif is_value or (isinstance(element, cst.ListComp) and element.elt is call):
             assigned = around
+        elif isinstance(element, cst.GeneratorExp) and element.elt is call and isinstance(around, cst.Arg):
+            listed = self.tree.parent[around]  # `tuple(Net() for _ in range(2))`
+            is_listed = isinstance(listed, cst.Call) and _SAME_ITEMS & set(self.resolver.values(listed.func))
+            assigned = self.tree.parent[listed] if is_listed else listed
         else:
             return None
         if not isinstance(assigned, cst.Assign):
