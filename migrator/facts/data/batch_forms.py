@@ -198,8 +198,16 @@ class BatchForms:
                 isinstance(index.value, cst.Name) and self._is_counter(index.value)
             )
             own = self._own_items(node) if is_item else None
-            return is_item if own is None else any(self._is_single(part, depth + 1) for part in own)
+            return is_item if own is None else not all(map(self._is_several_or_number, own))
         return any(self._is_single(part, depth + 1) for b in self._bindings(node) for part in self._bound_to(b))
+
+    def _is_several_or_number(self, node: cst.BaseExpression) -> bool:
+        """Whether it is seen to be rows, `self.x[rows]` with `rows = slice(…)`, or a number beside them."""
+        index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+        chosen = self.resolver.values(index.value) if isinstance(index, cst.Index) else ()
+        by_slice = bool(chosen) and all(isinstance(v, Result) and calls(v) == "builtins.slice" for v in chosen)
+        is_number = isinstance(node, cst.BaseNumber) or self.numbers.is_number(node)
+        return by_slice or is_number or self._is_array(node)
 
     def _own_items(self, node: cst.Subscript) -> list[cst.BaseExpression] | None:
         """What an object of the script's gives for an index, taken apart; None of all else."""
