@@ -207,22 +207,6 @@ class BatchForms:
             return True
         return any(self._is_single(part, depth + 1) for b in self._bindings(node) for part in self._bound_to(b))
 
-    def is_of_turns(self, node: cst.BaseExpression, depth: int = 0) -> bool:
-        """Whether what is unpacked, or what it holds, is what a loop gets that goes through anything but a generator of
-        the script's: samples, perhaps."""
-        if depth > _DEEPEST:
-            return True
-        held = self._taken_apart([node])
-        if held != [node]:
-            return any(self.is_of_turns(part, depth + 1) for part in held)
-        for binding in self._bindings(node):
-            value = binding.value if isinstance(binding.value, cst.BaseExpression) else None
-            if binding.kind == "for" and (value is None or not self.rows.generators.of(value)):
-                return True
-            if binding.kind == "assign" and value is not None and self.is_of_turns(value, depth + 1):
-                return True
-        return False
-
     def _is_several_or_number(self, node: cst.BaseExpression) -> bool:
         """Whether it is seen to be rows, `self.x[rows]` with `rows = slice(…)`, or a number beside them."""
         index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None

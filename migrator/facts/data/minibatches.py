@@ -374,8 +374,6 @@ class MinibatchFinder:
                 return []
             if arg.star == "**" and self.reads.holds_numbers(arg.value):
                 continue
-            if arg.star == "**" and self.forms.is_of_turns(arg.value):
-                return None
             if (cut := self.earlier.behind(arg.value, call)) is not None:
                 cut_before[arg.value] = cut
             if cut is not None or arg.star or self._rows(arg.value) or not self.reads.is_number_or_constant(arg.value):
