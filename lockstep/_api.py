@@ -6,6 +6,7 @@ The work is done in the modules that the functions import; those import TensorFl
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import Any
 
 from lockstep.collectives import world
@@ -402,12 +403,14 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     return implementation(dataset, loss)
 
 
-def shard_batch(*values: Any, loss: str = "mean") -> Any:
+def shard_batch(*values: Any, loss: str = "mean", whole: Sequence[str] = ()) -> Any:
     """Give each worker its rows of one global batch, for loops that make their batches by themselves.
 
     values: what shard_arrays takes, and tensors in a tf.function; with the global batch's m rows along the first axis,
     the same on all workers. One value comes back alone, several as a list; None passes through. Several batches may
     come together whose m differ: each is dealt out by itself.
+    whole: the names of entries of dicts, and of fields of dataclasses, named tuples and namespaces, that are not one of
+    m rows each, such as a number for the whole batch: they stay as they are.
     loss: how the loss puts the rows together: "mean", "sum" (also a sum that is divided by a constant), or "gather" (it
     is computed from the gathered rows of all workers). Rank r gets the rows i with i % N == r; with "gather" those
     from m*r//N to m*(r+1)//N, which come back in the order of the batch, as while `fit` trains on arrays that
@@ -424,14 +427,15 @@ def shard_batch(*values: Any, loss: str = "mean") -> Any:
         return values[0] if len(values) == 1 else list(values)
     from lockstep.data.batch import shard_batch as implementation
 
-    return implementation(values, loss)
+    return implementation(values, loss, whole)
 
 
 def shard_arrays(*arrays: Any, validation_split: float = 0.0, batch_size: int | None = None, loss: str = "mean") -> Any:
     """Give each worker its shard of arrays: the rows of each global batch that `fit` is to train on.
 
-    arrays: numpy arrays, tensors, pandas objects, scipy sparse matrices, or lists, tuples, dicts and dataclasses of
-    them, samples along the first axis; None passes through. One argument comes back alone, several as a list.
+    arrays: numpy arrays, tensors, pandas objects, scipy sparse matrices, or lists, tuples, dicts, dataclasses and
+    namespaces of them, samples along the first axis; None passes through. One argument comes back alone, several as a
+    list.
     validation_split: what `fit` will be given; the shard is arranged so that fit's cut separates the worker's
     shard of the global training part from its shard of the global validation part.
     batch_size: the global batch size of the `fit` that trains on the shard. With it, worker r gets of each batch of m

@@ -3,7 +3,8 @@
 A script that makes its batches by itself (slices, permutations and random indices, a replay buffer, a loader class, a
 generator) makes the same ones on every worker, since all draw from one common seed. So it goes on to work with whole
 batches up to the training step, and each worker trains on its rows of them. So do functions that train on one dataset
-and evaluate on another. That the workers hold the same batches is compared while they train.
+and evaluate on another. That the workers hold the same batches is compared while they train. Numbers in a dictionary or
+a record of rows are those of the whole batch: `lockstep.shard_batch(batch, whole=["weight"])`.
 
 before:
     for start in range(0, len(x), batch_size):
@@ -72,7 +73,7 @@ def _cut(facts: Facts, plan: Cut) -> Findings:
         numbers = {name for name, has_rows in reads if has_rows is False} - batches
         names = ", ".join(dict.fromkeys(name.value for name in plan.names if name.value not in numbers))
         if names:
-            share = facts.call("shard_batch", names, *_options(facts, plan))
+            share = facts.call("shard_batch", names, *_options(facts, plan, *facts.minibatches.reads_behind(plan)))
             yield InsertBefore(plan.before, (f"{names} = {share}",))
     elif isinstance(plan, CutArguments):
         yield from _cut_arguments(facts, plan)
@@ -84,32 +85,37 @@ def _cut_arguments(facts: Facts, plan: CutArguments) -> Findings:
     batches = tuple(arg for arg in plan.batches if facts.losses.has_rows(arg.value) is not False)
     one_by_one = not _gathered(facts).isdisjoint(arg.value for arg in batches)
     if len(batches) > 1 and not one_by_one and _stand_together(plan.call, batches):
-        opening, closing = _call_around(facts, plan)
+        opening, closing = _call_around(facts, plan, *(arg.value for arg in batches))
         yield Wrap(batches[0].value, f"*{opening}", closing, last=batches[-1].value)
     else:
         yield from _wrap_each(facts, plan, [arg.value for arg in batches])
 
 
 def _stand_together(call: cst.Call, batches: tuple[cst.Arg, ...]) -> bool:
-    """Whether the batches are positional arguments, one after the other."""
+    """Whether the batches are positional arguments, one after the other, and each of them one."""
     first = call.args.index(batches[0])
     together = tuple(call.args[first : first + len(batches)]) == batches
-    return together and all(arg.keyword is None for arg in batches)
+    return together and not any(arg.keyword or arg.star for arg in batches)
 
 
 def _wrap_each(facts: Facts, plan: Cut, batches: Sequence[cst.BaseExpression]) -> Findings:
     for batch in batches:
-        yield Wrap(batch, *_call_around(facts, plan))
+        yield Wrap(batch, *_call_around(facts, plan, batch))
 
 
-def _call_around(facts: Facts, plan: Cut) -> tuple[str, str]:
-    options = "".join(f", {option}" for option in _options(facts, plan))
+def _call_around(facts: Facts, plan: Cut, *batches: cst.BaseExpression) -> tuple[str, str]:
+    options = "".join(f", {option}" for option in _options(facts, plan, *batches))
     return f"{facts.runtime}.shard_batch(", f"{options})"
 
 
-def _options(facts: Facts, plan: Cut) -> list[str]:
-    """A loss that is a mean may see some rows twice, others must see each once."""
+def _options(facts: Facts, plan: Cut, *batches: cst.BaseExpression) -> list[str]:
+    """A loss that is a mean may see some rows twice, others must see each once. Numbers in the batches stay."""
     kinds = {facts.reductions.cut_for(update) for update in plan.updates}
     for fit in plan.fits if isinstance(plan, CutNames) else ():
         kinds |= cuts_for_fit(facts, fit)
-    return cut_option(kinds)
+    whole = dict.fromkeys(name for batch in batches for name in facts.losses.whole_in(batch))
+    return [*cut_option(kinds), *([f"whole={_texts([*whole])}"] if whole else [])]
+
+
+def _texts(names: Sequence[str]) -> str:
+    return "[" + ", ".join(f'"{name}"' for name in names) + "]"

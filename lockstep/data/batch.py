@@ -6,6 +6,7 @@ Several batches that come together, of two domains for instance, may have unequa
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ _calls = itertools.count(1)
 
 
 @tf.autograph.experimental.do_not_convert  # type: ignore[untyped-decorator]
-def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
-    leaves = [leaf for value in values for leaf in leaves_of(value)]
+def shard_batch(values: tuple[Any, ...], loss: str, whole: Collection[str] = ()) -> Any:
+    whole = {whole} if isinstance(whole, str) else frozenset(whole)
+    leaves = [leaf for value in values for leaf in leaves_of(value, whole)]
     refuse_cut("shard_batch", leaves)
     lengths = {length for length in map(_length, leaves) if length is not None}
     if tf.executing_eagerly() and leaves:
@@ -37,8 +39,8 @@ def shard_batch(values: tuple[Any, ...], loss: str) -> Any:
     if loss == "mean":
         note_possible(None, backend().size)
     if leaves:
-        values = tuple(mapped(value, lambda leaf: _own(leaf, loss)) for value in values)
-        note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value)])
+        values = tuple(mapped(value, lambda leaf: _own(leaf, loss), whole) for value in values)
+        note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value, whole)])
     return values[0] if len(values) == 1 else list(values)
 
 

@@ -1,10 +1,11 @@
-"""Arrays in nested lists, tuples, dicts and dataclasses: each by itself, and something made of each."""
+"""Arrays in nested lists, tuples, dicts, dataclasses and namespaces: each by itself, and something made of each."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -28,21 +29,38 @@ def is_dataclass(value: Any) -> bool:
 def with_fields(value: Any, changed: Callable[[Any], Any]) -> Any:
     """The dataclass with what `changed` makes of each field. What else it holds stays as it is: nothing is computed
     anew, so that a number of rows that was taken when it was made still is that of the whole batch."""
+    return _with(value, {field.name: changed(getattr(value, field.name)) for field in dataclasses.fields(value)})
+
+
+def _with(value: Any, fields: dict[str, Any]) -> Any:
     copied = copy.copy(value)
-    for field in dataclasses.fields(value):
-        object.__setattr__(copied, field.name, changed(getattr(value, field.name)))  # also of a frozen one
+    for name, held in fields.items():
+        object.__setattr__(copied, name, held)  # also of a frozen one
     return copied
 
 
-def leaves_of(value: Any) -> list[Any]:
+def _named(value: Any) -> dict[Any, Any] | None:
+    """What a dict, a dataclass, a named tuple or a namespace holds, by its names; None for all else."""
+    if isinstance(value, dict):
+        return value
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, types.SimpleNamespace):
+        return vars(value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return dict(zip(value._fields, value))
+    return None
+
+
+def leaves_of(value: Any, whole: Collection[str] = ()) -> list[Any]:
+    """`whole`: names of entries and fields that are no arrays of rows."""
     if value is None:
         return []
-    if isinstance(value, dict):
-        return [leaf for element in value.values() for leaf in leaves_of(element)]
-    if is_dataclass(value):
-        return [leaf for field in dataclasses.fields(value) for leaf in leaves_of(getattr(value, field.name))]
+    named = _named(value)
+    if named is not None:
+        return [leaf for name, held in named.items() if name not in whole for leaf in leaves_of(held, whole)]
     if _is_container(value):
-        return [leaf for element in value for leaf in leaves_of(element)]
+        return [leaf for element in value for leaf in leaves_of(element, whole)]
     if isinstance(value, tf.data.Dataset):
         raise TypeError("a dataset is no array: for datasets there is lockstep.shard_batches")
     if isinstance(value, tf.SparseTensor) or not (hasattr(value, "__getitem__") and _has_length(value)):
@@ -61,17 +79,21 @@ def length(array: Any) -> int:
     return len(array) if getattr(array, "shape", None) is None else int(array.shape[0])
 
 
-def mapped(value: Any, function: Callable[[Any], Any]) -> Any:
-    """The same structure with what `function` makes of each array in it; None stays."""
+def mapped(value: Any, function: Callable[[Any], Any], whole: Collection[str] = ()) -> Any:
+    """The same structure with what `function` makes of each array in it; None stays, and so does what is under one of
+    the names `whole`."""
     if value is None:
         return None
-    if isinstance(value, dict):
-        return {name: mapped(element, function) for name, element in value.items()}
-    if is_dataclass(value):
-        return with_fields(value, lambda held: mapped(held, function))
+    named = _named(value)
+    if named is not None:
+        made = {name: held if name in whole else mapped(held, function, whole) for name, held in named.items()}
+        if isinstance(value, dict):
+            return made
+        if isinstance(value, types.SimpleNamespace):
+            return type(value)(**made)
+        return type(value)(*made.values()) if isinstance(value, tuple) else _with(value, made)
     if _is_container(value):
-        made = (mapped(element, function) for element in value)
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+        return type(value)(mapped(element, function, whole) for element in value)
     return function(value)
 
 

@@ -11,8 +11,21 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Names
+from migrator.analysis.libraries.python.holders import is_namespace
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.values import NOTHING, Bound, Class, External, Function, Instance, Made, Site, Tuple, Value
+from migrator.analysis.values import (
+    NOTHING,
+    Bound,
+    Class,
+    Container,
+    External,
+    Function,
+    Instance,
+    Made,
+    Site,
+    Tuple,
+    Value,
+)
 from migrator.facts.program.syntax import declared_fields
 
 if TYPE_CHECKING:
@@ -130,19 +143,40 @@ class Classes:
     def is_named_tuple(self, cls: Class) -> bool:
         return any(path in _NAMED_TUPLES for path in self.external_bases(cls))
 
-    def cut(self, instance: Instance, share: Callable[[Value], Value]) -> Instance:
-        """The object with a worker's part in each of its fields; itself where it is no record of arrays alone."""
+    def cut(
+        self,
+        instance: Instance,
+        share: Callable[[str, Value], Value],
+        stays: Callable[[str, Value], bool],
+    ) -> Instance:
+        """The object with a worker's part in each of its fields, but for those that stay as they are; itself where it
+        is no record of arrays."""
         heap, site = self.run.heap, instance.site
         fields = self.fields(instance.cls)
-        held = {name: heap.load(instance, name) for name in fields}
+        held = {name: self._field(instance, name) for name in fields}
+        cut = {name: value for name, value in held.items() if not stays(name, value)}
         is_cut = site.context[-1:] == (CUT,)
-        if is_cut or not self._is_record(instance.cls) or not all(map(_may_have_rows, held.values())):
+        if is_cut or not cut or not self._is_record(instance.cls) or not all(map(self._may_have_rows, cut.values())):
             return instance
         part = Instance(instance.cls, Site(site.node, (*site.context, CUT)))
         for name in (*fields, *(key for key in heap.fields(instance) if key not in held)):
-            value = heap.load(instance, name)
-            heap.store(part, name, share(value) if name in held else value)
+            heap.store(part, name, share(name, held[name]) if name in held else heap.load(instance, name))
         return part
+
+    def _field(self, instance: Instance, name: str) -> Value:
+        """What the object has been made with, or the default that the class has for it."""
+        given = self.run.heap.load(instance, name)
+        return given if given is not NOTHING else self.of_class(instance.cls, name) or NOTHING
+
+    def _may_have_rows(self, value: Value) -> bool:
+        """Whether it may be an array, or hold some, and surely is no number, text or model, which are not cut."""
+        data = value.data
+        if data is not None and data.constant is not None and (data.constant is not NOT_CONSTANT or data.rank == 0):
+            return False
+        return all(
+            isinstance(o, (Container, Tuple)) or is_namespace(o) or (isinstance(o, Instance) and self._is_record(o.cls))
+            for o in value.objects
+        )
 
     def names(self, cls: Class) -> set[str]:
         """All that the class and its bases define, as far as the program does."""
@@ -192,9 +226,3 @@ def with_setter(prop: Value, setter: Value) -> Value:
     """The property once it has what sets it, too."""
     getter = decorated(prop)
     return v.of(Tuple((v.constant("property"), getter[1] if getter is not None else NOTHING, setter)))
-
-
-def _may_have_rows(value: Value) -> bool:
-    """Whether it may be an array, and surely is no number or text, which is not cut."""
-    data = value.data
-    return data is None or data.constant is None or (data.constant is NOT_CONSTANT and data.rank != 0)

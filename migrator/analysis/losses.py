@@ -333,6 +333,10 @@ class Losses:
             return True
         return False if node in self._run.numbers else None
 
+    def whole_in(self, node: cst.CSTNode) -> list[str]:
+        """The names under which a batch that is to be cut holds a number, that of all rows, whenever it runs."""
+        return sorted(self._run.numbers_in.get(node, set()) - self._run.rows_in.get(node, set()))
+
     def may_be_a_row(self, node: cst.Subscript) -> bool:
         """Whether the item is a part of a structure, or a row: what it is taken of may be either."""
         value = self._run.seen.get(node.value) if not self.too_much else None

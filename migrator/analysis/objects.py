@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _DEEPEST_PARTS = 4
+_OF_RECORDS = frozenset({"_replace", "_asdict"})
 _NUMBERS = frozenset({"math.pi", "math.e", "math.tau", "numpy.pi", "numpy.e"})
 _REPLACED = "replaced"  # what a program puts in the place of a library's function or class
 _ANY_OBJECT = Made("", Site(cst.Pass(), ()))  # holds what is given to an attribute of an object that is not seen
@@ -84,7 +85,8 @@ class Objects:
         if isinstance(atom, Super):
             return self._super_attribute(atom, name)
         if isinstance(atom, Container) and atom.kind == "record":
-            return self.run.heap.load(atom, name)
+            held = self.run.heap.load(atom, name)
+            return held if held is not NOTHING or name not in _OF_RECORDS else v.of(Method(v.of(atom), name))
         if isinstance(atom, Tuple) and not self._is_called(node):
             return v.join_all(atom.items)  # of a named tuple
         if isinstance(atom, (Function, Bound)):

@@ -138,6 +138,9 @@ class Run:
         self.seen: dict[cst.CSTNode, Value] = {}
         # Of `rows`, those that stand, some time, for a number that has none, and those that stand for a batch.
         self.numbers: set[cst.CSTNode] = set()
+        # The names under which a batch that is cut holds numbers, and rows.
+        self.numbers_in: dict[cst.CSTNode, set[str]] = defaultdict(set)
+        self.rows_in: dict[cst.CSTNode, set[str]] = defaultdict(set)
         self.batches: set[cst.CSTNode] = set()
         self.not_rows: set[cst.CSTNode] = set()  # what stands, some time, otherwise than as rows of a worker
         # What is, some time in training, neither a mean over the batch nor the same on all workers.

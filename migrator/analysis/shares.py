@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Collection, Iterable, Iterator
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.classes import CUT
+from migrator.analysis.libraries.python.holders import is_namespace
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Placement, Scaled, Shape, Sharded, Unknown
 from migrator.analysis.placing import BESIDE_WHOLE
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.placing.views import once_reduced
-from migrator.analysis.values import Container, Data, Instance, Made, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, Atom, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import nodes_in
 from migrator.records import replace
@@ -56,7 +57,7 @@ class Shares:
         """A worker's part of what a loop has made; a number beside it, the label of a bag of samples, has no rows."""
         is_number = _is_number(value)
         (self.run.numbers if is_number else self.run.batches).add(node)
-        return value if is_number else self.share(value)
+        return value if is_number else self.share(value, node)
 
     @cached_property
     def nodes(self) -> set[int]:
@@ -158,13 +159,16 @@ class Shares:
         if any(not data.is_replicated or data.needs for data in leaves):
             self.run.needed_words.add(node)
 
-    def share(self, value: Value) -> Value:
-        """A worker's part of a batch that all have as a whole."""
+    def share(self, value: Value, at: cst.CSTNode | None = None, whole: Collection[str] = ()) -> Value:
+        """A worker's part of a batch that all have as a whole. `at`: where the text is going to take it, which notes
+        the numbers in it. `whole`: the names under which it stays as it is."""
         if not self.run.cuts:
             return value
         if _holds_container(value):
             items = self.run.objects.sequence_items(value)
-            return v.of(Tuple(tuple(map(self.share, items)))) if items is not None else self._share_of_display(value)
+            if items is not None:
+                return v.of(Tuple(tuple(self.share(item, at, whole) for item in items)))
+            return self._share_of_display(value, at, whole)
         ragged = self._has_ragged
 
         def part(data: Data) -> Data:
@@ -175,21 +179,41 @@ class Shares:
         cut = v.mapped(value, part)
         if not any(isinstance(o, Instance) for o in value):
             return cut
-        objects = (self.run.classes.cut(o, self.share) if isinstance(o, Instance) else o for o in cut)
+        share = partial(self._share_in, at, whole)
+        stays = partial(self._stays, at, whole)
+        objects = (self.run.classes.cut(o, share, stays) if isinstance(o, Instance) else o for o in cut)
         return Value(cut.data, frozenset(objects))
 
-    def _share_of_display(self, value: Value) -> Value:
+    def _share_of_display(self, value: Value, at: cst.CSTNode | None, whole: Collection[str]) -> Value:
         """`{"image": x, "label": y}`, with a worker's part under each key; some batch where it may be another value."""
         display = value.only
-        if not isinstance(display, Container) or display.kind != "dict":
+        if not isinstance(display, (Container, Made)) or not _has_names(display):
             return self.batch()
         site, heap = display.site, self.run.heap
         if site.context[-1:] == (CUT,):
             return value
-        part = Container(display.kind, Site(site.node, (*site.context, CUT)))
+        part = replace(display, site=Site(site.node, (*site.context, CUT)))
+        if at is not None and heap.load(display, None) is not NOTHING:  # any name may have that
+            self.run.rows_in[at].update(key for key in heap.fields(display) if isinstance(key, str))
+            at = None
         for key in (*heap.fields(display), None):
-            heap.store(part, key, self.share(heap.load(display, key)))
+            heap.store(part, key, self._share_in(at, whole, key, heap.load(display, key)))
         return v.of(part)
+
+    def _share_in(self, at: cst.CSTNode | None, whole: Collection[str], name: object, held: Value) -> Value:
+        """A worker's part of what the batch holds under that name."""
+        if self._stays(at, whole, name, held):
+            if at is not None and not held.is_none:
+                self.run.numbers_in[at].add(str(name))
+            return held
+        if at is not None and isinstance(name, str):
+            self.run.rows_in[at].add(name)
+        return self.share(held, at, whole)
+
+    @staticmethod
+    def _stays(at: cst.CSTNode | None, whole: Collection[str], name: object, held: Value) -> bool:
+        """Whether that is no rows: a number for all of them, of which the text can tell the name."""
+        return isinstance(name, str) and (name in whole or (at is not None and _is_number(held)))
 
     @staticmethod
     def once_combined(value: Value, node: cst.CSTNode) -> Value:
@@ -252,9 +276,14 @@ def _index_of(node: cst.CSTNode) -> str:
     return place.value.value if isinstance(place, cst.Index) and isinstance(place.value, cst.Name) else ""
 
 
+def _has_names(atom: Atom) -> bool:
+    """Whether it holds what it holds under names: a dictionary, a named tuple, a namespace."""
+    return is_namespace(atom) or (isinstance(atom, Container) and atom.kind in ("dict", "record"))
+
+
 def _holds_container(value: Value) -> bool:
     """Whether it is a list or a dictionary, or a tuple with one in it, or with an object: `{"id": a, "text": b}, y`."""
     held = [item for o in value if isinstance(o, Tuple) for item in o.items]
-    return any(isinstance(o, Container) for o in value) or any(
+    return any(isinstance(o, Container) or is_namespace(o) for o in value) or any(
         _holds_container(item) or any(isinstance(o, Instance) for o in item) for item in held
     )

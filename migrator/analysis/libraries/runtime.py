@@ -82,6 +82,10 @@ def environment(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> V
     return named(args.positional[0].constant) if args.positional else NUMBER
 
 
+def _names(run: Run, value: Value) -> list[str]:
+    return [str(item.constant) for item in run.objects.sequence_items(value) or ()]
+
+
 def _held(run: Run, value: Value) -> Value:
     """What a variable holds, of which calls take the value."""
     contents = [run.heap.load(a, "content") if isinstance(a, Made) else NOTHING for a in value.objects]
@@ -119,7 +123,8 @@ def _shares(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value:
         return v.of(v.Tuple((run.libraries.datasets.cut(first, node), NUMBER)))
     if path.endswith("shard_batches"):
         return run.libraries.datasets.cut(first, node)
-    parts = [run.shares.share(x) for x in args.positional]
+    whole = _names(run, args.keywords.get("whole", NOTHING))
+    parts = [run.shares.share(x, whole=whole) for x in args.positional]
     if args.rest is not NOTHING:  # `shard_arrays(*train)` gives a list, of as many
         found = Container("list", Site(node, ()))
         run.heap.store(found, None, v.join_all([*parts, run.shares.share(args.rest)]))

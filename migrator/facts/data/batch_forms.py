@@ -6,7 +6,7 @@ statement, or are arrays. How the loss adds up over the workers' rows is proven 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
@@ -15,7 +15,7 @@ from migrator.facts.data.rows import RowFinder
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Literal, Object, Result, calls
+from migrator.facts.objects.values import Class, External, Function, Literal, Object, Result, calls
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Binding, Tree
 
@@ -41,6 +41,7 @@ _ELEMENTWISE = frozenset({
 _PRODUCTS = frozenset({"tensorflow.matmul", "tensorflow.linalg.matmul", "keras.ops.matmul"})
 # Loops over these get one index a turn.
 _INDICES = frozenset({"numpy.random.permutation", "numpy.arange", "random.sample", "builtins.range", "builtins.sorted"})
+_HOLDING = frozenset({"builtins.dict", "types.SimpleNamespace"})
 _DEEPEST = 8
 
 
@@ -180,11 +181,19 @@ class BatchForms:
 
     def _is_bound_to(self, binding: Binding, source: cst.BaseExpression, depth: int) -> bool:
         if binding.kind == "param" and isinstance(binding.node, cst.Param):
-            return any(self._comes_from(a, source, depth + 1) for a in self.resolver.given(binding.node))
+            given = self.resolver.given(binding.node) or self._unpacked(binding.node)
+            return any(self._comes_from(a, source, depth + 1) for a in given)
         value = binding.value
+        if isinstance(value, (cst.Tuple, cst.List)):
+            value = part_at(value, binding.path)
         if binding.kind != "assign" or not isinstance(value, cst.BaseExpression):
             return False
         return not isinstance(value, cst.Call) and self._comes_from(value, source, depth + 1)
+
+    def _unpacked(self, param: cst.Param) -> list[cst.BaseExpression]:
+        """The dictionaries in which callers give it: `step(**batch)`."""
+        callers = self.resolver.callers(self.resolver.function_of_parameter(param))
+        return [arg.value for call in callers for arg in call.args if arg.star == "**"]
 
     def _is_part(self, node: cst.Subscript) -> bool:
         """`batch["x"]`, `batch[0]`"""
@@ -196,15 +205,85 @@ class BatchForms:
     # -- single samples ------------------------------------------------------------------------------------------
 
     def _is_single(self, node: cst.BaseExpression, depth: int = 0) -> bool:
-        """Whether the expression is seen to be one item of an array: `x[i]`, with a number that counts."""
+        """Whether the expression is seen to be one item of an array, `x[i]`, with a number that counts, or to hold
+        such items alone."""
         if depth > _DEEPEST:
             return False
         if isinstance(node, cst.Subscript):
-            index = node.slice[0].slice
-            return isinstance(index, cst.Index) and (
-                isinstance(index.value, cst.Name) and self._is_counter(index.value)
+            own = self._own_items(node) if self._is_counted(node.slice[0].slice) else None
+            return (
+                self._is_counted(node.slice[0].slice) if own is None else not all(map(self._is_several_or_number, own))
             )
+        held = self._taken_apart([node])
+        if held != [node]:
+            rows = [part for part in held if not self._is_several_or_number(part)]
+            return len(rows) > len(held) / 2 and all(self._is_single(part, depth + 1) for part in rows)
+        if self._gives_one_row(node) or any(b.path and self._gives_one_row(b.value) for b in self._bindings(node)):
+            return True
         return any(self._is_single(part, depth + 1) for b in self._bindings(node) for part in self._bound_to(b))
+
+    def _is_several_or_number(self, node: cst.BaseExpression) -> bool:
+        """Whether it is seen to be rows, `self.x[rows]` with `rows = slice(…)`, or a number beside them."""
+        index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+        chosen = self.resolver.values(index.value) if isinstance(index, cst.Index) else ()
+        by_slice = bool(chosen) and all(isinstance(v, Result) and calls(v) == "builtins.slice" for v in chosen)
+        is_number = isinstance(node, cst.BaseNumber) or self.numbers.is_number(node)
+        return by_slice or is_number or self._is_array(node)
+
+    def _gives_one_row(self, node: cst.CSTNode | None) -> bool:
+        """`data[i]`, `sample(i)`, of an object or a function of the script's that gives one row for an index,
+        `return self.x[i], self.y[i]`."""
+        given: Sequence[cst.BaseExpression] = ()
+        if isinstance(node, cst.Subscript) and self._is_counted(node.slice[0].slice):
+            given = self._own_items(node) or ()
+        elif isinstance(node, cst.Call) and any(self._is_counter_at(arg.value) for arg in node.args):
+            functions = [v.node for v in self.resolver.values(node.func) if isinstance(v, Function)]
+            bodies = [f for f in functions if isinstance(f, cst.FunctionDef)]
+            given = self._taken_apart([r for function in bodies for r in self.resolver.returned(function)])
+        return any(map(self._is_row_of_parameter, given))
+
+    def _is_counted(self, place: cst.BaseSlice) -> bool:
+        return isinstance(place, cst.Index) and self._is_counter_at(place.value)
+
+    def _is_counter_at(self, node: cst.BaseExpression) -> bool:
+        return isinstance(node, cst.Name) and self._is_counter(node)
+
+    def _is_row_of_parameter(self, node: cst.CSTNode | None, depth: int = 0) -> bool:
+        """Whether it takes of an array what a parameter of the function around it says, and nothing else of that."""
+        if isinstance(node, cst.Name) and depth < _DEEPEST:
+            bound = [
+                part_at(b.value, b.path) for b in self._bindings(node) if b.kind == "assign" and b.value is not None
+            ]
+            return any(self._is_row_of_parameter(part, depth + 1) for part in bound)
+        index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+        chosen = index.value if isinstance(index, cst.Index) else None
+        return isinstance(chosen, cst.Name) and any(b.kind == "param" for b in self.resolver.reaching(chosen))
+
+    def _own_items(self, node: cst.Subscript) -> list[cst.BaseExpression] | None:
+        """What an object of the script's gives for an index, taken apart; None of all else."""
+        owners = self.resolver.values(node.value)
+        methods = [self.resolver.method(v.of, "__getitem__") for v in owners if isinstance(v, Object)]
+        if not owners or len(methods) < len(owners):
+            return None
+        return self._taken_apart([given for m in methods if m is not None for given in self.resolver.returned(m)])
+
+    def _taken_apart(self, nodes: Sequence[cst.BaseExpression]) -> list[cst.BaseExpression]:
+        """What tuples, dictionaries and records hold that are written out."""
+        queue, found = list(nodes), []
+        while queue:
+            part = queue.pop(0)
+            if isinstance(part, (cst.Tuple, cst.Dict)):
+                queue += [element.value for element in part.elements]
+            elif isinstance(part, cst.Call) and self._makes_record(part):
+                queue += [arg.value for arg in part.args]
+            else:
+                found.append(part)
+        return found
+
+    def _makes_record(self, call: cst.Call) -> bool:
+        values = self.resolver.values(call.func)
+        is_tuple = any(isinstance(v, Result) and calls(v) == "collections.namedtuple" for v in values)
+        return is_tuple or any(isinstance(v, Class) for v in values) or self._calls_one_of(call, _HOLDING)
 
     def _is_counter(self, name: cst.Name) -> bool:
         values = self.resolver.values(name)

@@ -18,6 +18,7 @@ from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
+from migrator.facts.program.syntax import declared_fields
 from migrator.facts.program.tree import Binding, Statement, Tree, semantic_children
 from migrator.facts.training.trained import Trained
 
@@ -59,6 +60,16 @@ class DataReads:
     def is_kept(self, node: cst.BaseExpression) -> bool:
         """Whether it is an attribute of an object of the script's that holds others, and is no model itself."""
         return isinstance(node, cst.Attribute) and self._holds(node.value)
+
+    def is_record(self, node: cst.BaseExpression) -> bool:
+        """Whether it is an object of a class that only says which fields it has: a dataclass, a NamedTuple."""
+        values = self.resolver.values(node)
+        return bool(values) and all(
+            isinstance(v, Object)
+            and bool(declared_fields(v.of.node))
+            and self.resolver.method(v.of, "__init__") is None
+            for v in values
+        )
 
     def _holds(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
@@ -156,6 +167,16 @@ class DataReads:
         values = self.resolver.values(node)
         is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
         return is_known or self._lists_weights(node) or self._is_key(node)
+
+    def holds_numbers(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a dictionary of numbers: `step(x, y, **options)`."""
+        values = self.resolver.values(node)
+        return bool(values) and all(
+            isinstance(v, Literal) and self._contents.is_made_of(v.node, self._is_number) for v in values
+        )
+
+    def _is_number(self, node: cst.CSTNode) -> bool:
+        return isinstance(node, cst.BaseExpression) and self.is_number_or_constant(node)
 
     def _is_key(self, node: cst.BaseExpression) -> bool:
         """Whether dictionaries are asked by it, `heads[task]`: arrays are no keys."""

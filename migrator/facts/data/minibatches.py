@@ -134,8 +134,10 @@ class MinibatchFinder:
 
     def _is_of(self, function: cst.FunctionDef, node: cst.BaseExpression) -> bool:
         """Whether the data are the function's own: its parameters, or made of them."""
-        if self.reads.is_kept(node) and not any(map(self.kinds.is_array, self.resolver.values(node))):
-            return self._is_of(function, cst.ensure_type(node, cst.Attribute).value)
+        if self.reads.is_kept(node):
+            owner = cst.ensure_type(node, cst.Attribute).value
+            is_array = any(map(self.kinds.is_array, self.resolver.values(node)))
+            return self._is_of(function, owner) and (not is_array or self.reads.is_record(owner))
         return isinstance(node, cst.Name) and all(
             b.kind == "param" or self.tree.function_of(b.node) is function for b in self.resolver.reaching(node)
         )
@@ -148,9 +150,21 @@ class MinibatchFinder:
             for call in gradients.tape_calls
             for value in self.resolver.values(cst.ensure_type(call.func, cst.Attribute).value)
             if isinstance(value, Result)
-            for owner in [o for o in self.tree.ancestors(value.call) if isinstance(o, cst.With)][:1]
+            for owner in self._blocks_of(value)
         }
         return next(iter(blocks)) if len(blocks) == 1 else None
+
+    def _blocks_of(self, tape: Result) -> list[cst.With]:
+        """The `with` statement that makes the tape, or those that enter it by its name: `with tape:` in a helper."""
+        entered = [
+            block
+            for block in self.tree.all_of(cst.With)
+            for item in block.items
+            if isinstance(item.item, (cst.Name, cst.Attribute)) and tape in self.resolver.values(item.item)
+        ]
+        around = [owner for owner in self.tree.ancestors(tape.call) if isinstance(owner, cst.With)][:1]
+        is_entered = any(item.item is tape.call for block in around for item in block.items)
+        return [*around, *entered] if is_entered or not entered else entered
 
     # -- in the loop itself --------------------------------------------------------------------------------------
 
@@ -358,8 +372,8 @@ class MinibatchFinder:
         for arg in call.args:
             if self.is_share_at(arg.value, call):
                 return []
-            if arg.star == "**":
-                return None
+            if arg.star == "**" and self.reads.holds_numbers(arg.value):
+                continue
             if (cut := self.earlier.behind(arg.value, call)) is not None:
                 cut_before[arg.value] = cut
             if cut is not None or arg.star or self._rows(arg.value) or not self.reads.is_number_or_constant(arg.value):

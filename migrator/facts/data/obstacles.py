@@ -382,7 +382,7 @@ class Obstacles:
 
     def _is_size(self, use: cst.BaseExpression) -> bool:
         values = self.resolver.values(use)
-        return any(isinstance(v, (Literal, Parameter)) for v in values)
+        return any(isinstance(v, Parameter) or (isinstance(v, Literal) and not _holds_several(v)) for v in values)
 
     def kept_by_model(self, size: cst.BaseExpression) -> Refusal | None:
         """A refusal where a model that `fit` trains has the batch size in it."""
@@ -564,3 +564,7 @@ class Obstacles:
             if not loads or not all(self._is_divisor(load, (*passed, call)) for load in loads):
                 return False
         return True
+
+
+def _holds_several(value: Literal) -> bool:
+    return isinstance(value.node, (cst.Dict, cst.DictComp, cst.List, cst.ListComp, cst.Tuple))

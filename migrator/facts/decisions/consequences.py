@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
@@ -27,7 +28,6 @@ from migrator.facts.objects.values import (
     calls,
 )
 from migrator.facts.program.tree import Binding, Tree
-from migrator.facts.training.gradients import Gradients
 from migrator.facts.training.sites import Training
 
 SETTINGS = frozenset({"learning_rate", "lr", "momentum", "weight_decay", "_learning_rate", "_lr"})
@@ -107,10 +107,18 @@ class Consequences:
     def _follow(self, region: Region) -> bool:
         if any(isinstance(jump, (cst.Raise, cst.Assert)) for jump in region.jumps):
             return True
-        owner = self.tree.function_of(region.place)
-        if owner in self._giving_gradients and any(isinstance(jump, cst.Return) for jump in region.jumps):
-            return True  # whether anything is reduced behind the call
-        return any(self._matters(body) for body in (*region.bodies, *region.rest))
+        decided = (*region.bodies, *region.rest)
+        return any(map(self._matters, decided)) or (
+            not isinstance(self.tree.parent.get(region.place), cst.For) and any(map(self._passes_gradients, decided))
+        )
+
+    def _passes_gradients(self, body: cst.CSTNode) -> bool:
+        """Whether it is decided there what is reduced behind it, or whether anything is."""
+        for reached in self.training.reached_from(body):
+            start = bisect_left(self._gradients, self.tree.order[reached])
+            if start < len(self._gradients) and self._gradients[start] <= self.tree.last_order_in(reached):
+                return True
+        return False
 
     def _matters(self, body: cst.CSTNode) -> bool:
         for reached in self.training.reached_from(body):
@@ -136,18 +144,11 @@ class Consequences:
         return found
 
     @cached_property
-    def _gradients(self) -> list[Gradients]:
-        """Those of all updates, with what functions hand over before they are reduced."""
-        found = [g for update in self.training.updates for g in update.gradients]
-        for gradients in found:
-            found += gradients.inner
-        return found
-
-    @cached_property
-    def _giving_gradients(self) -> set[cst.CSTNode]:
-        """The functions that hand gradients over."""
-        calls = [g.computed for g in self._gradients if g.inner and isinstance(g.computed, cst.Call)]
-        return {v.node for call in calls for v in self.resolver.values(call.func) if isinstance(v, Function)}
+    def _gradients(self) -> list[int]:
+        """Where in the text gradients of updates pass on their way, or what may be there instead of them."""
+        given = [arg.value for u in self.training.updates if u.gradients for arg in u.call.args[:1]]
+        passed = {node for value in given for node in self.training.flow.passed(value)}
+        return sorted(self.tree.order[node] for node in passed if node in self.tree.order)
 
     @cached_property
     def _applied(self) -> list[Binding]:

@@ -21,8 +21,8 @@ Path = tuple[Step, ...]
 _SAME = frozenset({"builtins.list", "builtins.tuple", "builtins.dict", "collections.OrderedDict"})
 _REORDERING = frozenset({"builtins.sorted", "builtins.reversed", "builtins.set", "builtins.iter"})
 _CHOOSING = frozenset({"builtins.min", "builtins.max", "random.choice"})
-_LOOK_UPS = frozenset({"get", "pop", "setdefault"})
-_PUT_IN = {"append": 0, "appendleft": 0, "add": 0, "insert": 1, "setdefault": 1}
+_LOOK_UPS = frozenset({"get", "get_nowait", "pop", "popleft", "setdefault"})
+_PUT_IN = {"append": 0, "appendleft": 0, "add": 0, "insert": 1, "put": 0, "put_nowait": 0, "setdefault": 1}
 _MOST_PARTS = 200
 _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
 _EVALUATED = (cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.BaseSlice, cst.SubscriptElement)
@@ -116,6 +116,10 @@ class Contents:
                     stack.append(self._stored_elsewhere(part))
         return list(found)
 
+    def behind(self, part: Part) -> Sequence[Part]:
+        """What the part is, one step closer to where it is made, also by functions of the script."""
+        return (self._returned(part) or self.of(part)).found
+
     def _stored_elsewhere(self, part: Part) -> Parts:
         """What is put into the container where it has another name: that of a parameter, an attribute."""
         if not isinstance(part.node, (cst.Name, cst.Attribute)):
@@ -178,6 +182,12 @@ class Contents:
     def items(self, node: cst.Subscript) -> Parts:
         """What is at that place of a container."""
         return self.of(Part(node))
+
+    def field(self, call: cst.Call, name: str) -> cst.BaseExpression | None:
+        """What the call that makes a record gives the field; None where it makes none, or that is not seen."""
+        parts = self.of(Part(call, (f".{name}",))) if self._is_record(call) else Parts((), is_whole=False)
+        node = parts.found[0].node if parts.is_whole and len(parts.found) == 1 else None
+        return node if isinstance(node, cst.BaseExpression) else None
 
     def bound(self, binding: Binding) -> Parts:
         """What the binding gives its name, one step closer to where it is made."""
@@ -402,6 +412,8 @@ class Contents:
 
     def _fields(self, value: object) -> list[str] | None:
         """The names of what a record holds, in the order in which its constructor takes them; None for all else."""
+        if value == External("types.SimpleNamespace"):
+            return []
         if isinstance(value, Result) and calls(value) == "collections.namedtuple" and len(value.call.args) > 1:
             names = value.call.args[1].value
             if isinstance(names, cst.SimpleString):

@@ -11,7 +11,7 @@ from migrator.facts.objects.contents import Contents, Parts
 from migrator.facts.objects.iteration import Iteration, Turn
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Object
+from migrator.facts.objects.values import Class, External, Function, Object, Result
 from migrator.facts.program.syntax import is_constant
 from migrator.facts.program.tree import Binding, Statement, Tree, nodes_in
 from migrator.records import dataclass
@@ -190,7 +190,20 @@ class Holders:
             if any(self.kinds.has_weights(v) for v in self.resolver.values(node.value)):
                 yield from self._trace(node.value, seen)
             else:
-                yield Unheld(node, f"`{node.attr.value}` is not assigned in this file")
+                yield from self._of_named_tuples(node, seen) or [
+                    Unheld(node, f"`{node.attr.value}` is not assigned in this file")
+                ]
+
+    def _of_named_tuples(self, node: cst.Attribute, seen: set[cst.CSTNode]) -> list[Origin]:
+        """What named tuples are called with for the attribute; nothing where the owner may be anything else."""
+        name, values = node.attr.value, self.resolver.values(node.value)
+        made = [(v.call, self._contents.field(v.call, name)) for v in values if isinstance(v, Result)]
+        if len(made) < len(values):
+            return []
+        held = [(call, part) for call, part in made if part is not None]
+        if len(held) < len(made):
+            return []
+        return [origin for call, part in held for origin in self._in_record(call, name, part, seen)]
 
     def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
         if binding.kind == "param":
@@ -278,17 +291,20 @@ class Holders:
 
     def _trace_field(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         """What a dataclass is called with: it has a name before that, or that of the field."""
-        value = cast(cst.BaseExpression, binding.value)
+        yield from self._in_record(binding.node, binding.name, cast(cst.BaseExpression, binding.value), seen)
+
+    def _in_record(
+        self, made: cst.CSTNode, name: str, value: cst.BaseExpression, seen: set[cst.CSTNode]
+    ) -> Iterator[Origin]:
         if isinstance(value, (cst.Name, cst.Attribute)):
             yield from self._trace(value, seen)
         elif not is_constant(value):
-            for origin in self._named(binding.node, set(), binding.name):
+            for origin in self._named(made, set(), name):
                 if isinstance(origin, Holder) and origin.field:
                     yield Holder(origin.target, origin.statement, value=value, field=origin.field)
                 elif isinstance(origin, Holder):
-                    target = self._fields.setdefault(
-                        (origin.target, binding.name), cst.Attribute(origin.target, cst.Name(binding.name))
-                    )
+                    key, field = (origin.target, name), cst.Attribute(origin.target, cst.Name(name))
+                    target = self._fields.setdefault(key, field)
                     yield Holder(target, origin.statement, value=value)
                 else:
                     yield self._without_name(value)
@@ -322,6 +338,10 @@ class Holders:
                 continue
             if isinstance(argument, (cst.Name, cst.Attribute)):
                 yield from self._trace(argument, seen)
+                continue
+            held = list(self._trace(argument, set(seen))) if isinstance(argument, cst.Subscript) else []
+            if held and all(isinstance(origin, Holder) for origin in held):
+                yield from held  # `step(models[name], x)`
             else:
                 yield HeldByParameter(binding.name, function)
 
@@ -385,6 +405,10 @@ class Holders:
             assigned = self.tree.parent[around]
         elif is_value or (isinstance(element, cst.ListComp) and element.elt is call):
             assigned = around
+        elif isinstance(element, cst.GeneratorExp) and element.elt is call and isinstance(around, cst.Arg):
+            listed = self.tree.parent[around]  # `tuple(Net() for _ in range(2))`
+            is_listed = isinstance(listed, cst.Call) and _SAME_ITEMS & set(self.resolver.values(listed.func))
+            assigned = self.tree.parent[listed] if is_listed else listed
         else:
             return None
         if not isinstance(assigned, cst.Assign):

@@ -23,6 +23,7 @@ _UNSCALING = ("get_unscaled_gradients",)
 _MOST_STEPS = 4000
 _MOST_CALLS = 8
 _DEEPEST = 25
+_MOST_PARTS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,17 +96,32 @@ class GradientFlow:
         self.kinds = kinds
         self.contents = Contents(tree, resolver)
         self._known: dict[cst.CSTNode, list[Gradients]] = {}
+        self._tape_calls: dict[cst.Call, bool] = {}
         self._steps = 0
         self._busy: set[Part] = set()
 
     def is_tape_call(self, call: cst.Call) -> bool:
         """Whether the call is `tape.gradient(…)`."""
         func = call.func
-        return (
-            isinstance(func, cst.Attribute)
-            and func.attr.value in _GRADIENT_METHODS
-            and any(self.kinds.is_tape(v) for v in self.resolver.values(func.value))
-        )
+        if not isinstance(func, cst.Attribute) or func.attr.value not in _GRADIENT_METHODS:
+            return False
+        if call not in self._tape_calls:
+            self._tape_calls[call] = self._is_tape(func.value)
+        return self._tape_calls[call]
+
+    def _is_tape(self, node: cst.BaseExpression) -> bool:
+        """Whether it may be a tape, also one that is put into a tuple or a queue and taken out of it."""
+        seen: set[Part] = set()
+        stack = [Part(node)]
+        while stack and len(seen) < _MOST_PARTS:
+            part = stack.pop()
+            if part in seen:
+                continue
+            seen.add(part)
+            if not part.path and any(map(self.kinds.is_tape, self.resolver.values(part.node))):
+                return True
+            stack += self.contents.behind(part) if part.path or not isinstance(part.node, cst.Call) else ()
+        return False
 
     def sources(self, node: cst.CSTNode) -> list[Gradients]:
         """All gradients that flow into the expression, each at the place nearest to it."""
@@ -122,6 +138,22 @@ class GradientFlow:
     def _are_any(self) -> bool:
         """Whether any are taken, or reduced: where Keras does all of that, nothing needs to be followed."""
         return any(self.is_tape_call(call) or self.reduces(call) for call in self.tree.calls)
+
+    def passed(self, node: cst.CSTNode) -> set[cst.CSTNode]:
+        """The expressions that gradients pass on their way into this one, and what may be there instead of them."""
+        seen: set[Part] = set()
+        stack = [Part(node)]
+        while stack and len(seen) <= _MOST_STEPS:
+            part = stack.pop()
+            if part in seen:
+                continue
+            seen.add(part)
+            call = part.node if isinstance(part.node, cst.Call) else None
+            if call is not None and call in self._makers_run_by:
+                stack += self._returned(self._makers_run_by[call], call, part)
+            elif call is None or not self.is_tape_call(call):
+                stack += self.contents.of(part).found
+        return {part.node for part in seen}
 
     def gives_gradients(self, node: cst.CSTNode) -> bool:
         """Whether the expression is gradients, and nothing else among them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
+import types
 from typing import Any
 
 import numpy as np
@@ -398,6 +399,21 @@ def check_records_are_dealt_out_field_by_field() -> None:
             assert (mine.targets[0] == mine.inputs * 2).all()
             assert sorted(row for part in of_all_ranks(mine.inputs.tolist()) for row in part) == rows.tolist()
         assert len(made.inputs) == 4 * SIZE
+
+
+def check_what_is_named_as_whole_stays() -> None:
+    rows = np.arange(4 * SIZE)
+    made_of = types.SimpleNamespace(inputs=rows, targets={"rows": rows, "rate": 0.5})
+    for made in (Pair(**vars(made_of)), Samples(**vars(made_of)), made_of):
+        mine = lockstep.shard_batch(made, whole=["rate"])
+        assert type(mine) is type(made)
+        assert mine.targets["rate"] == 0.5
+        assert mine.targets["rows"].tolist() == mine.inputs.tolist()
+        assert sorted(row for part in of_all_ranks(mine.inputs.tolist()) for row in part) == rows.tolist()
+        assert len(made.inputs) == 4 * SIZE
+        raised(TypeError, lockstep.shard_batch, made)
+        raised(TypeError, lockstep.shard_batch, made, whole=["rat"])
+    assert lockstep.shard_batch({"rows": rows, "rate": 0.5}, whole="rate")["rate"] == 0.5
 
 
 def check_what_is_no_batch_is_said() -> None:

@@ -14,7 +14,7 @@ from migrator.analysis.libraries.python.ordering import ordered
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
 from migrator.analysis.shortened import is_of_numbers, scatter, without_item, without_number
-from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Data, Made, Site, Tuple, Value
+from migrator.analysis.values import NONE, NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -140,6 +140,29 @@ def make_record(run: Run, atom: Made, args: Arguments, node: cst.CSTNode, frame:
     return v.of(made)
 
 
+def _replaced(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`dataclasses.replace(batch, x=…)`"""
+    given = args.positional[0] if args.positional else NOTHING
+    if given.data is not None or not all(isinstance(a, Instance) and _is_filled(run, a) for a in given):
+        return run.libraries.unread("dataclasses.replace", args, node, frame)
+    return v.join_all(_with_others(run, a, args, node, frame) for a in given if isinstance(a, Instance))
+
+
+def _is_filled(run: Run, atom: Instance) -> bool:
+    """Whether its fields are what it is made with, and nothing is computed of them then."""
+    return all(run.classes.method(atom, name) is None for name in ("__init__", "__post_init__"))
+
+
+def _with_others(run: Run, atom: Container | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """The record with other values in the fields that are named."""
+    made = replace(atom, site=Site(node, frame.context))
+    for key in run.heap.fields(atom):
+        run.heap.store(made, key, args.keywords.get(str(key), run.heap.load(atom, key)))
+    for name, value in args.keywords.items():
+        run.heap.store(made, name, value)
+    return v.of(made)
+
+
 def unbound(run: Run, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value | None:
     """`list.append(items, item)`: a method of what it is given first; None for other functions."""
     owner, _, name = path.rpartition(".")
@@ -211,6 +234,8 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         run.heap.store(atom, None, ordered(run, everything, args.keywords.get("key"), node, frame))
     if name in ("copy", "__iter__", "union", "reverse", "sort", "__enter__"):
         return v.of(atom)
+    if name == "_replace":
+        return _with_others(run, atom, args, node, frame)
     if name == "_asdict":
         return v.of(atom)
     if name in ("index", "count", "__len__", "clear", "remove", "discard", "close"):
@@ -275,4 +300,5 @@ FUNCTIONS: dict[str, Handler] = {
     "collections.Counter": _counter,
     "collections.deque": _sequence("list"),
     "collections.namedtuple": _record,
+    "dataclasses.replace": _replaced,
 }
