@@ -247,13 +247,13 @@ def _found(
     every worker trains on all of them, if nothing speaks against that either."""
     found = _found_with(None, scripts, failures, program, rules, target, heeding)
     if is_trained_whole(found[0], program):
-        return _found_with({}, scripts, failures, program, rules, target, heeding)
+        return _found_with({}, scripts, failures, program, rules, target, heeding, found[0])
     if heeding.is_strict or not heeding.may_train_whole:
         return found
     left = {path: unsplit(several) for path, several in found[1].found.items()}
     if not may_train_whole(found[0], found[1].found, rules, target, program):
         return found
-    whole = _found_with(left, scripts, failures, program, rules, target, heeding)
+    whole = _found_with(left, scripts, failures, program, rules, target, heeding, found[0])
     return whole if may_be_written(whole[1].found) and sends_as_much(whole[0], found[0]) else found
 
 
@@ -265,9 +265,10 @@ def _found_with(
     rules: Sequence[Rule],
     target: Target,
     heeding: Heeding,
+    before: Facts | None = None,
 ) -> tuple[Facts, Heeded, dict[Path, list[Edit]]]:
-    """`left`: what is refused where the data are split; given where they are not."""
-    facts = Facts(scripts, target.package, program.site_packages, cuts=left is None)
+    """`left`: what is refused where the data are split; given where they are not. `before`: see Facts."""
+    facts = Facts(scripts, target.package, program.site_packages, cuts=left is None, before=before)
     check_rules(facts.words, all_rules())
     spellings = {script.module: target.spelling(facts, script.module) for script in scripts}
     asked = _ask_each_part(facts, scripts, program, rules)

@@ -241,15 +241,6 @@ def _given_values(facts: Facts, block: cst.CSTNode, role: Role) -> Iterator[cst.
             yield from [e.value for e in given.elements] if isinstance(given, (cst.List, cst.Tuple)) else [given]
 
 
-def _field_of_each(facts: Facts, part: cst.BaseExpression) -> str | None:
-    """The `field` of `[each.field for each in part]`."""
-    loop = facts.tree.parent[part]
-    around = facts.tree.parent[loop]
-    if isinstance(loop, cst.CompFor) and isinstance(around, cst.ListComp) and isinstance(around.elt, cst.Attribute):
-        return around.elt.attr.value
-    return None
-
-
 def _gone_through(comprehension: cst.ListComp) -> cst.BaseExpression:
     """The list, or dictionary, of `[pair[0] for pair in pairs]`."""
     iterated = comprehension.for_in.iter

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from itertools import accumulate
+from typing import Any
 
 import libcst as cst
 
@@ -78,6 +79,42 @@ class _Place:
         if self.end_node is not None and id(self.end_node) in ranges:
             end = ranges[id(self.end_node)][1]
         ranges[id(self.node)] = (start, end, self.node)
+
+
+class _PlainPlace:
+    """The same of an expression that stands in no parentheses, as most do."""
+
+    __slots__ = ("node", "recorder", "start")
+
+    def __init__(self, recorder: _Recorder, node: cst.CSTNode) -> None:
+        self.recorder = recorder
+        self.node = node
+
+    def __enter__(self) -> None:
+        self.start = len(self.recorder.tokens)
+
+    def __exit__(self, *_: object) -> None:
+        recorder, node = self.recorder, self.node
+        recorder.ranges[id(node)] = (self.start, len(recorder.tokens), node)
+
+
+def _quicken() -> None:
+    """Makes plain ones of the places that libcst notes through a generator of contextlib's. What it prints to others
+    than a recorder stays its own affair."""
+    owner: Any = next((cls for cls in cst.Name.__mro__ if "_parenthesize" in vars(cls)), None)
+    if owner is None:
+        return
+    parenthesize = owner._parenthesize
+
+    def parenthesized(node: Any, state: Any) -> Any:
+        if type(state) is _Recorder and not node.lpar and not node.rpar:
+            return _PlainPlace(state, node)
+        return parenthesize(node, state)
+
+    owner._parenthesize = parenthesized
+
+
+_quicken()
 
 
 class UnprintableSource(Exception):

@@ -363,6 +363,7 @@ class Value:
         return Value(None, self.objects) if self.data is not None else self
 
 
+_MEAN = Partial("mean")
 NOTHING = Value()
 NONE = Value(Data(constant=None))
 
@@ -502,8 +503,13 @@ def _adds_up(placement: Placement) -> str:
 
 def may_be_averaged(value: Value) -> bool:
     """Whether a mean over the workers changes nothing, or makes the mean over the batch."""
-    several = contents(value) if value.objects else () if value.data is None else (value.data,)
-    return all(d.is_replicated or d.placement == Partial("mean") for d in several)
+    if not value.objects:
+        return value.data is None or _may_be_averaged(value.data)
+    return all(map(_may_be_averaged, contents(value)))
+
+
+def _may_be_averaged(data: Data) -> bool:
+    return isinstance(data.placement, Replicated) or data.placement == _MEAN
 
 
 def contents(value: Value, depth: int = 0) -> Iterator[Data]:

@@ -85,21 +85,22 @@ class Facts:
         site_packages: Sequence[Path] = (),
         *,
         cuts: bool = True,
+        before: Facts | None = None,
     ) -> None:
         """`scripts` in the order in which Python would run them; `package` is what the migrated ones import;
         `site_packages`: where the packages lie whose code is read; `cuts`: whether the workers share out the data, or
-        each trains on all of them."""
+        each trains on all of them; `before`: what was asked of the same scripts."""
         self.package = package
         self.cuts = cuts
         self.scripts = {script.module: script for script in scripts}
         self.scripts_at = {script.path: script for script in scripts}
-        self.tree = Tree(tuple(self.scripts))
+        self.tree: Tree = before.tree if before is not None else Tree(tuple(self.scripts))
         modules = Modules(scripts)
         self.sources = Sources(site_packages, self.tree)
         self.resolver = Resolver(self.tree, modules)
         self.kinds = Kinds(self.resolver, self.sources.has)
         self.joining = Joining(self.tree, self.resolver, modules)
-        self._spans: dict[cst.Module, Spans] = {}
+        self._spans: dict[cst.Module, Spans] = before._spans if before is not None else {}
         self._known_losses: dict[tuple[frozenset[cst.CSTNode], ...], Losses] = {}
         self._combined: set[Binding] = set()
         self._places: dict[Binding, frozenset[cst.CSTNode]] = {}

@@ -35,6 +35,13 @@ class _Layout:
         self._longest = longest
         self._step = step
         self._newline = newline
+        # Of both texts, for each offset at which one begins: the tokenizer is slow.
+        self._known: dict[tuple[bool, int], LogicalLine | None] = {}
+
+    def _line(self, at: int, *, is_old: bool = False) -> LogicalLine | None:
+        if (is_old, at) not in self._known:
+            self._known[is_old, at] = logical_line(self._old if is_old else self.text, at)
+        return self._known[is_old, at]
 
     def changes(self) -> list[TextChange]:
         """What is to be changed of the text after the changes, in order."""
@@ -58,13 +65,13 @@ class _Layout:
             # Lines that are put before the statement begin where it did.
             at = self.text.rfind("\n", 0, at) + 1
         while at <= end and at < len(self.text):
-            line = logical_line(self.text, at)
+            line = self._line(at)
             if line is None:
                 return
             if line.end > start:
                 yield line, old_at
             elif old_at is not None:
-                before = logical_line(self._old, old_at)
+                before = self._line(old_at, is_old=True)
                 old_at = before.end if before is not None else None
             at = line.end
             if line.end >= end:
@@ -83,7 +90,7 @@ class _Layout:
         is_long = any(len(part) > self._longest for part in self._physical(line))
         if (not is_long and "\n" not in physical) or not line.may_be_broken:
             return []
-        old = logical_line(self._old, old_at) if old_at is not None else None
+        old = self._line(old_at, is_old=True) if old_at is not None else None
         step = self._step(line.indent)
         if line.is_simple and (old is None or self._is_styled(old, step)):
             breaks = Breaks(line, self._longest, step, self._newline)

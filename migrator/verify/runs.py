@@ -19,7 +19,6 @@ from migrator.verify.record import Record
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 _POLL_SECONDS = 0.1
-_LONGEST_IMPORT_SECONDS = 120.0
 # Of a cluster that this process may be running in, and of settings that would be another run's.
 _NOT_INHERITED = (
     "TF_CONFIG",

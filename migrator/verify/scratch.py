@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,13 +74,3 @@ def _take(file: Path, to: Path) -> None:
 
 def _link(path: Path, to: Path) -> None:
     to.symlink_to(Path(os.path.abspath(path)))
-
-
-def new_files(before: set[Path], folder: Path) -> list[str]:
-    """The files below the folder that were not there before, by their paths in it."""
-    return sorted(str(path.relative_to(folder)) for path in files_below(folder) if path not in before)
-
-
-def files_below(folder: Path) -> Iterator[Path]:
-    for root, _, files in os.walk(folder):
-        yield from (Path(root, name) for name in files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 
+_NO_REPAIRS: frozenset[Repair] = frozenset()
+
+
 @dataclass(frozen=True)
 class Operation:
     """`row`: that of the op in the tables, None for what has none; `made`: the arguments that its object was made with;
-    `leaves`: all data that the arguments hold."""
+    `leaves`: all data that the arguments hold; `needs`: the repairs without which the arguments do not stand as they
+    are said to; `whole`: some of it holds all rows of the batch, and does not fit beside a worker's part of them."""
 
     row: Op | None
     path: str
@@ -29,30 +33,20 @@ class Operation:
     node: cst.CSTNode
     made: Arguments | None
     leaves: tuple[Data, ...]
+    needs: frozenset[Repair]
+    symbolic: bool
+    whole: bool
 
-    @cached_property
-    def needs(self) -> frozenset[Repair]:
-        """The repairs without which the arguments do not stand as they are said to."""
-        return frozenset(r for d in self.leaves for r in d.needs)
 
-    @cached_property
-    def symbolic(self) -> bool:
-        return any(d.symbolic for d in self.leaves)
-
-    @cached_property
-    def whole(self) -> bool:
-        """Whether some of it holds all rows of the batch, and does not fit beside a worker's part of them."""
-        return any(d.whole and not self._is_broadcast(d) for d in self.leaves)
-
-    def _is_broadcast(self, table: Data) -> bool:
-        """Whether each row meets all of the table, which has one itself, made of what all rows settle: as many
-        positions, or words, as a vocabulary has."""
-        if table.rows != 1 or table.rank is None or self.row is None or not isinstance(self.row.kind, Elementwise):
-            return False
-        rows = [d for d in self.leaves if isinstance(d.placement, Sharded)]
-        return bool(rows) and all(
-            d.placement == Sharded(0) and (d.rank == table.rank or (d.rank is None and d.least > 1)) for d in rows
-        )
+def _is_broadcast(table: Data, row: Op | None, leaves: Sequence[Data]) -> bool:
+    """Whether each row meets all of the table, which has one itself, made of what all rows settle: as many positions,
+    or words, as a vocabulary has."""
+    if table.rows != 1 or table.rank is None or row is None or not isinstance(row.kind, Elementwise):
+        return False
+    rows = [d for d in leaves if isinstance(d.placement, Sharded)]
+    return bool(rows) and all(
+        d.placement == Sharded(0) and (d.rank == table.rank or (d.rank is None and d.least > 1)) for d in rows
+    )
 
 
 def operation(
@@ -61,4 +55,9 @@ def operation(
     leaves: list[Data] = []
     for _, value in args.all():
         leaves += run.objects.leaves(value)
-    return Operation(row, path, args, node, made, tuple(leaves))
+    needs, symbolic, whole = _NO_REPAIRS, False, False
+    for leaf in leaves:
+        needs = needs | leaf.needs if needs else leaf.needs
+        symbolic = symbolic or leaf.symbolic
+        whole = whole or (leaf.whole and not _is_broadcast(leaf, row, leaves))
+    return Operation(row, path, args, node, made, tuple(leaves), needs, symbolic, whole)

@@ -16,6 +16,7 @@ from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.files.writes import Files
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Function
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Minimization, Training
 
@@ -60,6 +61,8 @@ class SteeringPlaces:
 
     def first_steered_by(self, number: cst.BaseExpression) -> cst.BaseExpression | None:
         """The first place that steers training by the number, such as what a call returned."""
+        if self._is_dropped(number):
+            return None
         reached = self.locality.reached_from(number)
         for place in self.in_order:
             marks = reached.of(place)
@@ -68,6 +71,16 @@ class SteeringPlaces:
             if marks & Mark.PICKED and self.consequences.follow_picked(place):
                 return place
         return None
+
+    def _is_dropped(self, number: cst.BaseExpression) -> bool:
+        """Whether it surely is what a call gives for nobody: `model.fit(x, y)`. The graph takes long."""
+        if not isinstance(number, cst.Call) or not isinstance(self.tree.parent.get(number), cst.Expr):
+            return False
+        handed = (v for arg in number.args for v in self.resolver.values(arg.value))
+        if any(isinstance(v, Function) for v in handed):  # which may be that of the object: `members.sort(key=score)`
+            return False
+        regions = self.consequences.regions
+        return number not in regions.risks and number not in regions.picks and number not in regions.picked
 
     def _conditions(self) -> Iterator[cst.BaseExpression]:
         all_of = self.tree.all_of

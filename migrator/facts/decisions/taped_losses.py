@@ -89,7 +89,14 @@ class TapedLosses:
 
     def is_under_tape(self, key: Key) -> bool:
         node = key.node if isinstance(key, Binding) else key
-        return isinstance(node, cst.CSTNode) and any(self.tree.contains(body, node) for body in self._taped)
+        if not isinstance(node, cst.CSTNode) or not self._taped_orders:
+            return False
+        order = self.tree.order[node]
+        return any(first <= order <= last for first, last in self._taped_orders)
+
+    @cached_property
+    def _taped_orders(self) -> list[tuple[int, int]]:
+        return [(self.tree.order[body], self.tree.last_order_in(body)) for body in self._taped]
 
     @cached_property
     def _taped(self) -> list[cst.CSTNode]:

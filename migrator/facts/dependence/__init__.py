@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from typing import cast
+from typing import Any
 
 import libcst as cst
 
@@ -114,6 +114,7 @@ class Dependence(Graph):
 
     def _link_all(self) -> None:
         is_part: dict[type, bool] = {}
+        node: Any  # of the type that is asked for; a call of `cast` for each would be a call too many
         for node, parent in self.tree.parent.items():
             if self._unrun and not self.is_run(node):
                 continue
@@ -124,20 +125,20 @@ class Dependence(Graph):
             if is_part[kind] and is_part[outer]:
                 self._expressions.link_part(node, parent)
             if kind is cst.Name:
-                self._reads.link_name(cast(cst.Name, node))
+                self._reads.link_name(node)
             elif kind is cst.Attribute:
-                self._reads.link_attribute(cast(cst.Attribute, node))
-                self._internals.link_read(cast(cst.Attribute, node))
+                self._reads.link_attribute(node)
+                self._internals.link_read(node)
             elif kind is cst.Call:
-                self._calls.link(cast(cst.Call, node))
+                self._calls.link(node)
             elif kind is cst.Lambda:
-                self._functions.link_lambda(cast(cst.Lambda, node))
+                self._functions.link_lambda(node)
             elif kind is cst.Del:
-                self._items.link_deleted(cast(cst.Del, node).target)
+                self._items.link_deleted(node.target)
             elif kind is cst.Yield:
                 self.link(("sent",), node, Way.USED)
-            elif kind is cst.Raise and cast(cst.Raise, node).exc is not None:
-                self.link(cast(cst.Raise, node).exc, ("raised",))
+            elif kind is cst.Raise and node.exc is not None:
+                self.link(node.exc, ("raised",))
             if kind in _OPERATIONS:
                 self._functions.link_operators(node)
         for scope in self.tree.scopes.values():

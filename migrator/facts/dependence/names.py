@@ -17,9 +17,16 @@ class Names:
     def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self.tree = tree
         self.resolver = resolver
+        self._known: dict[cst.Name, list[Binding]] = {}
 
     def bindings_of(self, name: cst.Name) -> list[Binding]:
         """All bindings that the name may have its value from, those of other functions (`global`) among them."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._found(name)
+        return known
+
+    def _found(self, name: cst.Name) -> list[Binding]:
         found = dict.fromkeys(self.resolver.reaching(name))
         scope = self.tree.scope_of(name).lookup(name.value)
         if scope is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 
 from migrator.records import dataclass
 
@@ -169,6 +170,8 @@ PACKAGES = {
     "smdistributed": SMDISTRIBUTED,
 }
 
+# A script asks for the same ones over and over.
+_MOST_PATHS = 4096
 # Functions that start processes and run another function in them.
 LAUNCHERS = re.compile(r"^(?:horovod\.(?:run$|spark\.|ray\.|torch\.spark)|ray\.)")
 # What launchers, schedulers and command lines call these numbers.
@@ -188,6 +191,7 @@ def toolkit_of(module: str) -> Library | None:
     return PACKAGES.get(module.split(".")[0])
 
 
+@lru_cache(maxsize=_MOST_PATHS)
 def meaning(path: str) -> tuple[Library, Role] | None:
     """The library and the role of the function or class with that dotted name."""
     for library in LIBRARIES:

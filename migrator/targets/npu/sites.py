@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Union
 
 import libcst as cst
 
-from migrator.edits import AddArgument, Edit, Guard, InsertAfter, InsertBefore, InsertFirst, Replace, Wrap
+from migrator.edits import AddArgument, Edit, Guard, InsertFirst, Wrap
 from migrator.records import dataclass
 
-Coded = Union[InsertBefore, InsertAfter, InsertFirst, Replace, AddArgument]
 _EMPTY = cst.Module(body=[])
 
 
