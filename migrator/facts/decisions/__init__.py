@@ -18,8 +18,10 @@ from migrator.analysis.losses import Losses
 from migrator.analysis.values import Repair
 from migrator.analysis.verdicts import MEAN, SUM
 from migrator.facts.data.sharding import Sharding
+from migrator.facts.decisions.brought_in import BroughtIn
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
 from migrator.facts.decisions.consequences import Consequences
+from migrator.facts.decisions.entrances import Entrances
 from migrator.facts.decisions.fed_back import FedBack
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber
@@ -110,7 +112,8 @@ class Decisions:
             self.gathering if gathered is not None else None,
             divisors,
         )
-        self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired)
+        brought_in = BroughtIn(tree, self.locality, taped, self._numbers, Entrances(tree, resolver, training))
+        self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired, brought_in)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         agreed = [node for node in stated.agreed if node not in losses.contradicted] if stated is not None else []
         # Where numbers behind it can be combined, no word is asked for.

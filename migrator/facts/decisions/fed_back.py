@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrator.analysis.losses import Losses
 from migrator.analysis.values import Repair
+from migrator.facts.decisions.brought_in import BroughtIn
 from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.decisions.metrics import Metrics
@@ -29,6 +30,7 @@ class FedBack:
         taped: TapedLosses,
         numbers: NumbersBehind,
         repaired: Collection[Repair],
+        brought_in: BroughtIn,
     ) -> None:
         """`repaired`: what is put together for the losses, whatever is asked here."""
         self.tree = tree
@@ -38,6 +40,7 @@ class FedBack:
         self.taped = taped
         self.numbers = numbers
         self._repaired = frozenset(repaired)
+        self.brought_in = brought_in
 
     def places(self) -> Iterator[cst.BaseExpression]:
         """What enters the losses that are differentiated otherwise than as samples: numbers of batches before, and what
@@ -57,6 +60,9 @@ class FedBack:
             elif isinstance(key, cst.BaseExpression) and self._is_overlooked(key):
                 yield key
         yield from self._behind_rows(entering)
+        for place in self.brought_in.places():
+            if self.locality.of(place) and self._may_be_combined(place):
+                yield place
 
     def _behind_rows(self, entering: Iterable[Key]) -> Iterator[cst.BaseExpression]:
         """Numbers of batches before, and what they have picked, that rows were made by outside of the tape."""
