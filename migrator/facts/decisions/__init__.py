@@ -112,7 +112,7 @@ class Decisions:
             self.gathering if gathered is not None else None,
             divisors,
         )
-        brought_in = BroughtIn(tree, self.locality, taped, self._numbers, Entrances(tree, resolver, training))
+        brought_in = BroughtIn(tree, self.locality, taped, self._numbers, Entrances(tree, resolver, training, losses))
         self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired, brought_in)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         agreed = [node for node in stated.agreed if node not in losses.contradicted] if stated is not None else []

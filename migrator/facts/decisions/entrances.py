@@ -9,6 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.analysis.losses import Losses
 from migrator.facts.names.packages import FRAMEWORKS
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.kinds import origin
@@ -25,10 +26,11 @@ _TELLING = frozenset({"summary", "save", "save_weights", "evaluate", "predict", 
 
 
 class Entrances:
-    def __init__(self, tree: Tree, resolver: Resolver, training: Training) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, training: Training, losses: Losses) -> None:
         self.tree = tree
         self.resolver = resolver
         self.training = training
+        self.losses = losses
 
     def is_entrance(self, node: cst.BaseExpression) -> bool:
         """Whether Keras may train, or train with, what the expression gives."""
@@ -38,7 +40,7 @@ class Entrances:
         if isinstance(parent, cst.Arg):
             call = self.tree.parent[parent]
             return isinstance(call, cst.Call) and self._takes(call)
-        return isinstance(parent, cst.Call) and parent.func is node and self._makes_weights(parent)
+        return isinstance(parent, cst.Call) and parent.func is node and self._builds(parent)
 
     def is_within_model(self, node: cst.CSTNode) -> bool:
         """Whether the code runs in a step of Keras's."""
@@ -46,7 +48,7 @@ class Entrances:
 
     def _takes(self, call: cst.Call) -> bool:
         """Whether the call makes, or sets, something of Keras's that is trained or trains."""
-        if self._makes_weights(call):
+        if self._builds(call):
             return True
         for value in self.resolver.values(call.func):
             if isinstance(value, External) and _MADE.match(value.path) and not value.path.startswith(_TOLD):
@@ -57,8 +59,9 @@ class Entrances:
                     return True
         return False
 
-    def _makes_weights(self, call: cst.Call) -> bool:
-        return any(map(self.training.kinds.has_weights, self.resolver.values(call)))
+    def _builds(self, call: cst.Call) -> bool:
+        """Whether it gives a layer or a model, or a part of a functional one."""
+        return self.losses.is_symbolic(call) or any(map(self.training.kinds.has_weights, self.resolver.values(call)))
 
     @cached_property
     def _run_by_keras(self) -> list[cst.CSTNode]:
