@@ -59,7 +59,11 @@ class BroughtIn:
     def _read_outside(self) -> list[cst.BaseExpression]:
         kinds = (cst.Name, cst.Attribute, cst.Subscript, cst.Call)
         nodes = [cast(cst.BaseExpression, node) for kind in kinds for node in self.tree.all_of(kind)]
-        return [n for n in nodes if not (self.taped.is_under_tape(n) or self.entrances.is_within_model(n))]
+        return [n for n in nodes if not (self._may_be_taped(n) or self.entrances.is_within_model(n))]
+
+    def _may_be_taped(self, node: cst.CSTNode) -> bool:
+        """Whether it runs under a tape; of a lambda that is not always seen."""
+        return self.taped.is_under_tape(node) or any(isinstance(o, cst.Lambda) for o in self.tree.ancestors(node))
 
     def _made_of_numbers(self, atoms: list[cst.BaseExpression]) -> set[Key]:
         """All that is each worker's own only by these numbers."""
