@@ -7,45 +7,57 @@ to where it comes in, and is combined before the samples of the workers are adde
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cached_property, partial
-from typing import cast
+from collections.abc import Collection, Iterator
+from functools import cached_property
 
 import libcst as cst
 
+from migrator.analysis.values import Repair
 from migrator.facts.decisions.entrances import Entrances
 from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.marks import Mark
-from migrator.facts.decisions.numbers_behind import NumbersBehind, order_of
+from migrator.facts.decisions.numbers_behind import NumbersBehind
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.dependence import Key
 from migrator.facts.dependence.spreading import Spread
-from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.program.tree import Tree
 
 
 class BroughtIn:
     def __init__(
-        self, tree: Tree, locality: Locality, taped: TapedLosses, numbers: NumbersBehind, entrances: Entrances
+        self,
+        tree: Tree,
+        locality: Locality,
+        taped: TapedLosses,
+        numbers: NumbersBehind,
+        entrances: Entrances,
+        repaired: Collection[Repair],
     ) -> None:
+        """`repaired`: what is put together for the losses, whatever is asked here."""
         self.tree = tree
         self.locality = locality
         self.taped = taped
         self.numbers = numbers
         self.entrances = entrances
+        self._repaired = frozenset(repaired)
 
     def places(self) -> Iterator[cst.BaseExpression]:
-        """Where such numbers come in, as long as nothing makes the workers agree on them before."""
+        """Where such numbers come in, as long as nothing makes the workers agree on them before, and what else decides
+        on what comes in."""
         atoms = self._numbers_of_steps()
         if not atoms:
             return
         reached = self.locality.spread_from(atoms)
-        pure = self._made_of_numbers(atoms)
-        ends = [key for key in map(self.locality.dependence.keys.__getitem__, reached.marks) if self._comes_in(key)]
+        keys = [self.locality.dependence.keys[number] for number in reached.marks]
+        ends = [key for key in keys if isinstance(key, cst.BaseExpression) and self._comes_in(key, reached)]
+        pure = self._made_of_numbers(atoms, keys)
         found: dict[cst.BaseExpression, None] = {}
         seen: set[Key] = set()
-        for key in sorted(ends, key=partial(order_of, self.tree)):
-            found.update(dict.fromkeys(self._before_samples(key, reached, pure, seen)))
-        yield from sorted(found, key=self.tree.order.__getitem__)
+        for end in sorted(ends, key=self.tree.order.__getitem__):
+            found.update(dict.fromkeys(self._before_samples(end, reached, pure, seen)))
+        for place in sorted(found, key=self.tree.order.__getitem__):
+            if self.locality.of(place):
+                yield place
 
     def _numbers_of_steps(self) -> list[cst.BaseExpression]:
         """The means and sums over batches that code outside of the tapes reads."""
@@ -58,28 +70,39 @@ class BroughtIn:
     @cached_property
     def _read_outside(self) -> list[cst.BaseExpression]:
         kinds = (cst.Name, cst.Attribute, cst.Subscript, cst.Call)
-        nodes = [cast(cst.BaseExpression, node) for kind in kinds for node in self.tree.all_of(kind)]
+        nodes = [node for kind in kinds for node in self.tree.all_of(kind)]
         return [n for n in nodes if not (self._may_be_taped(n) or self.entrances.is_within_model(n))]
 
     def _may_be_taped(self, node: cst.CSTNode) -> bool:
         """Whether it runs under a tape; of a lambda that is not always seen."""
         return self.taped.is_under_tape(node) or any(isinstance(o, cst.Lambda) for o in self.tree.ancestors(node))
 
-    def _made_of_numbers(self, atoms: list[cst.BaseExpression]) -> set[Key]:
-        """All that is each worker's own only by these numbers."""
-        reached = self.locality.spread_from(atoms).marks
-        keys = [self.locality.dependence.keys[number] for number in reached]
+    def _made_of_numbers(self, atoms: list[cst.BaseExpression], keys: list[Key]) -> set[Key]:
+        """Those values that are each worker's own only by these numbers, and by what the chief can tell."""
+        own = [key for key, marks in self.locality.origins.items() if marks & Mark.OWN]
         with self.locality.trying():
             self.locality.settle(*atoms)
+            self.locality.forget(*own)
             return {*atoms, *(key for key in keys if not self.locality.of(key))}
 
-    def _comes_in(self, key: Key) -> bool:
-        if not isinstance(key, cst.BaseExpression):
+    def _comes_in(self, node: cst.BaseExpression, reached: Spread) -> bool:
+        """Whether the number comes into the training there, or what it has picked."""
+        if self.entrances.is_given(node):
+            return True
+        if not (self.taped.is_under_tape(node) or self.entrances.is_within_model(node)):
             return False
-        return self.taped.is_under_tape(key) or self.entrances.is_entrance(key)
+        made_of = [key for key, _ in self.locality.dependence.inputs(node) if reached.of(key)]
+        is_read = not all(isinstance(key, cst.CSTNode) for key in made_of)
+        return is_read and not self._is_put_together(node)
 
-    def _before_samples(self, end: Key, reached: Spread, pure: set[Key], seen: set[Key]) -> Iterator[cst.BaseExpression]:
-        """The last values on the ways there that are made of the numbers alone."""
+    def _is_put_together(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a part of what is put together for the losses anyway."""
+        return any(self.tree.contains(operand.node, node) for repair in self._repaired for operand in repair.operands)
+
+    def _before_samples(
+        self, end: Key, reached: Spread, pure: set[Key], seen: set[Key]
+    ) -> Iterator[cst.BaseExpression]:
+        """The last values on the ways there that are made of the numbers alone, and what else decides on them."""
         queue = [end]
         while queue:
             key = queue.pop()
@@ -89,4 +112,5 @@ class BroughtIn:
             if key in pure and isinstance(key, cst.BaseExpression):
                 yield key
             else:
+                yield from self.locality.choosers(key)
                 queue += [k for k, _ in self.locality.dependence.inputs(key) if reached.of(k)]

@@ -19,10 +19,13 @@ from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
 _RUN_BY_KERAS = frozenset({"__call__", "call", "build", "compute_loss", "train_step"})
+_TRAINED = frozenset({"trainable_variables", "trainable_weights"})
 # What Keras makes that is not trained, nor trained with.
 _TOLD = ("keras.callbacks.", "keras.metrics.", "keras.utils.", "tensorflow.summary.", "tensorflow.print")
 _MADE = re.compile(r"^(?:keras|tf_keras)\.(?:\w+\.)*[A-Z]\w*$")
-_TELLING = frozenset({"summary", "save", "save_weights", "evaluate", "predict", "get_weights", "get_layer", "get_config"})
+_TELLING = frozenset({
+    "summary", "save", "save_weights", "evaluate", "predict", "get_weights", "get_layer", "get_config",
+})  # fmt: skip
 
 
 class Entrances:
@@ -32,18 +35,18 @@ class Entrances:
         self.training = training
         self.losses = losses
 
-    def is_entrance(self, node: cst.BaseExpression) -> bool:
-        """Whether Keras may train, or train with, what the expression gives."""
-        if self.is_within_model(node):
-            return True
+    def is_given(self, node: cst.BaseExpression) -> bool:
+        """Whether Keras is given what the expression gives, to train it or to train with it."""
         parent = self.tree.parent.get(node)
         if isinstance(parent, cst.Arg):
             call = self.tree.parent[parent]
             return isinstance(call, cst.Call) and self._takes(call)
+        if isinstance(parent, cst.Attribute):
+            return parent.attr.value in _TRAINED
         return isinstance(parent, cst.Call) and parent.func is node and self._builds(parent)
 
     def is_within_model(self, node: cst.CSTNode) -> bool:
-        """Whether the code runs in a step of Keras's."""
+        """Whether the code is that of a layer, a model or a loss, which Keras runs."""
         return any(self.tree.contains(body, node) for body in self._run_by_keras)
 
     def _takes(self, call: cst.Call) -> bool:

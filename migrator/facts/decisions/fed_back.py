@@ -60,9 +60,7 @@ class FedBack:
             elif isinstance(key, cst.BaseExpression) and self._is_overlooked(key):
                 yield key
         yield from self._behind_rows(entering)
-        for place in self.brought_in.places():
-            if self.locality.of(place) and self._may_be_combined(place):
-                yield place
+        yield from self.brought_in.places()
 
     def _behind_rows(self, entering: Iterable[Key]) -> Iterator[cst.BaseExpression]:
         """Numbers of batches before, and what they have picked, that rows were made by outside of the tape."""
