@@ -26,6 +26,11 @@ _MADE = re.compile(r"^(?:keras|tf_keras)\.(?:\w+\.)*[A-Z]\w*$")
 _TELLING = frozenset({
     "summary", "save", "save_weights", "evaluate", "predict", "get_weights", "get_layer", "get_config",
 })  # fmt: skip
+# The updates: the loss is this worker's until its gradients are put together.
+_UPDATING = frozenset({
+    "minimize", "apply", "apply_gradients", "compute_gradients", "get_gradients", "get_scaled_loss", "scale_loss",
+    "get_unscaled_gradients",
+})  # fmt: skip
 
 
 class Entrances:
@@ -56,7 +61,7 @@ class Entrances:
         for value in self.resolver.values(call.func):
             if isinstance(value, External) and _MADE.match(value.path) and not value.path.startswith(_TOLD):
                 return True
-            if isinstance(value, Member) and value.name not in _TELLING:
+            if isinstance(value, Member) and value.name not in _TELLING | _UPDATING:
                 kinds = self.training.kinds
                 if kinds.has_weights(value.owner) or kinds.is_optimizer(value.owner):
                     return True
