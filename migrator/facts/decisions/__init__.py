@@ -114,7 +114,9 @@ class Decisions:
             divisors,
         )
         entrances = Entrances(tree, resolver, training, losses)
-        brought_in = BroughtIn(tree, self.locality, taped, self._numbers, entrances, repaired)
+        fits = [fit.call for fit in (*training.fits, *training.batch_fits)]
+        of_fits = {r for call in fits for of in (losses.of_forward, losses.of_fit) for r in of(call).repairs}
+        brought_in = BroughtIn(tree, self.locality, taped, self._numbers, entrances, {*repaired, *of_fits})
         self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired, brought_in)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         agreed = [node for node in stated.agreed if node not in losses.contradicted] if stated is not None else []

@@ -7,6 +7,7 @@ to where it comes in, and is combined before the samples of the workers are adde
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator
 from functools import cached_property
 
@@ -51,12 +52,12 @@ class BroughtIn:
         keys = [self.locality.dependence.keys[number] for number in reached.marks]
         ends = [key for key in keys if isinstance(key, cst.BaseExpression) and self._comes_in(key, reached)]
         pure = self._made_of_numbers(atoms, keys)
-        found: dict[cst.BaseExpression, None] = {}
-        seen: set[Key] = set()
-        for end in sorted(ends, key=self.tree.order.__getitem__):
-            found.update(dict.fromkeys(self._before_samples(end, reached, pure, seen)))
-        for place in sorted(found, key=self.tree.order.__getitem__):
-            if self.locality.of(place):
+        entered: dict[cst.BaseExpression, list[cst.BaseExpression]] = defaultdict(list)
+        for end in ends:
+            for place in self._before_samples(end, reached, pure):
+                entered[place].append(end)
+        for place in sorted(entered, key=self.tree.order.__getitem__):
+            if self.locality.of(place) and not self._is_put_together(place, entered[place]):
                 yield place
 
     def _numbers_of_steps(self) -> list[cst.BaseExpression]:
@@ -92,18 +93,19 @@ class BroughtIn:
         if not (self.taped.is_under_tape(node) or self.entrances.is_within_model(node)):
             return False
         made_of = [key for key, _ in self.locality.dependence.inputs(node) if reached.of(key)]
-        is_read = not all(isinstance(key, cst.CSTNode) for key in made_of)
-        return is_read and not self._is_put_together(node)
+        return not all(isinstance(key, cst.CSTNode) for key in made_of)
 
-    def _is_put_together(self, node: cst.BaseExpression) -> bool:
-        """Whether it is a part of what is put together for the losses anyway."""
-        return any(self.tree.contains(operand.node, node) for repair in self._repaired for operand in repair.operands)
+    def _is_put_together(self, place: cst.BaseExpression, ends: list[cst.BaseExpression]) -> bool:
+        """Whether all that it enters is put together for the losses anyway, and they would not be told that it is
+        combined before, as they are of names."""
+        operands = [operand.node for repair in self._repaired for operand in repair.operands]
+        is_part = all(any(self.tree.contains(node, end) for node in operands) for end in ends)
+        return is_part and not self.numbers.get_names(place)
 
-    def _before_samples(
-        self, end: Key, reached: Spread, pure: set[Key], seen: set[Key]
-    ) -> Iterator[cst.BaseExpression]:
+    def _before_samples(self, end: cst.BaseExpression, reached: Spread, pure: set[Key]) -> Iterator[cst.BaseExpression]:
         """The last values on the ways there that are made of the numbers alone, and what else decides on them."""
-        queue = [end]
+        queue: list[Key] = [end]
+        seen: set[Key] = set()
         while queue:
             key = queue.pop()
             if key in seen:

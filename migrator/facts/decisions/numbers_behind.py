@@ -88,6 +88,12 @@ class NumbersBehind:
             found = list(self._numbers(node, set(), None))
         return bool(found) and all(number.reduction for number in found)
 
+    def get_names(self, node: cst.BaseExpression) -> bool:
+        """Whether all numbers behind it are combined where names get them."""
+        with self.locality.trying():
+            found = list(self._numbers(node, set(), None))
+        return bool(found) and all(number.binding is not None for number in found)
+
     def can_be_combined(self, node: cst.BaseExpression) -> bool:
         """Whether the expression is a mean or a sum over batches that is combined where it stands."""
         number = self._number(node, self.locality.of(node), rounded=False) if self._can_be_sent(node) else None
