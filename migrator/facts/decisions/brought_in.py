@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator
-from functools import cached_property
 
 import libcst as cst
 
@@ -62,17 +61,15 @@ class BroughtIn:
 
     def _numbers_of_steps(self) -> list[cst.BaseExpression]:
         """The means and sums over batches that code outside of the tapes reads."""
+        kinds = (cst.Name, cst.Attribute, cst.Subscript, cst.Call)
         return [
             node
-            for node in self._read_outside
-            if self.locality.of(node) & (Mark.VALUE | Mark.INSIDE) and self.numbers.can_be_combined(node)
+            for kind in kinds
+            for node in self.tree.all_of(kind)
+            if self.locality.of(node) & (Mark.VALUE | Mark.INSIDE)
+            and not (self._may_be_taped(node) or self.entrances.is_within_model(node))
+            and self.numbers.can_be_combined(node)
         ]
-
-    @cached_property
-    def _read_outside(self) -> list[cst.BaseExpression]:
-        kinds = (cst.Name, cst.Attribute, cst.Subscript, cst.Call)
-        nodes = [node for kind in kinds for node in self.tree.all_of(kind)]
-        return [n for n in nodes if not (self._may_be_taped(n) or self.entrances.is_within_model(n))]
 
     def _may_be_taped(self, node: cst.CSTNode) -> bool:
         """Whether it runs under a tape; of a lambda that is not always seen."""
