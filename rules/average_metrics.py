@@ -24,6 +24,11 @@ of a model with BatchNormalization, whose moving statistics are each worker's ow
 or draw the same from the system's randomness: where that steers, all take what the chief has, by
 `lockstep.broadcast(...)`.
 
+A number that decides nothing may come into the training all the same: kept in a list, an attribute, a closure or by a
+decorator it is read in a loss, a layer or an activation, makes rows or their weights, or has picked what a model, an
+optimizer or a loss is made of (`tf.keras.Sequential([encoders[best], head])`). It is combined before it meets the
+samples, and so is what decides whether the workers come to that place.
+
 Means are the same over parts of one size, sums and counts (hits, samples seen, the accuracy of a Keras metric) over
 parts in which each row is once. A batch that the workers do not divide has only one of both. A script that decides by
 sums therefore gets every row once (`loss="gather"`), and its means, the loss among them, are taken over all rows.

@@ -18,8 +18,10 @@ from migrator.analysis.losses import Losses
 from migrator.analysis.values import Repair
 from migrator.analysis.verdicts import MEAN, SUM
 from migrator.facts.data.sharding import Sharding
+from migrator.facts.decisions.brought_in import BroughtIn
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
 from migrator.facts.decisions.consequences import Consequences
+from migrator.facts.decisions.entrances import Entrances
 from migrator.facts.decisions.fed_back import FedBack
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber
@@ -81,6 +83,7 @@ class Decisions:
         consequences = Consequences(
             tree, resolver, training, sharding, files, Regions(tree, resolver, training), gathered or ()
         )
+        self._consequences = consequences
         self.locality = Locality(
             tree,
             resolver,
@@ -110,7 +113,11 @@ class Decisions:
             self.gathering if gathered is not None else None,
             divisors,
         )
-        self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired)
+        entrances = Entrances(tree, resolver, training, losses)
+        fits = [fit.call for fit in (*training.fits, *training.batch_fits)]
+        of_fits = {r for call in fits for of in (losses.of_forward, losses.of_fit) for r in of(call).repairs}
+        brought_in = BroughtIn(tree, self.locality, taped, self._numbers, entrances, {*repaired, *of_fits})
+        self._fed_back = FedBack(tree, self.locality, self.metrics, losses, taped, self._numbers, repaired, brought_in)
         self._taken = [node for node in taken if isinstance(node, cst.BaseExpression)]
         agreed = [node for node in stated.agreed if node not in losses.contradicted] if stated is not None else []
         # Where numbers behind it can be combined, no word is asked for.
@@ -173,12 +180,24 @@ class Decisions:
                 left += not all(number.is_settled for number in found[place])
             for place in self._fed_back.places() if left < _MOST_LEFT else ():
                 found.setdefault(place, self._numbers.agree_on(place))
+            self._agree_on_meetings(found)
         for place in self._taken:
             found.setdefault(place, self._numbers.agree_on(place))
         return {
             place: [n for n in numbers if n.expression in origins or not self._is_combined_before(n)]
             for place, numbers in found.items()
         }
+
+    def _agree_on_meetings(self, found: dict[cst.BaseExpression, list[LocalNumber]]) -> None:
+        """Has the workers agree, too, on what decides whether they come to where numbers are combined."""
+        while True:
+            numbers = [n for several in found.values() for n in several if n.is_settled and n.metric is None]
+            self._consequences.exchange(number.expression for number in numbers)
+            missed = [p for p in self._places.in_order if p not in found and self._places.is_steered_locally(p)]
+            if not missed:
+                return
+            for place in missed:
+                found[place] = self._numbers.agree_on(place)
 
     def _is_combined_before(self, number: LocalNumber) -> bool:
         """Whether the number is made of what the workers were found to agree on after it."""

@@ -77,6 +77,14 @@ class Consequences:
         self._known: dict[cst.CSTNode, bool] = {}
         self._asked: list[cst.Call] = []
 
+    def exchange(self, nodes: Iterable[cst.CSTNode]) -> None:
+        """From here on, all workers have to come to these as well."""
+        new = [node for node in nodes if node not in self._exchanges]
+        if new:
+            self._exchanges += new
+            self._sites += new
+            self._known = {condition: True for condition, known in self._known.items() if known}
+
     def follow(self, condition: cst.CSTNode) -> bool:
         """Whether workers that decide the condition differently would train differently, or part."""
         known = self._known.get(condition)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import cast
 
@@ -10,6 +10,7 @@ import libcst as cst
 
 from migrator.analysis.losses import Losses
 from migrator.analysis.values import Repair
+from migrator.facts.decisions.brought_in import BroughtIn
 from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.decisions.metrics import Metrics
@@ -29,6 +30,7 @@ class FedBack:
         taped: TapedLosses,
         numbers: NumbersBehind,
         repaired: Collection[Repair],
+        brought_in: BroughtIn,
     ) -> None:
         """`repaired`: what is put together for the losses, whatever is asked here."""
         self.tree = tree
@@ -38,6 +40,7 @@ class FedBack:
         self.taped = taped
         self.numbers = numbers
         self._repaired = frozenset(repaired)
+        self.brought_in = brought_in
 
     def places(self) -> Iterator[cst.BaseExpression]:
         """What enters the losses that are differentiated otherwise than as samples: numbers of batches before, and what
@@ -56,30 +59,7 @@ class FedBack:
                 yield cast(cst.BaseExpression, key)
             elif isinstance(key, cst.BaseExpression) and self._is_overlooked(key):
                 yield key
-        yield from self._behind_rows(entering)
-
-    def _behind_rows(self, entering: Iterable[Key]) -> Iterator[cst.BaseExpression]:
-        """Numbers of batches before, and what they have picked, that rows were made by outside of the tape."""
-        for key in sorted(entering, key=partial(order_of, self.tree)):
-            is_outside = isinstance(key, (cst.Name, cst.Attribute, cst.Subscript)) and not self.taped.is_under_tape(key)
-            if not is_outside or not self.locality.of(key) & Mark.VALUE or self._is_in_lambda(key):
-                continue
-            node = cast(cst.BaseExpression, key)
-            if self._reaches_tape(node) and self._may_be_combined(node):
-                yield node
-
-    def _reaches_tape(self, key: Key) -> bool:
-        """Whether it makes what code under a tape reads another value on each worker, as far as nothing is settled."""
-        queue, seen = [key], {key}
-        while queue:
-            for user in self.locality.dependence.users(queue.pop()):
-                if user in seen or not self.locality.of(user) & Mark.VALUE:
-                    continue
-                if self.taped.is_under_tape(user):
-                    return True
-                seen.add(user)
-                queue.append(user)
-        return False
+        yield from self.brought_in.places()
 
     def _is_given_to_tape(self, key: Key) -> bool:
         """`shrink(student, factors[best])`, of which the function reads the parameter under its tape."""

@@ -196,6 +196,10 @@ class Locality:
         """What would be local if this were."""
         return self._spread_from({node: Mark.VALUE})
 
+    def spread_from(self, nodes: Iterable[Key]) -> Spread:
+        """What would be local if these were."""
+        return self._spread_from(dict.fromkeys(nodes, Mark.VALUE))
+
     def made_of(self, nodes: Iterable[cst.BaseExpression]) -> Spread:
         """All that is made of these, be it settled or not, or in as many turns of a loop as there are of them."""
         spread = Spread(self.dependence, PASSED, self._lets_in, self._link_turns)

@@ -8,7 +8,7 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.analysis.verdicts import SUM
+from migrator.analysis.verdicts import MEAN, SUM
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.local_number import LocalNumber, bound_nearby
@@ -87,6 +87,17 @@ class NumbersBehind:
         with self.locality.trying():
             found = list(self._numbers(node, set(), None))
         return bool(found) and all(number.reduction for number in found)
+
+    def get_names(self, node: cst.BaseExpression) -> bool:
+        """Whether all numbers behind it are combined where names get them."""
+        with self.locality.trying():
+            found = list(self._numbers(node, set(), None))
+        return bool(found) and all(number.binding is not None for number in found)
+
+    def can_be_combined(self, node: cst.BaseExpression) -> bool:
+        """Whether the expression is a mean or a sum over batches that is combined where it stands."""
+        number = self._number(node, self.locality.of(node), rounded=False) if self._can_be_sent(node) else None
+        return number is not None and number.reduction in (MEAN, SUM) and number.metric is None
 
     def _numbers(
         self,

@@ -109,7 +109,20 @@ class TapedLosses:
         found = dict.fromkeys(body for block in blocks for body in self.training.reached_from(block))
         for function in self.tree.functions:  # called in a way that is not seen
             if self.behind.intersection(self.resolver.returned_by_itself(function)) and not any(
-                self.tree.contains(body, block) for body in self.training.reached_from(function) for block in blocks
+                self.tree.contains(body, block) for body in self._run_in(function) for block in blocks
             ):
                 found[function] = None
+        return list(found)
+
+    def _run_in(self, function: cst.CSTNode) -> list[cst.CSTNode]:
+        """All functions that run in it, such as the one in whose place a decorator has put it."""
+        found = dict.fromkeys(self.training.reached_from(function))
+        queue = list(found)
+        while queue:
+            body = queue.pop()
+            calls = [call for call in self.tree.calls if self.tree.contains(body, call)]
+            for run in (run for call in calls for run in self.locality.losses.run_at(call) or ()):
+                new = [node for node in self.training.reached_from(run) if node not in found]
+                found.update(dict.fromkeys(new))
+                queue += new
         return list(found)
