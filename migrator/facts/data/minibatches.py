@@ -435,9 +435,13 @@ class MinibatchFinder:
         return cut
 
     def _are_all_rows(self, batches: list[cst.Arg], function: cst.FunctionDef) -> bool:
-        if any(arg.star or not self._rows(arg.value) for arg in batches):
+        if not all(map(self._gives_rows, batches)) or (len(batches) > 1 and any(arg.star for arg in batches)):
             return False
         return self._are_samples([a.value for a in batches], function, [self._parameter(a, function) for a in batches])
+
+    def _gives_rows(self, arg: cst.Arg) -> bool:
+        """Whether the argument is rows; of `*batch`, what is in it."""
+        return bool(self.rows.parts(arg.value)) if arg.star else bool(self._rows(arg.value))
 
     def _parameter(self, arg: cst.Arg, function: cst.FunctionDef) -> str:
         params = [*function.params.posonly_params, *function.params.params]
