@@ -197,11 +197,7 @@ class MinibatchFinder:
         self, names: Sequence[cst.Name], reads: Sequence[cst.BaseExpression], direct: Sequence[cst.BaseExpression],
         shared: Sequence[CutNames], block: Statement, update: Update,
     ) -> list[Cut] | None:  # fmt: skip
-        if (
-            names
-            and not shared
-            and (self._asks_for_sizes_behind(names, block) or self._are_read_beside(names, block))
-        ):
+        if names and not shared and (self._asks_for_sizes_behind(names, block) or self._are_read_beside(names, block)):
             return [CutExpressions((*reads, *direct), [update])]
         cuts: list[Cut] = [*shared]
         late = [name for name in names if not self._join_any(name, shared)]

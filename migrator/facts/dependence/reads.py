@@ -19,7 +19,8 @@ from migrator.facts.objects.values import External, File, Object, Value
 from migrator.facts.program.tree import Tree
 
 _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
-_WEIGHT_LISTS = frozenset({"variables", "weights", "non_trainable_variables", "non_trainable_weights"})  # as long anywhere
+# As many of them on all workers.
+_WEIGHT_LISTS = frozenset({"variables", "weights", "non_trainable_variables", "non_trainable_weights"})
 _ASKED_FOR_ANY = ("__getattr__", "__getattribute__")  # methods that give attributes by their names
 _SPECIAL = (
     "__bool__", "__len__", "__float__", "__int__", "__index__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -101,7 +102,7 @@ def _is_layer(held: Value) -> bool:
     )
 
 
-def _is_changed(run: Run, atom: v.Atom, layers: list[object]) -> bool:
+def _is_changed(run: Run, atom: v.Atom, layers: Iterable[object]) -> bool:
     """Whether there may be other layers in it than these: one is added in a loop or on a condition, or taken out."""
     added = {run.heap.load(atom, ("added", key)).constant for key in layers}
     for call in run.tree.calls:
