@@ -401,7 +401,7 @@ class Objects:
 
     def _elements(self, atom: Atom, reader: cst.CSTNode, node: cst.CSTNode) -> Value:
         if isinstance(atom, Tuple):
-            return v.join_all(atom.items)
+            return self.run.libraries.read(v.join_all(atom.items), reader)
         if isinstance(atom, Container):
             if atom.kind in ("dict", "counter"):
                 return v.join_all(map(_as_read, self.run.heap.fields(atom)))

@@ -119,10 +119,20 @@ class Datasets:
         if signs is not None and items is None and element.data is not None and not element.objects:
             part = self.run.placing.parts.part(element.data)
             return v.of(Tuple(tuple(self._signed(part, sign) for sign in signs)))
+        if isinstance(signature.only, Container) and signature.only.kind == "dict":
+            return self._signed_by_keys(element, signature.only)
         rank = self._signed_rank(signature)
         if rank is None or element.data is None or element.objects or element.data.rank is not None:
             return element
         return Value(replace(element.data, rank=rank, nested=False))
+
+    def _signed_by_keys(self, element: Value, signature: Container) -> Value:
+        """`{"x": tf.TensorSpec(…), …}`: batching does not go into dictionaries, see `_as_element`."""
+        signs = [self.run.heap.load(signature, key) for key in self.run.heap.fields(signature)]
+        ranks = [self._signed_rank(sign) for sign in signs]
+        if any(not d.is_replicated or d.needs for d in self.run.objects.leaves(element)):
+            return element
+        return Value(Data(nested=True, least=min((rank or 0 for rank in ranks), default=0)))
 
     def _signed_rank(self, signature: Value) -> int | None:
         only = signature.only

@@ -85,7 +85,7 @@ class BatchForms:
 
     def _sources(self, node: cst.BaseExpression, depth: int = 0) -> set[Binding]:
         """What the expression is bound by, or what it is a part of: `batch.x`, `batch.pop("y")`."""
-        whole = self._whole(node)
+        whole = self._whole_or_kept(node)
         if depth > _DEEPEST:
             return set()
         if whole is not None:
@@ -93,9 +93,14 @@ class BatchForms:
         found = set(self._bindings(node))
         for binding in list(found):
             if binding.kind == "assign" and isinstance(binding.value, cst.BaseExpression):
-                part_of = self._whole(binding.value)
+                part_of = self._whole_or_kept(binding.value)
                 found |= self._sources(part_of, depth + 1) if part_of is not None else set()
         return found
+
+    def _whole_or_kept(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What it is a part of, or what has its rows in another form: `rewards.astype("float32")`."""
+        kept = self._kept(node)
+        return kept[0] if len(kept) == 1 else self._whole(node)
 
     def _whole(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """What the expression takes a part out of by its name; None of objects of the script, which hold anything."""

@@ -17,6 +17,7 @@ from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.data_reads import DataReads
 from migrator.facts.data.earlier_cuts import EarlierCuts
 from migrator.facts.data.made_before import MadeBefore
+from migrator.facts.data.made_by_models import MadeByModels
 from migrator.facts.data.met_behind import MetBehind, is_size
 from migrator.facts.data.reading import Reading
 from migrator.facts.data.rows import RowFinder, Rows
@@ -53,6 +54,7 @@ class MinibatchFinder:
         self.before = MadeBefore(tree, resolver, kinds)
         self.reads = DataReads(tree, resolver, kinds, trained, self.rows, self.numbers, self._is_share)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
+        self.by_models = MadeByModels(tree, resolver, kinds, training, self.reads)
         self.earlier = EarlierCuts(tree, resolver)
         self._met_behind = MetBehind(tree, resolver, self.earlier)
         self._cut_for_fits: set[cst.BaseExpression] = set()
@@ -202,15 +204,17 @@ class MinibatchFinder:
         together = [*found, *cut_before]
         are_rows = all(map(self._rows, together)) and self._are_samples(together, block)
         if not are_rows and not self.forms.are_batches(together, self.training.reached_from(body)):
-            return None
-        if (
-            names
-            and not shared
-            and (self._asks_for_sizes_behind(names.values(), block) or self._are_read_beside([*names.values()], block))
-        ):
+            return self._in_front_of_models([*reads, *direct], block, update) if not shared else None
+        return self._cuts([*names.values()], reads, direct, shared, block, update)
+
+    def _cuts(
+        self, names: Sequence[cst.Name], reads: Sequence[cst.BaseExpression], direct: Sequence[cst.BaseExpression],
+        shared: Sequence[CutNames], block: Statement, update: Update,
+    ) -> list[Cut] | None:  # fmt: skip
+        if names and not shared and (self._asks_for_sizes_behind(names, block) or self._are_read_beside(names, block)):
             return [CutExpressions((*reads, *direct), [update])]
         cuts: list[Cut] = [*shared]
-        late = [name for name in names.values() if not self._join_any(name, shared)]
+        late = [name for name in names if not self._join_any(name, shared)]
         if any(self.earlier.may_have_cut(name, block) for name in late):
             return None
         if late:
@@ -220,6 +224,36 @@ class MinibatchFinder:
         if direct:
             cuts.append(CutExpressions(tuple(direct), [update]))
         return cuts
+
+    def _in_front_of_models(
+        self, given: Sequence[cst.BaseExpression], block: Statement, update: Update
+    ) -> list[Cut] | None:
+        """Where to cut the batches that a model has made a part of the data of, in front of the first such model."""
+        around = next(iter(self.tree.loops_around(block)), None)
+        turn = around.body if around is not None else self.tree.function_of(block)
+        made = self.by_models.of(given, turn, block) if turn is not None else None
+        if made is None:
+            return None
+        found = [node for node in made.reads if not self.before.stays_whole(node, block)]
+        names = [node for node in found if isinstance(node, cst.Name)]
+        direct = [node for node in found if not isinstance(node, cst.Name)]
+        users = [code for part in (*made.steps, block) for code in self.training.reached_from(part)]
+        are_rows = all(map(self._rows, found)) and any(self._are_samples(found, user) for user in users)
+        if (
+            not all(self._is_bound_beside(name, block) and self._is_made_above(name, made.first) for name in names)
+            or any(self.rows.of(node) is None for node in direct)
+            or not (are_rows or self.forms.are_batches(found, users))
+        ):
+            return None
+        return self._cuts([*{name.value: name for name in names}.values()], names, direct, [], made.first, update)
+
+    def _is_made_above(self, name: cst.Name, place: Statement) -> bool:
+        return all(
+            binding.node not in self.tree.order
+            or self.tree.contains(binding.node, place)  # the loop that both stand in
+            or (self.tree.order[binding.node] < self.tree.order[place] and not self.tree.contains(place, binding.node))
+            for binding in self.resolver.reaching(name)
+        )
 
     def _all_rows_of(self, node: cst.BaseExpression, block: Statement) -> cst.BaseExpression:
         """The batch that an item has all rows of, `labels[:, None]`, where that is made in the same turn."""
@@ -411,9 +445,13 @@ class MinibatchFinder:
         return cut
 
     def _are_all_rows(self, batches: list[cst.Arg], function: cst.FunctionDef) -> bool:
-        if any(arg.star or not self._rows(arg.value) for arg in batches):
+        if not all(map(self._gives_rows, batches)) or (len(batches) > 1 and any(arg.star for arg in batches)):
             return False
         return self._are_samples([a.value for a in batches], function, [self._parameter(a, function) for a in batches])
+
+    def _gives_rows(self, arg: cst.Arg) -> bool:
+        """Whether the argument is rows; of `*batch`, what is in it."""
+        return bool(self.rows.parts(arg.value)) if arg.star else bool(self._rows(arg.value))
 
     def _parameter(self, arg: cst.Arg, function: cst.FunctionDef) -> str:
         params = [*function.params.posonly_params, *function.params.params]

@@ -11,6 +11,7 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.names import api
+from migrator.facts.objects.contents import Contents, Part, Parts
 from migrator.facts.objects.generators import Generators
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
@@ -39,6 +40,7 @@ _FILLING = ("numpy.random.", "tensorflow.random.", "keras.random.")
 _FILLS = frozenset(
     f"{library}.{name}" for library in ("numpy", "tensorflow") for name in ("zeros", "ones", "full", "fill")
 )
+_MOST_PARTS = 8
 _GENERATOR_DRAWS = {"integers": 2, "randint": 2, "choice": 1, "permutation": None}
 
 
@@ -55,6 +57,7 @@ class RowFinder:
         self.tree = tree
         self.resolver = resolver
         self.generators = Generators(tree, resolver)
+        self.contents = Contents(tree, resolver)
         self._busy: set[cst.CSTNode] = set()
 
     def of(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> Rows | None:
@@ -174,17 +177,32 @@ class RowFinder:
         return None
 
     def parts(self, node: cst.BaseExpression) -> list[Rows]:
-        """The rows in the tuple that `next` gives of a generator; empty where they are not all seen."""
+        """The rows in the tuple that `next` gives of a generator, or that a list holds which the script fills; empty
+        where they are not all seen."""
         if isinstance(node, cst.Name):
             bindings = self.resolver.reaching(node)
             value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
-            return self.parts(value) if isinstance(value, cst.Call) and not bindings[0].path else []
+            if isinstance(value, cst.Call) and not bindings[0].path:
+                return self.parts(value)
         if not isinstance(node, cst.Call) or External("builtins.next") not in self.resolver.values(node.func):
-            return []
+            return self._held(node) if isinstance(node, (cst.Name, cst.Subscript)) else []
         yielded = list(self._yielded(node.args[0].value)) if node.args else []
         lengths = {len(y.elements) if isinstance(y, (cst.Tuple, cst.List)) else 0 for y in yielded}
         found = [self.of(node, (i,)) for i in range(lengths.pop() if len(lengths) == 1 else 0)]
         return [rows for rows in found if rows is not None] if all(found) else []
+
+    def _held(self, node: cst.BaseExpression) -> list[Rows]:
+        """`batches[i]`, and the `batch` of a loop over `batches`, of `[(x[i : i + n], y[i : i + n]) for i in …]`."""
+        found: list[Rows] = []
+        while len(found) < _MOST_PARTS:
+            ends = self.contents.ends(Parts([Part(node, (len(found),))]))
+            if ends is not None and not ends:
+                break
+            rows = _if_all(map(self.of, ends or ()))
+            if rows is None:
+                return []
+            found.append(rows)
+        return found
 
     def _yielded(self, generator: cst.BaseExpression) -> Iterator[cst.CSTNode]:
         for function in self.generators.of(generator):

@@ -280,7 +280,20 @@ class Consequences:
     def _may_be_trained(self, variable: cst.BaseExpression) -> bool:
         """Whether the variable may be a weight, and not one that the script made to keep a number in."""
         values = self.resolver.values(variable)
-        return not values or not all(self.training.kinds.is_variable(v) for v in values)
+        is_made = bool(values) and all(self.training.kinds.is_variable(v) for v in values)
+        return not is_made and not self._is_of_metric(variable)
+
+    def _is_of_metric(self, variable: cst.BaseExpression) -> bool:
+        """`for v in self.variables: v.assign(…)` in a metric: what it counts with, which nothing trains."""
+        bindings = self.resolver.reaching(variable) if isinstance(variable, cst.Name) else []
+        lists = [b.value for b in bindings if b.kind == "for" and not b.path and isinstance(b.value, cst.Attribute)]
+        owners = [v for held in lists for v in self.resolver.values(held.value) or (None,)]
+        return (
+            bool(owners)
+            and len(lists) == len(bindings)
+            and all(held.attr.value in ("variables", "weights") for held in lists)
+            and all(isinstance(v, Object) and self.resolver.derives_from(v.of, _is_metric_class) for v in owners)
+        )
 
     @cached_property
     def repeated(self) -> list[cst.BaseExpression]:
@@ -349,6 +362,10 @@ class Consequences:
 
     def _sets_attribute(self, call: cst.Call) -> bool:
         return len(call.args) == 3 and External("builtins.setattr") in self.resolver.values(call.func)
+
+
+def _is_metric_class(path: str) -> bool:
+    return path.startswith("keras.metrics.")
 
 
 def _repeats(value: Value) -> bool:

@@ -93,9 +93,14 @@ class DecidingCalls:
         if weights is not None:
             yield weights.value
         read = [arg.value for arg in (argument(call, "optimizer", 0), loss) if arg is not None]
-        read = [node for node in read if not isinstance(node, cst.Call)]  # what it is made of is looked at there
-        for function in functions_in(self.resolver, loss.value) if loss is not None else ():
-            read += self._closed_over(function)
+        # What it is made of is looked at there, and what a lambda has from outside below.
+        read = [node for node in read if not isinstance(node, (cst.Call, cst.Lambda))]
+        functions = [*functions_in(self.resolver, loss.value)] if loss is not None else []
+        for function in functions:
+            names = [*self._closed_over(function)]
+            read += names
+            called = [v.node for name in names for v in self.resolver.values(name) if isinstance(v, Function)]
+            functions += [each for each in dict.fromkeys(called) if each not in functions]
         for node in read:
             if self.locality.of(node) & (Mark.VALUE | Mark.INSIDE) == Mark.VALUE:  # else the loss may fill it itself
                 yield node

@@ -19,6 +19,8 @@ from migrator.facts.objects.values import External, File, Object, Value
 from migrator.facts.program.tree import Tree
 
 _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
+# As many of them on all workers.
+_WEIGHT_LISTS = frozenset({"variables", "weights", "non_trainable_variables", "non_trainable_weights"})
 _ASKED_FOR_ANY = ("__getattr__", "__getattribute__")  # methods that give attributes by their names
 _SPECIAL = (
     "__bool__", "__len__", "__float__", "__int__", "__index__", "__lt__", "__le__", "__gt__", "__ge__", "__eq__",
@@ -74,6 +76,7 @@ class Reads:
             return
         owners = self.resolver.values(node.value)
         bindings = self.names.bindings_of_attribute(node)
+        is_list = name in _WEIGHT_LISTS and not bindings and bool(owners) and all(map(self._is_of_keras, owners))
         is_own = bool(owners) and all(isinstance(v, (Object, File)) for v in owners)
         if not (is_own and self.are_seen(owners)):
             is_size = name in SIZES or self.sizes.tells_number(node)
@@ -82,10 +85,10 @@ class Reads:
             self.graph.link(binding, node)
             if binding.kind == "field":  # of a record, by what it is called with
                 self.graph.link(binding.value, binding)
-        self.graph.link(("attribute", name), node)
+        self.graph.link(("attribute", name), node, Way.INTO if is_list else Way.WHOLE)
         for owner in owners:
             if isinstance(owner, Object):
-                self.graph.link(("changed", owner.of.node), node, Way.USED)
+                self.graph.link(("changed", owner.of.node), node, Way.INTO if is_list else Way.USED)
                 for asked in _ASKED_FOR_ANY:
                     method = self.resolver.method(owner.of, asked)
                     if method is not None:
@@ -146,6 +149,9 @@ class Reads:
 
     def _is_no_whole(self, value: Object) -> bool:
         return self.kinds.has_weights(value) or is_of_keras(value, self.resolver)
+
+    def _is_of_keras(self, value: Value) -> bool:
+        return isinstance(value, Object) and is_of_keras(value, self.resolver)
 
     def are_seen(self, owners: Iterable[Value]) -> bool:
         """Whether the attributes of these objects come from assignments alone: no dataclass, no named tuple."""

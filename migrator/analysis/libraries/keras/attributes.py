@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -11,7 +12,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras import compiling, penalties
 from migrator.analysis.libraries.keras.convention import trusted
-from migrator.analysis.libraries.keras.names import BASES, METRIC
+from migrator.analysis.libraries.keras.names import BASES, METRIC, SYMBOLIC
 from migrator.analysis.libraries.keras.objects import ENDS, is_of, original_of, told_of, unseen_maker
 from migrator.analysis.placement import Sharded
 from migrator.analysis.values import NOTHING, NUMBER, Data, Instance, Made, Site, Tuple, Value
@@ -27,6 +28,7 @@ _WEIGHTS = frozenset({
 })  # fmt: skip
 # Of which list they are the only one, or all.
 _ENDS = {"input": "inputs", "output": "outputs"}
+_TURNING = (cst.For, cst.While, cst.If, cst.Try, cst.Match, cst.CompFor, cst.Lambda)
 _ANY = Site(cst.Pass(), ())
 
 
@@ -47,7 +49,7 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
     if name in ("metrics_names", "name", "dtype", "input_shape", "output_shape", "units", "iterations"):
         return NUMBER
     if name == "layers":
-        return _models_in(run, atom) or Value(Data(nested=True, layer=True, maker=unseen_maker(run, atom)))
+        return _layers_in(run, atom) or Value(Data(nested=True, layer=True, maker=unseen_maker(run, atom)))
     if name == "metrics":
         return _metrics_in(run, atom) or NUMBER
     if name in (*_ENDS, *ENDS):
@@ -73,15 +75,43 @@ def _end(run: Run, atom: v.Atom, name: str) -> Value:
     return (_listed(run, known) if name in ENDS else known) if known is not NOTHING else symbolic
 
 
-def _models_in(run: Run, atom: v.Atom) -> Value | None:
-    """The models that a Sequential has for layers, where it has nothing else."""
+def _layers_in(run: Run, atom: v.Atom) -> Value | None:
+    """The layers of a Sequential, where the program puts them into it one by one, and takes none out again."""
     layers = [key for key in run.heap.fields(atom) if isinstance(key, tuple) and key[0] == "layer"]
     held = [run.heap.load(atom, key) for key in layers]
-    models = [value.only for value in held]
     is_seen = layers == [("layer", place) for place in range(len(layers))]
-    if not held or not is_seen or not all(isinstance(m, Made) and api.makes_model(m.path) for m in models):
+    if held and _is_input(held[0]):
+        held = held[1:]
+    if not held or not is_seen or not all(map(_is_layer, held)) or _is_changed(run, atom, layers):
         return None
     return v.of(Tuple(tuple(held)))
+
+
+def _is_input(first: Value) -> bool:
+    """`keras.Input(…)`, of which a Sequential makes no layer."""
+    if first.data is not None:
+        return first.data.symbolic and not first.objects
+    return isinstance(first.only, Made) and first.only.path in (*SYMBOLIC, "keras.layers.InputLayer")
+
+
+def _is_layer(held: Value) -> bool:
+    made = held.only
+    return held.data is None and (
+        isinstance(made, Instance)
+        or (isinstance(made, Made) and (api.makes_model(made.path) or api.is_layer_class(made.path)))
+    )
+
+
+def _is_changed(run: Run, atom: v.Atom, layers: Iterable[object]) -> bool:
+    """Whether there may be other layers in it than these: one is added in a loop or on a condition, or taken out."""
+    added = {run.heap.load(atom, ("added", key)).constant for key in layers}
+    for call in run.tree.calls:
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if name == "pop" and not call.args:
+            return True
+        if name == "add" and id(call) in added and any(isinstance(o, _TURNING) for o in run.tree.ancestors(call)):
+            return True
+    return False
 
 
 def _metrics_in(run: Run, atom: v.Atom) -> Value | None:
