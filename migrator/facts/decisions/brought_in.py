@@ -85,6 +85,8 @@ class BroughtIn:
 
     def _comes_in(self, node: cst.BaseExpression, reached: Spread) -> bool:
         """Whether the number comes into the training there, or what it has picked."""
+        if self.entrances.is_agreed_around(node):
+            return False
         if self.entrances.is_given(node):
             return True
         if not (self.taped.is_under_tape(node) or self.entrances.is_within_model(node)):

@@ -3,6 +3,7 @@ models, losses and optimizers are made of."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from functools import cached_property
@@ -10,6 +11,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.analysis.losses import Losses
+from migrator.facts.names import api
 from migrator.facts.names.packages import FRAMEWORKS
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.kinds import origin
@@ -31,6 +33,7 @@ _UPDATING = frozenset({
     "minimize", "apply", "apply_gradients", "compute_gradients", "get_gradients", "get_scaled_loss", "scale_loss",
     "get_unscaled_gradients",
 })  # fmt: skip
+_AGREEING = frozenset(f"{api.RUNTIME}.{name}" for name in ("all_reduce", "all_gather", "broadcast"))
 
 
 class Entrances:
@@ -49,6 +52,12 @@ class Entrances:
         if isinstance(parent, cst.Attribute):
             return parent.attr.value in _TRAINED
         return isinstance(parent, cst.Call) and parent.func is node and self._builds(parent)
+
+    def is_agreed_around(self, node: cst.BaseExpression) -> bool:
+        """Whether the script puts the workers' values together right there: `lockstep.all_reduce(0.5 + self.share)`"""
+        owners = itertools.takewhile(lambda o: not isinstance(o, cst.BaseStatement), self.tree.ancestors(node))
+        calls = (owner for owner in owners if isinstance(owner, cst.Call))
+        return any(isinstance(v, External) and v.path in _AGREEING for c in calls for v in self.resolver.values(c.func))
 
     def is_within_model(self, node: cst.CSTNode) -> bool:
         """Whether the code is that of a layer, a model or a loss, which Keras runs."""
