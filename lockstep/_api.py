@@ -410,7 +410,7 @@ def shard_batch(*values: Any, loss: str = "mean", whole: Sequence[str] = ()) -> 
     the same on all workers. One value comes back alone, several as a list; None passes through. Several batches may
     come together whose m differ: each is dealt out by itself.
     whole: the names of entries of dicts, and of fields of dataclasses, named tuples and namespaces, that are not one of
-    m rows each, such as a number for the whole batch: they stay as they are.
+    m rows each, such as a number for the whole batch or a table of the classes: they stay as they are. Texts stay, too.
     loss: how the loss puts the rows together: "mean", "sum" (also a sum that is divided by a constant), or "gather" (it
     is computed from the gathered rows of all workers). Rank r gets the rows i with i % N == r; with "gather" those
     from m*r//N to m*(r+1)//N, which come back in the order of the batch, as while `fit` trains on arrays that
@@ -418,9 +418,10 @@ def shard_batch(*values: Any, loss: str = "mean", whole: Sequence[str] = ()) -> 
     equal shards, gcd(m, N) of them, and several workers compute the same shard: only so is the mean over the workers
     that over the batch.
 
-    Raises ValueError for another loss and for what was cut before, TypeError for what has no rows,
-    and outside of tf.function MismatchError, with the line, when the workers hold other batches: a checksum of
-    some rows is compared in the first calls, and then now and then.
+    Raises ValueError for another loss, for what was cut before, and for a dict, dataclass, named tuple or namespace
+    whose entries have unequally many rows; TypeError for what has no rows; and outside of tf.function MismatchError,
+    with the line, when the workers hold other batches: a checksum of some rows is compared in the first calls, and then
+    now and then.
     """
     _check_loss(loss)
     if size() == 1:

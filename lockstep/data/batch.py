@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from lockstep.collectives.world import backend
 from lockstep.data.cuts import note_cut, refuse_cut
-from lockstep.data.leaves import leaves_of, mapped, rows_of
+from lockstep.data.leaves import leaves_of, mapped, records_in, rows_of
 from lockstep.data.same_batch import agree_on_rows, is_to_be_checked
 from lockstep.shards import origins
 from lockstep.shards.dealing import dealt
@@ -29,6 +29,9 @@ def shard_batch(values: tuple[Any, ...], loss: str, whole: Collection[str] = ())
     whole = {whole} if isinstance(whole, str) else frozenset(whole)
     leaves = [leaf for value in values for leaf in leaves_of(value, whole)]
     refuse_cut("shard_batch", leaves)
+    for value in values:
+        for record in records_in(value, whole):
+            _refuse_tables(record)
     lengths = {length for length in map(_length, leaves) if length is not None}
     if tf.executing_eagerly() and leaves:
         call = next(_calls)
@@ -42,6 +45,26 @@ def shard_batch(values: tuple[Any, ...], loss: str, whole: Collection[str] = ())
         values = tuple(mapped(value, lambda leaf: _own(leaf, loss), whole) for value in values)
         note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value, whole)])
     return values[0] if len(values) == 1 else list(values)
+
+
+def _refuse_tables(record: dict[str, Any]) -> None:
+    """Raises ValueError where not all entries of a batch have as many rows: one with others may be no rows of samples,
+    a table of the classes for one, and what is left of that on a worker might still fit beside its rows."""
+    if len(record) < 2:
+        return
+    lengths = {name: _length(array) for name, array in record.items()}
+    text = (
+        "lockstep.shard_batch: not all entries of this batch have as many rows ({}); name those that hold no rows of "
+        "samples, as in whole=[{!r}], and pass batches of several sizes as arguments of their own"
+    )
+    text = text.format(", ".join(f"{name}: {length}" for name, length in lengths.items()), [*lengths][-1])
+    known = {length for length in lengths.values() if length is not None}
+    if len(known) > 1:
+        raise ValueError(text)
+    if None in lengths.values():
+        first, *others = map(_running_length, record.values())
+        for other in others:
+            tf.debugging.assert_equal(other, first, text)
 
 
 def _own(leaf: Any, loss: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import types
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -53,8 +53,8 @@ def _named(value: Any) -> dict[Any, Any] | None:
 
 
 def leaves_of(value: Any, whole: Collection[str] = ()) -> list[Any]:
-    """`whole`: names of entries and fields that are no arrays of rows."""
-    if value is None:
+    """`whole`: names of entries and fields that are no arrays of rows. Texts are none anywhere."""
+    if value is None or isinstance(value, (str, bytes)):
         return []
     named = _named(value)
     if named is not None:
@@ -73,6 +73,22 @@ def _has_length(value: Any) -> bool:
     return hasattr(value, "__len__") if shape is None else len(shape) > 0
 
 
+def _is_array(value: Any) -> bool:
+    """Whether it is one value with rows, and neither text nor something that holds others."""
+    return not (value is None or isinstance(value, (str, bytes)) or _is_container(value) or _named(value) is not None)
+
+
+def records_in(value: Any, whole: Collection[str] = ()) -> Iterator[dict[str, Any]]:
+    """The arrays that dicts, dataclasses, named tuples and namespaces hold by their names, one dict for each of them;
+    `whole`: names that are left out."""
+    named = _named(value)
+    held = named.values() if named is not None else value if _is_container(value) else ()
+    if named is not None:
+        yield {name: array for name, array in named.items() if name not in whole and _is_array(array)}
+    for inner in held:
+        yield from records_in(inner, whole)
+
+
 def length(array: Any) -> int:
     if isinstance(array, tf.RaggedTensor):
         return int(array.nrows())
@@ -80,10 +96,10 @@ def length(array: Any) -> int:
 
 
 def mapped(value: Any, function: Callable[[Any], Any], whole: Collection[str] = ()) -> Any:
-    """The same structure with what `function` makes of each array in it; None stays, and so does what is under one of
-    the names `whole`."""
-    if value is None:
-        return None
+    """The same structure with what `function` makes of each array in it; None and texts stay, and so does what is under
+    one of the names `whole`."""
+    if value is None or isinstance(value, (str, bytes)):
+        return value
     named = _named(value)
     if named is not None:
         made = {name: held if name in whole else mapped(held, function, whole) for name, held in named.items()}

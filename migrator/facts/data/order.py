@@ -65,8 +65,22 @@ class Order:
             flag = argument(step.call, "deterministic", _PLACES.get(step.method))
             if flag is not None and self._may_be(flag.value, False):
                 yield AnyOrder(flag.value)
+            elif flag is None and any(arg.star == "**" for arg in step.call.args):
+                yield from self._in_dictionaries()
             yield from self._applied(step.call)
         yield from self._files()
+
+    def _in_dictionaries(self) -> Iterator[AnyOrder]:
+        """What `dataset.map(read, **options)` may be given: the flags of all dictionaries of the program."""
+        for entry in self.tree.all_of(cst.DictElement):
+            key = entry.key.evaluated_value if isinstance(entry.key, cst.SimpleString) else None
+            if key == "deterministic" and self._may_be(entry.value, False):
+                yield AnyOrder(entry.value)
+        for call in self.tree.calls:
+            flag = argument(call, "deterministic")
+            makes = any(External("builtins.dict") == value for value in self.resolver.values(call.func))
+            if makes and flag is not None and self._may_be(flag.value, False):
+                yield AnyOrder(flag.value)
 
     def _applied(self, call: cst.Call) -> Iterator[AnyOrder]:
         """`dataset.apply(tf.data.experimental.parallel_interleave(read, cycle_length=8, sloppy=True))`"""
@@ -87,6 +101,12 @@ class Order:
             for binding in self.tree.attributes.get(name, ()):
                 if isinstance(binding.value, cst.BaseExpression) and self._may_be(binding.value, False):
                     yield AnyOrder(binding.value)
+        for call in self.tree.calls:
+            set_ = call.args[1].value if len(call.args) == 3 else None
+            is_flag = isinstance(set_, cst.SimpleString) and set_.evaluated_value in _OPTIONS
+            sets = is_flag and any(External("builtins.setattr") == value for value in self.resolver.values(call.func))
+            if sets and self._may_be(call.args[2].value, False):
+                yield AnyOrder(call.args[2].value)
 
     def _files(self) -> Iterator[UnseededFiles | Refusal]:
         for call in self.tree.calls:

@@ -416,6 +416,26 @@ def check_what_is_named_as_whole_stays() -> None:
     assert lockstep.shard_batch({"rows": rows, "rate": 0.5}, whole="rate")["rate"] == 0.5
 
 
+def check_tables_in_a_batch_are_no_rows() -> None:
+    rows, table = np.arange(4 * SIZE), np.arange(SIZE)
+    batch = {"rows": rows, "name": "batch 0", "table": table, "none": None}
+    if SIZE > 1:
+        assert "table" in raised(ValueError, lockstep.shard_batch, batch)
+        assert "table" in raised(ValueError, lockstep.shard_batch, {"batch": types.SimpleNamespace(**batch)})
+    mine = lockstep.shard_batch(batch, whole=["table"])
+    assert (len(mine["rows"]), mine["name"], mine["none"]) == (4, "batch 0", None)
+    assert mine["table"].tolist() == table.tolist()
+
+    @tf.function(input_signature=[{"rows": tf.TensorSpec([None]), "table": tf.TensorSpec([None])}])
+    def cut(batch: dict[str, tf.Tensor]) -> tf.Tensor:
+        return lockstep.shard_batch(batch)["rows"]
+
+    floats = np.float32(rows)
+    assert len(cut({"rows": floats, "table": floats})) == 4
+    if SIZE > 1:
+        raised(tf.errors.InvalidArgumentError, cut, {"rows": floats, "table": np.float32(table)})
+
+
 def check_what_is_no_batch_is_said() -> None:
     raised(ValueError, lockstep.shard_batch, np.zeros(4), loss="max")
     raised(TypeError, lockstep.shard_batch, 3)
