@@ -78,9 +78,13 @@ class Order:
                 yield AnyOrder(entry.value)
         for call in self.tree.calls:
             flag = argument(call, "deterministic")
-            makes = any(External("builtins.dict") == value for value in self.resolver.values(call.func))
+            is_update = isinstance(call.func, cst.Attribute) and call.func.attr.value == "update"
+            makes = is_update or External("builtins.dict") in self.resolver.values(call.func)
             if makes and flag is not None and self._may_be(flag.value, False):
                 yield AnyOrder(flag.value)
+        for assign in self.tree.all_of(cst.Assign):
+            if any(_is_item(target.target) for target in assign.targets) and self._may_be(assign.value, False):
+                yield AnyOrder(assign.value)
 
     def _applied(self, call: cst.Call) -> Iterator[AnyOrder]:
         """`dataset.apply(tf.data.experimental.parallel_interleave(read, cycle_length=8, sloppy=True))`"""
@@ -151,6 +155,13 @@ class Order:
                     name = alias.asname.name if alias.asname is not None else alias.name
                     return name.value if isinstance(name, cst.Name) else ""
         return ""
+
+
+def _is_item(target: cst.BaseExpression) -> bool:
+    """`options["deterministic"]`"""
+    place = target.slice[0].slice if isinstance(target, cst.Subscript) and len(target.slice) == 1 else None
+    key = place.value if isinstance(place, cst.Index) else None
+    return isinstance(key, cst.SimpleString) and key.evaluated_value == "deterministic"
 
 
 def _is_named(node: cst.BaseExpression, *names: str) -> bool:
