@@ -57,7 +57,9 @@ def _refuse_tables(record: dict[str, Any]) -> None:
         "lockstep.shard_batch: not all entries of this batch have as many rows ({}); name those that hold no rows of "
         "samples, as in whole=[{!r}], and pass batches of several sizes as arguments of their own"
     )
-    text = text.format(", ".join(f"{name}: {length}" for name, length in lengths.items()), [*lengths][-1])
+    rows = [*lengths.values()]
+    odd = min(reversed([*lengths]), key=lambda name: rows.count(lengths[name]))  # the last of those that stand alone
+    text = text.format(", ".join(f"{name}: {length}" for name, length in lengths.items()), odd)
     known = {length for length in lengths.values() if length is not None}
     if len(known) > 1:
         raise ValueError(text)

@@ -420,7 +420,7 @@ def check_tables_in_a_batch_are_no_rows() -> None:
     rows, table = np.arange(4 * SIZE), np.arange(SIZE)
     batch = {"rows": rows, "name": "batch 0", "table": table, "none": None}
     if SIZE > 1:
-        assert "table" in raised(ValueError, lockstep.shard_batch, batch)
+        assert "whole=['table']" in raised(ValueError, lockstep.shard_batch, {**batch, "more": rows})
         assert "table" in raised(ValueError, lockstep.shard_batch, {"batch": types.SimpleNamespace(**batch)})
     mine = lockstep.shard_batch(batch, whole=["table"])
     assert (len(mine["rows"]), mine["name"], mine["none"]) == (4, "batch 0", None)
