@@ -120,7 +120,7 @@ def added_in_training(facts: Facts, holder: Holder) -> Statement | None:
     """The statement that trains and puts variables into the list or dictionary as well; for a broadcast it is too late
     then."""
     function = holder.value.func if isinstance(holder.value, cst.Call) else None
-    made_by = {v.path for v in facts.resolver.values(function) if isinstance(v, External)}
+    made_by = set(facts.resolver.public(function))
     if not isinstance(holder.value, _DISPLAYS) and not made_by & _COLLECTIONS:
         return None
     block = facts.tree.block_of(holder.statement)

@@ -47,7 +47,7 @@ def already_distributed(facts: Facts) -> Findings:
         if External("keras.distribution.set_distribution") in facts.resolver.values(call.func):
             reason = "on the TensorFlow backend this has no effect: one device trains"
             yield Refusal(call, reason, "take it out")
-        if any(isinstance(v, External) and v.path in api.GRAPH_MODE for v in facts.resolver.values(call.func)):
+        if any(name in api.GRAPH_MODE for name in facts.resolver.public(call.func)):
             yield _refuse(call, "this script runs TensorFlow 1 graphs", _PORT)
 
 

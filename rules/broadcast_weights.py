@@ -343,10 +343,10 @@ def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfte
     held = {facts.source(h.target) for h in holders}
     trained = {facts.source(o.target) for o in facts.trained.holders() if isinstance(o, Holder)}
     found: dict[InsertAfter, None] = {}  # one helper may restore in several ways
-    for call in (*facts.files.restores, *_foreign_weights(facts)):
+    for call in (*facts.files.restores.calls, *_foreign_weights(facts)):
         is_kept = not isinstance(getattr(call.func, "value", None), cst.Call)  # else nobody has what is made for it
-        models = [m for m in facts.files.restored(call) if is_kept or not _is_made_for_it(facts, m)]
-        names = held if call in facts.files.restores else trained
+        models = [m for m in facts.files.restores.models_of(call) if is_kept or not _is_made_for_it(facts, m)]
+        names = held if call in facts.files.restores.calls else trained
         if not any(_names_one_of(facts, model, names) for model in models):
             continue
         if facts.apart.are_apart(call, facts.training.sites):
@@ -408,7 +408,7 @@ def _is_made_for_it(facts: Facts, model: cst.BaseExpression) -> bool:
 def _foreign_weights(facts: Facts) -> Iterator[cst.Call]:
     """The `model.set_weights(…)` that may give a model the weights of one that is not trained here: those differ from
     worker to worker, as nothing broadcasts them."""
-    for call in facts.files.copies:
+    for call in facts.files.restores.copies:
         taken = [
             part.func.value
             for part in facts.origins.behind(call.args[0].value)

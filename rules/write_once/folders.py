@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import AddArgument, Guard, Refusal
-from migrator.facts.objects.values import External
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
 
@@ -37,7 +36,5 @@ def folders(facts: Facts) -> Iterator[AddArgument | Guard | Refusal]:
 
 def _may_exist(facts: Facts, call: cst.Call) -> bool:
     """Whether the call takes `exist_ok`."""
-    is_method = isinstance(call.func, cst.Attribute) and facts.files.is_path(call)
-    return is_method or any(
-        isinstance(v, External) and v.path == "os.makedirs" for v in facts.resolver.values(call.func)
-    )
+    is_method = isinstance(call.func, cst.Attribute) and facts.files.openings.is_path(call)
+    return is_method or "os.makedirs" in facts.resolver.public(call.func)

@@ -74,7 +74,7 @@ def guarded(facts: Facts, write: Write) -> Guard | Wrap | Refusal:
 
 def _chiefs_path(facts: Facts, write: Write) -> Wrap | None:
     """The path that the chief has written to, on all workers; nobody has it before the file is there."""
-    if not facts.files.tells_its_path(write.node) or facts.files.is_in_chiefs_callback(write.node):
+    if not facts.files.restores.tells_its_path(write.node) or facts.files.is_in_chiefs_callback(write.node):
         return None
     return Wrap(write.node, f"{facts.runtime}.broadcast(", f' if {facts.call("is_chief")} else "")')
 

@@ -29,12 +29,12 @@ def sink_of(facts: Facts, write: Write) -> Sink | None:
         return as_sink(facts, [cst.ensure_type(write.node, cst.Call)], write.statements)
     items = cst.ensure_type(write.statement, cst.With).items
     opened = [item.item for item in items if isinstance(item.item, cst.Call)]
-    return as_sink(facts, [call for call in opened if facts.files.is_opening(call)], write.statements)
+    return as_sink(facts, [call for call in opened if facts.files.openings.is_opening(call)], write.statements)
 
 
 def as_sink(facts: Facts, openings: Sequence[cst.Call], statements: Sequence[cst.CSTNode]) -> Sink | None:
     """The files as ones that all workers write, where nothing but what is written to them tells them apart."""
-    paths = [facts.files.path_of_sink(call) for call in openings]
+    paths = [facts.files.openings.path_of_sink(call) for call in openings]
     found = Sink(tuple(path for path in paths if path is not None), tuple(statements))
     if not openings or len(found.paths) < len(paths):
         return None
@@ -57,7 +57,10 @@ def chiefs_handler(facts: Facts, opening: cst.Call) -> Wrap | None:
     """A handler of logs that renames its file now and then, which must not be os.devnull: on all but the chief one that
     drops what it is given. None where that is not enough."""
     first = facts.tree.statement_of(opening)
-    if not facts.files.changes_files(opening) or question_around(facts, Guard(first, first, ""), False) is not None:
+    if (
+        not facts.files.openings.changes_files(opening)
+        or question_around(facts, Guard(first, first, ""), False) is not None
+    ):
         return None
     if any(facts.read_again.reads(first, first, [opening])):
         return None
@@ -69,7 +72,7 @@ def chiefs_handler(facts: Facts, opening: cst.Call) -> Wrap | None:
 
 def until_closed(facts: Facts, opening: cst.Call) -> list[cst.CSTNode]:
     """The statements from the one that opens the file to the one beside it that closes it."""
-    first, closing = facts.tree.statement_of(opening), facts.files.closing(opening)
+    first, closing = facts.tree.statement_of(opening), facts.files.openings.closing(opening)
     last = facts.tree.statement_of(closing) if closing is not None else None
     if last is None or facts.tree.block_of(last) is not facts.tree.block_of(first):
         return []

@@ -325,7 +325,7 @@ class BatchForms:
                     yield part
 
     def _calls_one_of(self, call: cst.Call, paths: Collection[str]) -> bool:
-        return any(isinstance(v, External) and v.path in paths for v in self.resolver.values(call.func))
+        return any(name in paths for name in self.resolver.public(call.func))
 
     # -- arrays --------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ class FirstAxis:
             return False
         if isinstance(index.value, cst.Name) and index.value.value == "None":
             return True
-        return any(isinstance(v, External) and v.path.endswith(".newaxis") for v in self.resolver.values(index.value))
+        return any(name.endswith(".newaxis") for name in self.resolver.public(index.value))
 
     def _moves(self, made: Result) -> bool:
         path, call = made.function.path if isinstance(made.function, External) else "", made.call

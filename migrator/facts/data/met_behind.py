@@ -101,6 +101,5 @@ def is_size(tree: Tree, resolver: Resolver, read: cst.Name) -> bool:
         return parent.value is read and parent.attr.value in ("shape", "size")
     call = tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
     return isinstance(call, cst.Call) and any(
-        isinstance(v, External) and (v.path == "builtins.len" or v.path in api.SHAPES)
-        for v in resolver.values(call.func)
+        (name == "builtins.len" or name in api.SHAPES) for name in resolver.public(call.func)
     )

@@ -26,7 +26,7 @@ from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Result
+from migrator.facts.objects.values import Function, Result
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.tree import Binding, FunctionLike, Statement, Tree
 from migrator.facts.training.sites import Fit, Training, Update
@@ -523,10 +523,7 @@ class MinibatchFinder:
             return bool(found) and all(self._binds_share(b, passed | found) for b in found)
         return self.ranks.is_slice(node) or (
             isinstance(node, cst.Call)
-            and any(
-                isinstance(v, External) and vocabulary.has_role(v.path, Role.SHARD)
-                for v in self.resolver.values(node.func)
-            )
+            and any(vocabulary.has_role(name, Role.SHARD) for name in self.resolver.public(node.func))
         )
 
     def _bindings(self, node: cst.Name | cst.Attribute) -> list[Binding]:

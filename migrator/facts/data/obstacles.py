@@ -242,7 +242,7 @@ class Obstacles:
     def _first_sizes(self, shapes: cst.BaseExpression) -> set[str]:
         """The first of each of the shapes that are written out; empty for one that has none, or is not seen."""
         if isinstance(shapes, cst.Call):
-            paths = {v.path for v in self.resolver.values(shapes.func) if isinstance(v, External)}
+            paths = set(self.resolver.public(shapes.func))
             shape = argument(shapes, "shape", 0) or argument(shapes, "dims", 0)
             is_shape = bool(paths) and all(path.endswith(("TensorSpec", ".TensorShape")) for path in paths)
             return self._first_sizes(shape.value) if is_shape and shape is not None else {""}
@@ -505,7 +505,7 @@ class Obstacles:
 
     def _only_reports(self, call: cst.Call, counting: Collection[str]) -> bool:
         """Calls that print, log or count, but for those that count rows here."""
-        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        paths = set(self.resolver.public(call.func))
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("format", "set_postfix", "update"):
             return True
         return bool(paths) and all(p.startswith(_REPORTING) and p not in counting for p in paths)

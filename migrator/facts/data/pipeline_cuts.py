@@ -24,7 +24,6 @@ from migrator.facts.data.remembering import Remembering
 from migrator.facts.names import api
 from migrator.facts.objects.passing import Passing
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, Scope, Statement, Tree
 from migrator.records import dataclass
@@ -256,9 +255,7 @@ class PipelineCuts:
         if isinstance(parent, cst.Attribute) and parent.value is use:
             return parent.attr.value in _HARMLESS_ATTRIBUTES
         call = self.tree.parent.get(parent) if isinstance(parent, cst.Arg) else None
-        return isinstance(call, cst.Call) and any(
-            isinstance(v, External) and v.path in _HARMLESS_CALLS for v in self.resolver.values(call.func)
-        )
+        return isinstance(call, cst.Call) and any(name in _HARMLESS_CALLS for name in self.resolver.public(call.func))
 
     def _is_known_before(self, node: cst.CSTNode, statement: Statement) -> bool:
         """Whether the names in the batch-size expression have their values before the statement runs."""

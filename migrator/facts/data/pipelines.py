@@ -430,9 +430,7 @@ class Pipelines:
         return self._is_shard(call.func)
 
     def _is_shard(self, function: cst.BaseExpression) -> bool:
-        return any(
-            isinstance(v, External) and vocabulary.has_role(v.path, Role.SHARD) for v in self.resolver.values(function)
-        )
+        return any(vocabulary.has_role(name, Role.SHARD) for name in self.resolver.public(function))
 
     def _follow_into(
         self,

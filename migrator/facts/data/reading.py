@@ -129,7 +129,7 @@ class Reading:
         return found
 
     def _is_zip(self, call: cst.Call) -> bool:
-        return any(isinstance(v, External) and v.path == "builtins.zip" for v in self.resolver.values(call.func))
+        return "builtins.zip" in self.resolver.public(call.func)
 
     def _next_calls(self, loop: cst.CSTNode) -> Iterator[Consumption]:
         for call, iterator in self._advances:

@@ -62,11 +62,7 @@ class Remembering:
     @cached_property
     def seeds_everything(self) -> bool:
         """Whether the script sets a seed for all that TensorFlow draws."""
-        return any(
-            isinstance(v, External) and v.path in _SEEDERS
-            for call in self.tree.calls
-            for v in self.resolver.values(call.func)
-        )
+        return any(name in _SEEDERS for call in self.tree.calls for name in self.resolver.public(call.func))
 
     def _run_by(self, given: cst.BaseExpression) -> list[FunctionLike]:
         """The functions of the script that run for each sample, the one that is given first."""

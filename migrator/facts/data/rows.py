@@ -141,7 +141,7 @@ class RowFinder:
 
     def dealt_out(self, iterated: cst.Call, path: tuple[int, ...]) -> Rows | None:
         """What a loop gets from `np.array_split(x, 10)`, `zip` and `enumerate` of such."""
-        names = {v.path for v in self.resolver.values(iterated.func) if isinstance(v, External)}
+        names = set(self.resolver.public(iterated.func))
         args = [a.value for a in iterated.args if a.keyword is None]
         if names & _SPLITS and len(args) > 1 and not path:
             axis = argument(iterated, "axis", 2)
@@ -256,7 +256,7 @@ class RowFinder:
             return node.value
         if not isinstance(node, cst.Call) or not node.args:
             return None
-        is_asked = any(isinstance(v, External) and v.path in api.SHAPES for v in self.resolver.values(node.func))
+        is_asked = any(name in api.SHAPES for name in self.resolver.public(node.func))
         return node.args[0].value if is_asked else None
 
     def _is_number(self, node: cst.BaseExpression) -> bool:

@@ -341,7 +341,7 @@ class Sharding:
     def _unordered(self) -> cst.Call | None:
         """A call that gives results as they come: `as_completed(…)`, `pool.imap_unordered(…)`."""
         for call in self.tree.calls:
-            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            paths = set(self.resolver.public(call.func))
             method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
             if paths & _AS_COMPLETED or method == "imap_unordered":
                 return call

@@ -146,7 +146,7 @@ class Consequences:
         found += self.training.keras_steps
         found += [c.reader for c in self.sharding.consumptions]
         found += [write.node for write in self.files.writes]
-        found += [*self.files.restores, *self.files.copies]
+        found += [*self.files.restores.calls, *self.files.restores.copies]
         # the results of metrics, for which all workers have to come
         found += [c for c, func in self.training.methods("result") if any(map(self._is_metric, self._values(func)))]
         return found

@@ -117,7 +117,7 @@ class DecidingCalls:
     def _counted_in(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """The number of rows of a worker, of which the call makes sure: it is said of all rows, and so is what it is
         compared with. Two numbers of rows may be compared where both are a worker's."""
-        paths = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+        paths = self.resolver.public(call.func)
         if not any(map(_ASSERTING.match, paths)):
             return
         compared = call.args[: 1 if paths[0].endswith(".Assert") else 2]
@@ -159,7 +159,7 @@ class DecidingCalls:
         return self._calls_one_of(call, ("keras.losses.",))
 
     def _calls_one_of(self, call: cst.Call, prefixes: tuple[str, ...]) -> bool:
-        return any(isinstance(v, External) and v.path.startswith(prefixes) for v in self.resolver.values(call.func))
+        return any(name.startswith(prefixes) for name in self.resolver.public(call.func))
 
     def _given_by(self, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What functions and objects of the script give whoever calls them."""
@@ -183,7 +183,7 @@ class DecidingCalls:
     def decides(self, call: cst.Call) -> bool:
         """Whether training goes on by what the call is given: it seeds, ends the process, raises what is caught, or is
         one of Keras's callbacks, called by hand."""
-        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        paths = set(self.resolver.public(call.func))
         if paths & (_SEEDS | _EXITS):
             return True
         if any("debugging." in path or path.startswith("numpy.testing.") for path in paths):

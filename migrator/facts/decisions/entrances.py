@@ -57,7 +57,7 @@ class Entrances:
         """Whether the script puts the workers' values together right there: `lockstep.all_reduce(0.5 + self.share)`"""
         owners = itertools.takewhile(lambda o: not isinstance(o, cst.BaseStatement), self.tree.ancestors(node))
         calls = (owner for owner in owners if isinstance(owner, cst.Call))
-        return any(isinstance(v, External) and v.path in _AGREEING for c in calls for v in self.resolver.values(c.func))
+        return any(name in _AGREEING for c in calls for name in self.resolver.public(c.func))
 
     def is_within_model(self, node: cst.CSTNode) -> bool:
         """Whether the code is that of a layer, a model or a loss, which Keras runs."""

@@ -11,7 +11,7 @@ from migrator.facts.dependence.functions import is_member_of_unknown
 from migrator.facts.names import api
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, Element, External, Object, Parameter, Result, Unknown
+from migrator.facts.objects.values import Class, Element, Object, Parameter, Result, Unknown
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.facts.training.sites import Training
 
@@ -86,8 +86,8 @@ class GivenByKeras:
             func = call.func
             compiles = isinstance(func, cst.Attribute) and func.attr.value == "compile"
             makes = any(
-                isinstance(v, External) and v.path.startswith(_TAKING_FUNCTIONS) and not v.path.endswith(_OF_TEXT)
-                for v in self.resolver.values(func)
+                name.startswith(_TAKING_FUNCTIONS) and not name.endswith(_OF_TEXT)
+                for name in self.resolver.public(func)
             )
             for arg in call.args if compiles or makes else ():
                 keyword = arg.keyword.value if arg.keyword is not None else ""

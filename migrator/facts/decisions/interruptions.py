@@ -10,7 +10,6 @@ import libcst as cst
 
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
@@ -33,7 +32,7 @@ class Interruptions:
         """What signal handlers and other threads do."""
         found: list[cst.CSTNode] = []
         for call in self.tree.calls:
-            if any(isinstance(v, External) and v.path in _INTERRUPTING for v in self.resolver.values(call.func)):
+            if any(name in _INTERRUPTING for name in self.resolver.public(call.func)):
                 handlers = [f for arg in call.args for f in functions_in(self.resolver, arg.value)]
                 found += [body for handler in handlers for body in self.training.reached_from(handler)]
         return found

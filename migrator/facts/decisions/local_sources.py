@@ -24,7 +24,7 @@ from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.listed import listed
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Result, Value, calls
+from migrator.facts.objects.values import Class, Function, Literal, Result, Value, calls
 from migrator.facts.program.syntax import dotted
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
@@ -100,7 +100,7 @@ class LocalSources:
         if self.sharding.cuts:
             found.update(self._of_parts())
         for call in self.tree.calls:
-            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            paths = set(self.resolver.public(call.func))
             if paths & _OWN or self._sees_others(call, paths):
                 found[call] = Mark.OWN
         found.update(dict.fromkeys(self._interruptions.sets(), Mark.OWN))
@@ -121,7 +121,7 @@ class LocalSources:
         # What a dataset makes of a worker's own samples is told where their batches are read.
         own = self._on_elements.by(c for c in self.sharding.consumptions if not self.sharding.is_whole(c))
         for call in self.tree.calls:
-            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            paths = set(self.resolver.public(call.func))
             if any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
                 found[call] = Mark.VALUE  # of a dataset it is the batches, where training reads them
             elif self.keeps_statistics and self._infers(call) and not any(self.tree.contains(b, call) for b in own):
@@ -191,7 +191,7 @@ class LocalSources:
             if self.resolver.derives_from(Class(cls), lambda path: path.startswith("keras.callbacks.")):
                 found += self.training.reached_from(cls.body)
         for call in self.tree.calls:
-            if any(isinstance(v, External) and v.path in _SCHEDULERS for v in self.resolver.values(call.func)):
+            if any(name in _SCHEDULERS for name in self.resolver.public(call.func)):
                 functions = [f for arg in call.args for f in functions_in(self.resolver, arg.value)]
                 found += [body for function in functions for body in self.training.reached_from(function)]
         return found
@@ -253,11 +253,7 @@ class LocalSources:
     @cached_property
     def keeps_statistics(self) -> bool:
         """Whether a model may hold BatchNormalization: its statistics, and so inference, are each worker's own."""
-        return any(
-            isinstance(value, External) and _STATISTICS.match(value.path)
-            for call in self.tree.calls
-            for value in self.resolver.values(call.func)
-        )
+        return any(_STATISTICS.match(name) for call in self.tree.calls for name in self.resolver.public(call.func))
 
     def _infers(self, call: cst.Call) -> bool:
         """Whether the call runs a model: `model(x)`, `model.evaluate(…)`."""

@@ -14,7 +14,7 @@ from migrator.facts.files.writes import Files
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Object, Result, Value, calls
+from migrator.facts.objects.values import Object, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
@@ -115,10 +115,7 @@ class Metrics:
     def _is_combined(self, call: cst.Call) -> bool:
         return any(
             isinstance(owner, cst.Call)
-            and any(
-                isinstance(v, External) and vocabulary.has_role(v.path, Role.REDUCE)
-                for v in self.resolver.values(owner.func)
-            )
+            and any(vocabulary.has_role(name, Role.REDUCE) for name in self.resolver.public(owner.func))
             for owner in self.tree.ancestors(call)
         )
 

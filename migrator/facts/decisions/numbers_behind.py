@@ -154,9 +154,7 @@ class NumbersBehind:
         that is no number yet; where the workers meet, and not in what a dataset runs by itself."""
         parent = self.tree.parent.get(node)
         is_called = isinstance(parent, cst.Call) and parent.func is node
-        is_moment = isinstance(node, cst.Call) and any(
-            isinstance(value, External) and value.path in MOMENTS for value in self.resolver.values(node.func)
-        )
+        is_moment = isinstance(node, cst.Call) and any(name in MOMENTS for name in self.resolver.public(node.func))
         if is_called or is_moment or self.locality.on_elements.is_inside(node):
             return False
         return self.means.losses.can_be_sent(node)
@@ -218,7 +216,7 @@ class NumbersBehind:
         parent = self.tree.parent.get(node)
         while isinstance(parent, cst.Arg):
             call = cst.ensure_type(self.tree.parent[parent], cst.Call)
-            paths = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+            paths = self.resolver.public(call.func)
             if any(map(api.COMPARING.match, paths)):
                 return True
             if not any(path in _NUMBERS for path in paths):

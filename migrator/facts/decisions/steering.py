@@ -113,7 +113,7 @@ class SteeringPlaces:
             if isinstance(site, cst.Call) and isinstance(site.func, cst.Attribute):
                 found.add(site.func.value)
         for call in self.tree.calls:
-            if call in self.files.copies or self.calls.decides(call) or self.calls.sets_weights(call):
+            if call in self.files.restores.copies or self.calls.decides(call) or self.calls.sets_weights(call):
                 found.update(arg.value for arg in call.args)
             found.update(self.calls.settled_by(call))
             if self._picks_trainer(call):

@@ -169,7 +169,7 @@ class Catching:
         last = handler.body.body[-1] if handler.body.body else None
         small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
-            return any(isinstance(v, External) and v.path in _LEAVING for v in self.resolver.values(small.value.func))
+            return any(name in _LEAVING for name in self.resolver.public(small.value.func))
         return isinstance(small, cst.Raise) and small.exc is None
 
     def _names(self, node: cst.BaseExpression | None) -> set[str]:
@@ -261,9 +261,7 @@ class Catching:
 
     @cached_property
     def _numpy_raises(self) -> bool:
-        return any(
-            isinstance(v, External) and v.path in _ERRING for c in self.tree.calls for v in self.resolver.values(c.func)
-        )
+        return any(name in _ERRING for c in self.tree.calls for name in self.resolver.public(c.func))
 
 
 def _called(decorator: cst.BaseExpression) -> cst.BaseExpression:

@@ -99,7 +99,7 @@ class Changes:
     def filled_by(self, call: cst.Call) -> list[Key]:
         """What a function of a library changes, or may change, that it is given: `list.append(weights, 0.5)`,
         `heapq.heappush(queue, loss)`, `package.add(weights)`."""
-        paths = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+        paths = self.resolver.public(call.func)
         filled = self._filled(call, paths) if paths else []
         return [holder for arg in filled for holder in self.containers.contents(arg.value)]
 

@@ -52,7 +52,7 @@ class Picking:
             for decider in self._deciders(base):
                 found[decider].append(use)
         for call in self.tree.calls:
-            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            paths = set(self.resolver.public(call.func))
             if paths & (_RUNNING_TEXT | _SETTING):
                 for arg in call.args[: 1 if paths & _RUNNING_TEXT else 2]:
                     found[arg.value].append(call)

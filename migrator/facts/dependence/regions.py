@@ -178,7 +178,7 @@ class Regions:
             yield from self._loops_asking(parent)
 
     def _calls(self, call: cst.Call, paths: Collection[str]) -> bool:
-        return any(isinstance(v, External) and v.path in paths for v in self.resolver.values(call.func))
+        return any(name in paths for name in self.resolver.public(call.func))
 
     def _jumps(self, node: cst.CSTNode, in_loop: bool) -> Iterator[Jump]:
         for child in semantic_children(node):

@@ -12,7 +12,6 @@ from migrator.facts.files.writes import Files
 from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.met_alike import is_main
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Tree, nodes_in
 from migrator.facts.training.sites import Training
 from migrator.facts.training.trained import Trained
@@ -132,11 +131,11 @@ class Meetings:
     @cached_property
     def _exchanges(self) -> set[cst.CSTNode]:
         found: set[cst.CSTNode] = {*self.training.sites, *self._sent}
-        for call in self.files.restores:
-            if any(self.trained.of(model) for model in self.files.restored(call)):
+        for call in self.files.restores.calls:
+            if any(self.trained.of(model) for model in self.files.restores.models_of(call)):
                 found.add(call)  # the weights are sent then
         for call in self.tree.calls:
-            if any(isinstance(v, External) and _exchanges(v.path) for v in self.resolver.values(call.func)):
+            if any(map(_exchanges, self.resolver.public(call.func))):
                 found.add(call)
         return found
 

@@ -11,7 +11,7 @@ from migrator.facts.files.paths import Paths, lies_in
 from migrator.facts.files.writes import Files
 from migrator.facts.names.api import LOAD_MODEL
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, is_call_of
+from migrator.facts.objects.values import Function, is_call_of
 from migrator.facts.program.tree import Tree
 
 _TABLES = frozenset({"to_csv", "savefig"})
@@ -70,14 +70,14 @@ class ReadAgain:
         return any(self.paths.may_be_same(path, other) for other in written)
 
     def _reads_weights(self, read: cst.Call) -> bool:
-        return read in self.files.restores or any(is_call_of(v, *LOAD_MODEL) for v in self.resolver.values(read))
+        return read in self.files.restores.calls or any(is_call_of(v, *LOAD_MODEL) for v in self.resolver.values(read))
 
     def _writes_no_weights(self, call: cst.Call) -> bool:
         """Whether it writes a picture, a table or the like, which no model is restored from."""
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _TABLES:
             return True
-        values = self.resolver.values(call.func)
-        return bool(values) and all(isinstance(v, External) and _OF_NO_WEIGHTS.search(v.path) for v in values)
+        names = self.resolver.public_alone(call.func)
+        return bool(names) and all(map(_OF_NO_WEIGHTS.search, names))
 
     def _comes_again(self, write: cst.CSTNode, read: cst.Call) -> bool:
         """Whether what stands further up in the script may run after the write all the same: in the next turn of a
@@ -117,8 +117,8 @@ class ReadAgain:
     def _uses(self, call: cst.Call, written: Sequence[cst.BaseExpression]) -> bool:
         """Whether a call, other than one that prints or writes again, is given a written path: it may read the file."""
         if any(w.node is call for w in self.files.writes) or any(
-            isinstance(v, External) and v.path.startswith(("builtins.print", "builtins.str", "logging.", "os.path."))
-            for v in self.resolver.values(call.func)
+            name.startswith(("builtins.print", "builtins.str", "logging.", "os.path."))
+            for name in self.resolver.public(call.func)
         ):
             return False
         if any(isinstance(v, Function) for v in self.resolver.values(call.func)):

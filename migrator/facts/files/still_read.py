@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
+from migrator.facts.files.known import SUMMARY_WRITER
 from migrator.facts.files.meetings import Meetings
 from migrator.facts.files.paths import Paths, lies_in
-from migrator.facts.files.writes import SUMMARY_WRITER, Files
+from migrator.facts.files.writes import Files
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function
 from migrator.facts.program.tree import Tree
@@ -82,7 +83,7 @@ class StillRead:
         return (not is_of_others or self._takes_away(write)) and not self.paths.differ(written, paths)
 
     def _makes_dataset(self, read: cst.Call) -> bool:
-        return any(isinstance(v, External) and _DATASETS.search(v.path) for v in self.resolver.values(read.func))
+        return any(map(_DATASETS.search, self.resolver.public(read.func)))
 
     def _takes_away(self, write: cst.Call) -> bool:
         """Whether it takes files away, or a folder with all that is in it."""

@@ -95,7 +95,7 @@ class WorkerPaths:
     def _text_of(self, origin: cst.Call) -> cst.BaseExpression | cst.With | None:
         """What is made of a time where it stands: `datetime.now().strftime("%H")`, `str(datetime.now())`; of a
         temporary folder, the block that has it."""
-        if any(isinstance(v, External) and _TEXTS.match(v.path) for v in self.resolver.values(origin.func)):
+        if any(map(_TEXTS.match, self.resolver.public(origin.func))):
             return origin
         parent = self.tree.parent[origin]
         if isinstance(parent, cst.WithItem):
@@ -111,8 +111,8 @@ class WorkerPaths:
             return None
         if isinstance(parent, cst.Attribute):
             return call if parent is call.func and parent.attr.value in _TELLING else None
-        values = self.resolver.values(call.func)
-        turns = bool(values) and all(isinstance(v, External) and v.path in _TURNING for v in values)
+        names = self.resolver.public_alone(call.func)
+        turns = bool(names) and all(name in _TURNING for name in names)
         return call if turns and len(call.args) == 1 else None
 
     def _chosen(self, text: cst.BaseExpression | cst.With | None) -> cst.BaseExpression | cst.With | None:
@@ -124,7 +124,7 @@ class WorkerPaths:
         return text
 
     def _is_folder(self, origin: cst.Call) -> bool:
-        return any(isinstance(v, External) and v.path == _FOLDER for v in self.resolver.values(origin.func))
+        return _FOLDER in self.resolver.public(origin.func)
 
     def _is_met_by_all(self, node: cst.CSTNode) -> bool:
         # A loop that trains is turned alike by all workers, or they cannot train at all.
@@ -238,7 +238,7 @@ class WorkerPaths:
         return [value.node for value in values if isinstance(value, Function)]
 
     def _is_unique(self, call: cst.Call) -> bool:
-        return any(isinstance(v, External) and _UNIQUE.match(v.path) for v in self.resolver.values(call.func))
+        return any(map(_UNIQUE.match, self.resolver.public(call.func)))
 
     def _written(self) -> Iterator[cst.CSTNode]:
         for write in self.files.writes:
@@ -248,7 +248,7 @@ class WorkerPaths:
 
     def _written_by_callbacks(self) -> Iterator[cst.CSTNode]:
         for call in self.tree.calls:
-            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+            paths = set(self.resolver.public(call.func))
             if paths & _WRITING_CALLBACKS:
                 yield call
 
@@ -258,12 +258,10 @@ class WorkerPaths:
             return
         seen.add(node)
         if isinstance(node, cst.Call) and any(
-            isinstance(v, External) and has_role(v.path, Role.BROADCAST) for v in self.resolver.values(node.func)
+            has_role(name, Role.BROADCAST) for name in self.resolver.public(node.func)
         ):
             return  # the chief's
-        if isinstance(node, cst.Call) and any(
-            isinstance(v, External) and _OWN.match(v.path) for v in self.resolver.values(node.func)
-        ):
+        if isinstance(node, cst.Call) and any(map(_OWN.match, self.resolver.public(node.func))):
             yield node
             return
         for given in self._given(node):

@@ -370,7 +370,7 @@ class Contents:
 
     def _of_collection(self, call: cst.Call, part: Part) -> Parts | None:
         """Calls of Python's that give what they are given in another order or form."""
-        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        paths = set(self.resolver.public(call.func))
         given, path = [arg.value for arg in call.args if not arg.star], part.path
         if paths & _SAME:
             keywords = [

@@ -92,7 +92,7 @@ class Numbers:
         """`for step in range(n)`, `for step, … in enumerate(…)`"""
         if not isinstance(binding.value, cst.Call):
             return False
-        names = {v.path for v in self.resolver.values(binding.value.func) if isinstance(v, External)}
+        names = set(self.resolver.public(binding.value.func))
         return (names == {"builtins.range"} and not binding.path) or (
             names == {"builtins.enumerate"} and binding.path == (0,)
         )

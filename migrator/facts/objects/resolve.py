@@ -147,6 +147,15 @@ class Resolver:
             )  # what met a node still being worked out is complete only seen from there
         return found
 
+    def public(self, node: cst.CSTNode | None) -> list[str]:
+        """The public names that the expression may stand for (`tensorflow.reduce_mean`), beside whatever else."""
+        return [value.path for value in self.values(node) if isinstance(value, External)]
+
+    def public_alone(self, node: cst.CSTNode | None) -> list[str]:
+        """The same of an expression that stands for nothing else; empty where it may."""
+        values, names = self.values(node), self.public(node)
+        return names if len(names) == len(values) else []
+
     def _evaluate(self, node: cst.CSTNode) -> Iterable[Value]:
         if type(node) is cst.Name:
             return self._name_values(node)

@@ -85,7 +85,7 @@ class Broadcasts:
         ) or any(origin(v).startswith("mpi4py.") for call in self.tree.calls for v in self.resolver.values(call.func))
 
     def _name(self, call: cst.Call) -> str:
-        return next((v.path for v in self.resolver.values(call.func) if isinstance(v, External)), "")
+        return next(iter(self.resolver.public(call.func)), "")
 
     # -- what is forgotten ---------------------------------------------------------------------------------------
 
@@ -112,9 +112,11 @@ class Broadcasts:
         values = self.resolver.values(holder.value)
         if values and all(calls(v) in api.LOAD_MODEL for v in values):
             return not self.ranks.is_guarded(holder.statement)
-        for call in self.files.restores:
+        for call in self.files.restores.calls:
             conditional = any(isinstance(o, (cst.If, cst.Try)) for o in self.tree.ancestors(call))
-            if not conditional and any(set(self.resolver.values(e)) & set(values) for e in self.files.restored(call)):
+            if not conditional and any(
+                set(self.resolver.values(e)) & set(values) for e in self.files.restores.models_of(call)
+            ):
                 return True
         return any(
             self._is_of_elsewhere(call) and set(self.resolver.values(arg.value)) & set(values)
@@ -154,11 +156,11 @@ class Broadcasts:
                 for part in self.origins.behind(arg.value) for v in self.resolver.values(part)}  # fmt: skip
         return [
             call
-            for call in self.files.restores
+            for call in self.files.restores.calls
             if self.ranks.is_guarded(call)
             and any(
                 self.kinds.is_optimizer(v) and v not in sent
-                for restored in self.files.restored(call)
+                for restored in self.files.restores.models_of(call)
                 for v in self.resolver.values(restored)
             )
         ]

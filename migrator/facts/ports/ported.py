@@ -112,9 +112,7 @@ class Ports:
     def launches(self) -> bool:
         """Whether the script starts the processes itself: what it does around that, one process does."""
         return any(
-            isinstance(v, External) and vocabulary.LAUNCHERS.match(v.path)
-            for call in self.tree.calls
-            for v in self.resolver.values(call.func)
+            vocabulary.LAUNCHERS.match(name) for call in self.tree.calls for name in self.resolver.public(call.func)
         )
 
     # -- tf.distribute -------------------------------------------------------------------------------------------
@@ -122,11 +120,7 @@ class Ports:
     @cached_property
     def strategies(self) -> list[cst.Call]:
         """Where strategies of tf.distribute are made, and clusters for them."""
-        return [
-            call
-            for call in self.tree.calls
-            if any(isinstance(v, External) and api.STRATEGIES.match(v.path) for v in self.resolver.values(call.func))
-        ]
+        return [call for call in self.tree.calls if any(map(api.STRATEGIES.match, self.resolver.public(call.func)))]
 
     @cached_property
     def unseen_scopes(self) -> list[cst.Call]:

@@ -63,9 +63,7 @@ class Ranks:
         return any(self._marked.get(part) is role for part in parts)
 
     def _is_no_arithmetic(self, node: cst.CSTNode) -> bool:
-        return isinstance(node, cst.Call) and not any(
-            isinstance(v, External) and v.path in _ARITHMETIC for v in self.resolver.values(node.func)
-        )
+        return isinstance(node, cst.Call) and not any(name in _ARITHMETIC for name in self.resolver.public(node.func))
 
     def is_share(self, node: cst.CSTNode) -> bool:
         """Whether the value is cut by the rank, here or where its parts got their values: `x[rank::size]`."""
@@ -182,7 +180,7 @@ class Ranks:
         if isinstance(last, cst.SimpleStatementLine):
             last = last.body[-1]
         if isinstance(last, cst.Expr) and isinstance(last.value, cst.Call):
-            return any(isinstance(v, External) and v.path in _EXITS for v in self.resolver.values(last.value.func))
+            return any(name in _EXITS for name in self.resolver.public(last.value.func))
         return isinstance(last, _LEAVING)
 
     # -- what tells the rank -------------------------------------------------------------------------------------
@@ -196,8 +194,7 @@ class Ranks:
     def _is_agreed(self, node: cst.CSTNode) -> bool:
         """What is reduced or broadcast is the same in all processes."""
         return isinstance(node, cst.Call) and any(
-            isinstance(v, External) and vocabulary.has_role(v.path, Role.REDUCE, Role.BROADCAST)
-            for v in self.resolver.values(node.func)
+            vocabulary.has_role(name, Role.REDUCE, Role.BROADCAST) for name in self.resolver.public(node.func)
         )
 
     def _role(self, node: cst.CSTNode) -> Role | None:

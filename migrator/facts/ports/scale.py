@@ -101,7 +101,7 @@ class Scale:
         """A call of a library that gives the local batch size, by itself or beside the share."""
         if not isinstance(node, cst.Call):
             return False
-        functions = [v.path for v in self.resolver.values(node.func) if isinstance(v, External)]
+        functions = self.resolver.public(node.func)
         return any(has_role(path, Role.LOCAL_BATCH) for path in functions) or any(
             share.node is node and share.size is not None for share in self.shares.found
         )

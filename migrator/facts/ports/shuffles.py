@@ -10,7 +10,7 @@ import libcst as cst
 from migrator.facts.data.pipelines import Pipeline, Pipelines
 from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Result
+from migrator.facts.objects.values import Result
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.ports.shares import Share
 from migrator.facts.program.syntax import argument, has_unpacked_keywords, is_none
@@ -54,7 +54,7 @@ class Shuffles:
         return [call for call in self.tree.calls if self._path(call) in paths]
 
     def _path(self, call: cst.Call) -> str:
-        return next((v.path for v in self.resolver.values(call.func) if isinstance(v, External)), "")
+        return next(iter(self.resolver.public(call.func)), "")
 
     # -- datasets ------------------------------------------------------------------------------------------------
 

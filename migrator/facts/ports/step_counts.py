@@ -74,7 +74,7 @@ class StepCounts:
 
     def _of_schedules(self) -> Iterator[cst.BaseExpression]:
         for call in self.tree.calls:
-            names = [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+            names = self.resolver.public(call.func)
             if any(name.endswith(".PiecewiseConstantDecay") for name in names if _SCHEDULES.match(name)):
                 boundaries = argument(call, "boundaries", 0)
                 if boundaries is not None and isinstance(boundaries.value, (cst.List, cst.Tuple)):

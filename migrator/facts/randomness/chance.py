@@ -57,10 +57,7 @@ class Chance:
         return None
 
     def _draws_tensor(self, call: cst.Call) -> bool:
-        return any(
-            isinstance(v, External) and v.path.startswith(("tensorflow.random.", "keras.random."))
-            for v in self.resolver.values(call.func)
-        )
+        return any(name.startswith(("tensorflow.random.", "keras.random.")) for name in self.resolver.public(call.func))
 
     @cached_property
     def seeds_datasets(self) -> bool:
@@ -93,11 +90,7 @@ class Chance:
         return False
 
     def _is_seeded(self, seeders: tuple[str, ...]) -> bool:
-        return any(
-            isinstance(value, External) and value.path in seeders
-            for call in self.tree.calls
-            for value in self.resolver.values(call.func)
-        )
+        return any(name in seeders for call in self.tree.calls for name in self.resolver.public(call.func))
 
 
 def takes_random_state(call: cst.Call, path: str) -> bool:

@@ -13,7 +13,7 @@ import libcst as cst
 
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Member, Result, Value, calls
+from migrator.facts.objects.values import Member, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.chance import SHUFFLING_SOURCES, takes_random_state
@@ -49,7 +49,7 @@ class Drawing:
         given = [v for arg in call.args for v in self.resolver.values(arg.value)]
         owners = [v.owner for v in self.resolver.values(call.func) if isinstance(v, Member)]
         return (
-            any(isinstance(v, External) and self._is_common(call, v.path) for v in self.resolver.values(call.func))
+            any(self._is_common(call, name) for name in self.resolver.public(call.func))
             or any(self._is_of_others(v, bodies) for v in (*given, *owners))
             or any(self._is_shuffled_anew(arg.value) for arg in call.args)
             or (isinstance(call.func, cst.Attribute) and self._is_shuffled_anew(call.func.value) and _saves(call.func))

@@ -17,7 +17,7 @@ from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.met_alike import places_met_alike
 from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function
+from migrator.facts.objects.values import Function
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
@@ -116,7 +116,7 @@ class Entropy:
         return any(is_unseeded(call, path) for path in self._paths(call))
 
     def _paths(self, call: cst.Call) -> list[str]:
-        return [v.path for v in self.resolver.values(call.func) if isinstance(v, External)]
+        return self.resolver.public(call.func)
 
     # -- what steers ---------------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ class EarlyDraws:
         return frozenset(set.intersection(*seeded))
 
     def _is_own(self, call: cst.Call) -> bool:
-        return any(isinstance(v, External) and is_own(v.path) for v in self.resolver.values(call.func))
+        return any(map(is_own, self.resolver.public(call.func)))
 
     def _is_certain(self, node: cst.CSTNode) -> bool:
         """Whether it runs whenever what it stands in does."""

@@ -113,6 +113,6 @@ class Apart:
             return False
         last = statements[-1].body[-1] if isinstance(statements[-1], cst.SimpleStatementLine) else None
         if isinstance(last, cst.Expr) and isinstance(last.value, cst.Call):
-            values = self.resolver.values(last.value.func)
-            return bool(values) and all(isinstance(v, External) and v.path in _EXITS for v in values)
+            names = self.resolver.public_alone(last.value.func)
+            return bool(names) and all(name in _EXITS for name in names)
         return isinstance(last, cst.Return)

@@ -69,7 +69,7 @@ class EarlyReads:
             if func.attr.value != "get_weights":
                 return self._owner(func.value)
             return func.value if not self.resolver.values(func.value) or self._is_random(func.value) else None
-        paths = {v.path for v in self.resolver.values(func) if isinstance(v, External)}
+        paths = set(self.resolver.public(func))
         given = call.args[0].value if call.args and paths & _TAKING else None
         if given is not None and self._is_random(given):
             return given

@@ -105,7 +105,7 @@ class MethodsApart:
 
     def _asked_for(self, call: cst.Call) -> Iterator[MethodApart]:
         """`getattr(model, "fit")`, `operator.methodcaller("fit", x, y)`"""
-        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        paths = set(self.resolver.public(call.func))
         if "builtins.getattr" in paths and len(call.args) > 1:
             owner, name = call.args[0].value, call.args[1].value
             known = _texts(self.resolver.values(name))

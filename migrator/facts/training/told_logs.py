@@ -63,7 +63,7 @@ def _is_made_of_pairs(facts: Facts, node: cst.CSTNode) -> bool:
     """`dict(zip(names, values))`, or what any other function of a library's gives."""
     if not isinstance(node, cst.Call):
         return False
-    paths = {v.path for v in facts.resolver.values(node.func) if isinstance(v, External)}
+    paths = set(facts.resolver.public(node.func))
     given = [v for a in node.args if a.keyword is None and not a.star for v in facts.resolver.values(a.value)]
     has_list = any(isinstance(v, Literal) and not isinstance(v.node, (cst.Dict, cst.DictComp)) for v in given)
     return bool(paths) and (has_list or not paths <= _MERGING)

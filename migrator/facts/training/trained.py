@@ -166,7 +166,7 @@ class Trained:
         return bool(values) and all(map(self.kinds.has_weights, values))
 
     def _behind_call(self, call: cst.Call, seen: set[cst.CSTNode]) -> Iterator[cst.BaseExpression | Unheld]:
-        paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
+        paths = set(self.resolver.public(call.func))
         if call.args and paths & (_GIVING_FIRST | _GIVING_ALL):
             for arg in call.args if paths & _GIVING_ALL else call.args[:1]:
                 yield from self._behind(arg.value, seen)

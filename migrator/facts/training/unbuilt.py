@@ -146,8 +146,8 @@ class Unbuilt:
             return parent.attr.value not in _BUILDS_NOTHING
         if isinstance(parent, cst.Arg) and isinstance(call := self.tree.parent[parent], cst.Call):
             return not any(
-                isinstance(v, External) and (v.path in _HOLDS_ONLY or vocabulary.meaning(v.path) is not None)
-                for v in self.resolver.values(call.func)
+                (name in _HOLDS_ONLY or vocabulary.meaning(name) is not None)
+                for name in self.resolver.public(call.func)
             )
         return True
 

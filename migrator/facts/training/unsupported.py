@@ -279,7 +279,7 @@ class Unsupported:
         gradients: `scipy.optimize.minimize(evaluate, start, jac=True)`."""
         found: list[tuple[str, FunctionLike]] = []
         for other in self.tree.calls:
-            paths = [v.path for v in self.resolver.values(other.func) if isinstance(v, External)]
+            paths = self.resolver.public(other.func)
             foreign = [p for p in paths if not p.startswith(_MEASURING) and p.split(".")[0] not in _STANDARD]
             given = [v for arg in other.args if foreign for v in self.resolver.values(arg.value)]
             for function in (v.node for v in given if isinstance(v, Function)):
@@ -315,7 +315,7 @@ class Unsupported:
         """Whether the gradients are only looked at: given to nothing but functions of TensorFlow, numpy and Python."""
         for other in self.tree.calls:
             if any(
-                isinstance(v, External) and v.path.startswith(_MEASURING) for v in self.resolver.values(other.func)
+                name.startswith(_MEASURING) for name in self.resolver.public(other.func)
             ) or self.training.flow.is_tape_call(other):
                 continue
             given = [arg.value for arg in other.args if not (self._keeps(other) and self._is_number(arg.value))]

@@ -105,8 +105,8 @@ class Weights:
         owned = self._owned(site, name)
         if owned:
             return owned, None
-        for call in facts.files.restores:
-            for part in facts.files.restored(call):
+        for call in facts.files.restores.calls:
+            for part in facts.files.restores.models_of(call):
                 if facts.source(part) == name:
                     return facts.resolver.values(part), None
         return (), None
