@@ -16,7 +16,7 @@ from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.cache_files import CacheFiles
 from migrator.facts.data.first_axis import FirstAxis
 from migrator.facts.data.noise import Noise
-from migrator.facts.data.pipelines import Pipeline, Step, batch_argument
+from migrator.facts.data.pipeline import Pipeline, Step, batch_argument
 from migrator.facts.data.reading import Consumption
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Refusal
-from migrator.facts.data.pipelines import Pipeline
+from migrator.facts.data.pipeline import Pipeline
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Member, Result, is_call_of

@@ -18,7 +18,8 @@ import libcst as cst
 
 from migrator.analysis.mapped import Mapped
 from migrator.facts.data.cache_files import file_of
-from migrator.facts.data.pipelines import Pipeline, Pipelines, Step, batch_argument
+from migrator.facts.data.pipeline import Pipeline, Step, batch_argument, is_seeded
+from migrator.facts.data.pipelines import Pipelines
 from migrator.facts.data.reading import Consumption
 from migrator.facts.data.remembering import Remembering
 from migrator.facts.names import api
@@ -139,7 +140,7 @@ class PipelineCuts:
         return max((*files, *(i + 1 for i, m in enumerate(order) if m not in api.ELEMENTWISE)), default=0)
 
     def _is_reproducible(self, steps: list[Step]) -> bool:
-        return self._remembering.seeds_everything or self.pipelines.is_seeded(steps)
+        return self._remembering.seeds_everything or is_seeded(steps)
 
     def _flag(self, anchor: Step, pipeline: Pipeline) -> str | None:
         """The parameter that tells the training data from the other data that the function makes."""
@@ -236,7 +237,7 @@ class PipelineCuts:
             self.is_harmless(use) or id(use) in allowed
             for binding in pipeline.bindings
             if self._follows(binding, statements, anchor)
-            for use in self.pipelines.loads_of(binding)
+            for use in self.pipelines.loads.of(binding)
         )
 
     def _follows(self, binding: Binding, statements: set[Statement], anchor: Step) -> bool:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import libcst as cst
 
 from migrator.facts.data.batch_sources import BatchSources
+from migrator.facts.data.pipeline import Entered, Pipeline, Step
 from migrator.facts.data.saved import LOADING, Saved
+from migrator.facts.data.wrappers import Wrappers
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.contents import Contents
 from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.loads import Loads
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Member, Object, is_strategy
 from migrator.facts.ports.ranks import Ranks
-from migrator.facts.program.syntax import argument, is_none
-from migrator.facts.program.tree import Binding, FunctionLike, Statement, Tree
-from migrator.records import dataclass
+from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import Binding, FunctionLike, Tree
 
 # What cuts a dataset where it goes by the rank.
 _CUTTING = frozenset({"shard", "map", "filter", "skip", "take"})
 _MANY_FORKS = 8
 _IN_A_LOOP = "it is built in a loop"
-_Entered = tuple[tuple[cst.Call, FunctionLike], ...]
-_Met = tuple[cst.CSTNode, _Entered]
-_MAKE_SAMPLES = frozenset({"map", "unbatch", "flat_map", "interleave"})
+_Met = tuple[cst.CSTNode, Entered]
 # Their functions give datasets, whose elements they hand on: where the function stands among the arguments.
 _OF_DATASETS = {"flat_map": ("map_func", 0), "interleave": ("map_func", 0), "group_by_window": ("reduce_func", 1)}
 # What such a function may do: its steps run as often, and in the same order, on all workers.
@@ -37,116 +37,10 @@ _PLAIN = frozenset({
 })  # fmt: skip
 # Give the same elements, in another order or earlier.
 _REORDERING = frozenset({"shuffle", "prefetch", "with_options"})
-# Iterating over these is iterating over their first argument.
-_ITERATION_WRAPPERS = frozenset(
-    {
-        "builtins.enumerate",
-        "builtins.iter",
-        "builtins.list",
-        "itertools.cycle",
-        "itertools.islice",
-        "tqdm.tqdm",
-        "tqdm.auto.tqdm",
-        "tqdm.notebook.tqdm",
-    }
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Step:
-    """One method call of a pipeline (`.shuffle(1000)`).
-
-    `inner` makes the batches of the datasets whose elements it hands on (`.flat_map(lambda f: read(f).batch(8))`).
-    """
-
-    method: str
-    call: cst.Call
-    inner: Step | None = None
-
-    @property
-    def base(self) -> cst.BaseExpression:
-        return cast(cst.Attribute, self.call.func).value
-
-    @property
-    def makes_batches(self) -> bool:
-        return self.inner is not None or self.method in api.BATCHING
 
 
 def _is_none(node: object) -> bool:
     return isinstance(node, cst.Name) and node.value == "None"
-
-
-def batch_argument(step: Step) -> cst.Arg | None:
-    """The argument of a batching step that holds the batch size."""
-    return batch_argument(step.inner) if step.inner is not None else argument(step.call, "batch_size", 0)
-
-
-@dataclass(eq=False)
-class Pipeline:
-    """A dataset as it is consumed, with its steps from the source on.
-
-    `unseen` says why the history ends before a source; `uses` are the names that it passes through; `functions`
-    the functions whose result it is, or part of it, `calls` the calls of them on the way; `within` are those that the
-    history is inside of, outermost first. `forks` are its histories where it may be one of several datasets, or is put
-    together of them: then `unseen`, too. `cut` is the call of the runtime that shares it out.
-    """
-
-    steps: list[Step] = field(default_factory=list)
-    source: cst.Call | None = None
-    source_path: str = ""
-    unseen: str = ""
-    uses: list[cst.CSTNode] = field(default_factory=list)
-    bindings: list[Binding] = field(default_factory=list)
-    functions: list[cst.FunctionDef] = field(default_factory=list)
-    calls: list[cst.Call] = field(default_factory=list)
-    within: _Entered = ()
-    is_sharded: bool = False
-    cut: cst.Call | None = None
-    is_zip_of_batches: bool = False
-    hands_out_batches: bool = False
-    is_put_together: bool = False
-    forks: list[Pipeline] = field(default_factory=list)
-
-    @property
-    def ways(self) -> list[Pipeline]:
-        """All that the dataset may be."""
-        return self.forks or [self]
-
-    @property
-    def batch_steps(self) -> list[Step]:
-        """The steps that make the batches that are read; not those whose batches become samples of their own: sequences
-        that a `map` takes apart (`.batch(length + 1).map(split).batch(64)`), rows that are put together anew."""
-        batching = [i for i, s in enumerate(self.steps) if s.method in api.BATCHING]
-        inside = [i for i, s in enumerate(self.steps) if s.inner is not None]
-        if inside[-1:] > batching[-1:]:
-            return [self.steps[inside[-1]]]
-        last = batching[-1] if batching else 0
-        return [
-            self.steps[i]
-            for i in batching
-            if i == last or not any(s.method in _MAKE_SAMPLES for s in self.steps[i + 1 : last])
-        ]
-
-    @property
-    def regroups(self) -> bool:
-        """Whether what is read are batches of what were batches before."""
-        read = self.batch_steps[-1:]
-        return any(s.method in api.BATCHING and s not in read for s in self.steps)
-
-    @property
-    def _source_batches(self) -> bool:
-        size = argument(self.source, "batch_size") if self.source is not None else None
-        if size is not None and is_none(size.value):
-            return False
-        return self.source_path in api.BATCHED_SOURCES or (
-            self.source_path == "tensorflow_datasets.load" and bool(size)
-        )
-
-    @property
-    def is_batched(self) -> bool:
-        if self.forks:
-            return all(fork.is_batched for fork in self.forks)
-        return bool(self.batch_steps) or self._source_batches or self.is_zip_of_batches or self.hands_out_batches
 
 
 class Pipelines:
@@ -156,56 +50,12 @@ class Pipelines:
         self.kinds = kinds
         self.ranks = ranks
         self.sources = sources
+        self.loads = Loads(tree, resolver)
+        self._wrappers = Wrappers(tree, resolver, self.loads)
+        self.core, self.read = self._wrappers.core, self._wrappers.read
         self._iteration = Iteration(tree, resolver)
         self._contents = Contents(tree, resolver)
         self._saved = Saved(self)
-
-    def core(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """The dataset inside `enumerate(ds)`, `tqdm(ds)`, `iter(ds)`, also where such a call has a name."""
-        passed = set()
-        while node not in passed:
-            passed.add(node)
-            if isinstance(node, cst.Call) and node.args and self._is_wrapper(node):
-                node = node.args[0].value
-            else:
-                node = self._named_wrapper(node) or node
-        return node
-
-    def read(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """The same as far as a worker's parts may take its place: a list of batches that is also sorted, say, or asked
-        for some of them, has whole ones."""
-        while isinstance(node, cst.Call) and node.args and self._is_wrapper(node):
-            node = node.args[0].value
-        made = self._named_wrapper(node)
-        is_list = made is not None and any(v == External("builtins.list") for v in self._callee(made))
-        if not is_list or not isinstance(node, cst.Name):
-            return self.core(node)
-        uses = [use for b in self.resolver.reaching(node) for use in self.loads_of(b)]
-        return self.core(node) if all(map(self._only_iterates, uses)) else node
-
-    def _only_iterates(self, use: cst.CSTNode) -> bool:
-        """Whether all that is asked of the list there are its items, one after the other, or how many there are."""
-        parent = self.tree.parent.get(use)
-        if isinstance(parent, cst.Arg):
-            call = self.tree.parent[parent]
-            length = isinstance(call, cst.Call) and any(v == External("builtins.len") for v in self._callee(call))
-            return length or (isinstance(call, cst.Call) and self._is_wrapper(call) and self._only_iterates(call))
-        return isinstance(parent, (cst.For, cst.CompFor)) and parent.iter is use
-
-    def _named_wrapper(self, node: cst.BaseExpression) -> cst.Call | None:
-        """`progress = tqdm(ds)` behind the name `progress`."""
-        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
-        value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "assign" else None
-        is_wrapper = isinstance(value, cst.Call) and not bindings[0].path and value.args and self._is_wrapper(value)
-        return value if is_wrapper and isinstance(value, cst.Call) else None
-
-    def _is_wrapper(self, call: cst.Call) -> bool:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "as_numpy_iterator":
-            return False
-        return any(isinstance(v, External) and v.path in _ITERATION_WRAPPERS for v in self._callee(call))
-
-    def _callee(self, call: cst.Call) -> tuple[object, ...]:
-        return self.resolver.values(call.func)
 
     def is_dataset(self, node: cst.CSTNode) -> bool:
         return any(self.kinds.is_dataset(v) for v in self.resolver.values(node))
@@ -502,7 +352,7 @@ class Pipelines:
         else:
             self._follow_binding(bindings[0], name, path, pipeline, seen)
 
-    def _within_home(self, binding: Binding, pipeline: Pipeline) -> _Entered:
+    def _within_home(self, binding: Binding, pipeline: Pipeline) -> Entered:
         """The calls that the history is inside of where the binding gives its value: out of what is called since. Of an
         attribute, which any call may have set, none."""
         if isinstance(binding.target, cst.Attribute):
@@ -591,46 +441,3 @@ class Pipelines:
         if not way or way[-1][1] is not function:
             return self.resolver.given(param)
         return self.resolver.arguments(param, function, [call for call, _ in way]) or self.resolver.given(param)
-
-    # -- what reads a dataset ------------------------------------------------------------------------------------
-
-    def statement(self, step: Step) -> Statement:
-        return self.tree.statement_of(step.call)
-
-    def is_seeded(self, steps: list[Step]) -> bool:
-        """Whether every shuffle among the steps names a seed."""
-        shuffles = [s for s in steps if s.method == "shuffle"]
-        return bool(shuffles) and all(argument(s.call, "seed", 1) is not None for s in shuffles)
-
-    def loads_of(self, binding: Binding) -> Iterator[cst.CSTNode]:
-        """The places that may read the value which the binding gives."""
-        if isinstance(binding.target, cst.Attribute):
-            for node in self.tree.all_of(cst.Attribute):
-                if node.attr.value == binding.name and node is not binding.target:
-                    yield node
-            return
-        if self.tree.scopes.get(self.tree.module_of(binding.node)) is self.tree.scope_of(binding.node):
-            yield from self._loads_elsewhere(binding)
-        for name in self.tree.names.get(binding.name, ()):
-            parent = self.tree.parent.get(name)
-            if isinstance(parent, (cst.Attribute, cst.Arg)) and getattr(parent, "attr", None) is name:
-                continue
-            if isinstance(parent, cst.Arg) and parent.keyword is name:
-                continue
-            if isinstance(parent, (cst.AssignTarget, cst.Param, cst.FunctionDef)) or name is binding.target:
-                continue
-            if binding in self.resolver.reaching(name):
-                yield name
-
-    def _loads_elsewhere(self, binding: Binding) -> Iterator[cst.CSTNode]:
-        """Reads of a file's name by other files: `module.name`, and the name that an import gives it instead."""
-        for name in self.tree.names.get(binding.name, ()):
-            parent = self.tree.parent.get(name)
-            if isinstance(parent, cst.Attribute) and parent.attr is name and parent is not binding.target:
-                if binding in self.resolver.bindings_of(parent):
-                    yield parent
-            elif isinstance(parent, cst.ImportAlias) and parent.asname is not None:
-                other = parent.asname.name
-                for alias in self.tree.names.get(other.value, ()) if isinstance(other, cst.Name) else ():
-                    if alias is not other and binding in self.resolver.reaching(alias):
-                        yield alias

@@ -13,7 +13,7 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts.data.pipelines import Step
+from migrator.facts.data.pipeline import Step
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver

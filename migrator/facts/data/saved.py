@@ -13,7 +13,8 @@ from migrator.facts.program.syntax import argument
 from migrator.records import dataclass
 
 if TYPE_CHECKING:
-    from migrator.facts.data.pipelines import Pipelines, Step
+    from migrator.facts.data.pipeline import Step
+    from migrator.facts.data.pipelines import Pipelines
 
 LOADING = frozenset({"tensorflow.data.Dataset.load", "tensorflow.data.experimental.load"})
 _SAVING = frozenset({"tensorflow.data.Dataset.save", "tensorflow.data.experimental.save"})

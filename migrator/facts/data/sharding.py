@@ -23,8 +23,8 @@ from migrator.facts.data.fit_arrays import FitArrays
 from migrator.facts.data.minibatches import MinibatchFinder
 from migrator.facts.data.obstacles import Obstacles
 from migrator.facts.data.order import AnyOrder, Order, UnseededFiles
+from migrator.facts.data.pipeline import Pipeline
 from migrator.facts.data.pipeline_cuts import CutPipeline, PipelineCuts
-from migrator.facts.data.pipelines import Pipeline
 from migrator.facts.data.reading import Consumption, Reading
 from migrator.facts.objects.keywords import Keywords
 from migrator.facts.objects.resolve import Resolver
@@ -463,7 +463,7 @@ class Sharding:
         function, block = self.tree.function_of(loop), self.tree.block_of(loop)
         bindings = self.resolver.reaching(cst.ensure_type(dataset, cst.Name))
         later: list[cst.CSTNode] = []
-        for use in (use for binding in bindings for use in self.pipelines.loads_of(binding)):
+        for use in (use for binding in bindings for use in self.pipelines.loads.of(binding)):
             in_line = self.tree.function_of(use) is function and self._runs_in_line(use)
             if self._cuts.is_harmless(use) or (in_line and self.tree.order[use] < self.tree.order[loop]):
                 continue

@@ -111,7 +111,7 @@ class Shares:
         return [b for b in (*scopes, *attributes) if b.value is value]
 
     def _is_read(self, binding: Binding) -> bool:
-        if any(True for _ in self.pipelines.loads_of(binding)):
+        if any(True for _ in self.pipelines.loads.of(binding)):
             return True
         if isinstance(binding.target, cst.Attribute):
             return False

@@ -7,7 +7,8 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts.data.pipelines import Pipeline, Pipelines
+from migrator.facts.data.pipeline import Pipeline
+from migrator.facts.data.pipelines import Pipelines
 from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Result

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts.data.pipelines import Pipeline
+from migrator.facts.data.pipeline import Pipeline
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.names import api
 from migrator.facts.objects.origins import Origins

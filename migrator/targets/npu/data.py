@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Edit, InsertBefore, Refusal, Replace, Wrap
+from migrator.facts.data.pipeline import Pipeline
 from migrator.facts.data.pipeline_cuts import CutPipeline
-from migrator.facts.data.pipelines import Pipeline
 from migrator.facts.data.sharding import CutBatches
 from migrator.facts.objects.values import Literal
 from migrator.facts.program.syntax import argument, is_none
