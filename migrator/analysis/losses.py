@@ -298,12 +298,16 @@ class Losses:
 
     def number_of_items(self, node: cst.CSTNode) -> int | None:
         """How many items the tuple or list has on every way there; None where that is not seen."""
+        numbers = self.numbers_of_items(node)
+        return next(iter(numbers)) if len(numbers) == 1 else None
+
+    def numbers_of_items(self, node: cst.CSTNode) -> set[int]:
+        """How many items the tuple or list has on the ways there; empty where that is not seen of all."""
         value = self._run.seen.get(node) if not self.too_much else None
         if value is None or value.data is not None:
-            return None
+            return set()
         several = [self._run.objects.sequence_items(v.of(atom)) for atom in value]
-        lengths = {len(items) if items is not None else None for items in several}
-        return lengths.pop() if len(lengths) == 1 else None
+        return {len(items) for items in several if items is not None} if None not in several else set()
 
     def gives_several(self, node: cst.CSTNode) -> bool:
         """Whether an operation gives a list of tensors there, or one that has the samples along another axis than the

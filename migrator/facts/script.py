@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,18 +12,17 @@ from migrator.analysis.losses import Losses
 from migrator.analysis.mapped import Mapped
 from migrator.analysis.packages.sources import Sources
 from migrator.analysis.values import Repair
-from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM
-from migrator.facts.data.batch_shapes import Made, Size
+from migrator.analysis.verdicts import NOT_RUN
 from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.minibatches import MinibatchFinder
 from migrator.facts.data.pipelines import Pipelines
 from migrator.facts.data.reading import Reading
 from migrator.facts.data.rows import RowFinder
 from migrator.facts.data.sharding import Sharding
-from migrator.facts.decisions import Decisions, LocalNumber
+from migrator.facts.decisions import Decisions
+from migrator.facts.decisions.deciding import Deciding
 from migrator.facts.decisions.foreign import Foreign
 from migrator.facts.decisions.left_behind import LeftBehind
-from migrator.facts.decisions.means import Rows
 from migrator.facts.files.meetings import Meetings
 from migrator.facts.files.paths import Paths
 from migrator.facts.files.read_again import ReadAgain
@@ -38,7 +36,6 @@ from migrator.facts.objects.keywords import Keywords
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.origins import Origins
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Object
 from migrator.facts.ports.broadcasts import Broadcasts
 from migrator.facts.ports.ported import Ports
 from migrator.facts.ports.ranks import Ranks
@@ -49,7 +46,7 @@ from migrator.facts.ports.shuffles import Shuffles
 from migrator.facts.ports.step_counts import StepCounts
 from migrator.facts.program.modules import Modules, Script
 from migrator.facts.program.stated import Stated
-from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.chance import Chance
 from migrator.facts.randomness.drawing import Drawing
 from migrator.facts.startup.joining import Joining
@@ -61,18 +58,14 @@ from migrator.facts.training.early_reads import EarlyReads
 from migrator.facts.training.looked_at import LookedAt
 from migrator.facts.training.optimizers import Optimizers
 from migrator.facts.training.plain_tensors import PlainTensors
-from migrator.facts.training.reductions import GATHER, Reductions
+from migrator.facts.training.reductions import Reductions
 from migrator.facts.training.sites import Training
 from migrator.facts.training.trained import Trained
 from migrator.facts.training.unbuilt import Unbuilt
 from migrator.facts.training.unsupported import Unsupported
 from migrator.lines import line_and_column, line_starts
-from migrator.results import Defect
 from migrator.spans import Spans
 from migrator.words import Word, words_of
-
-# What is gathered for a decision may show what others need: so many rounds at most.
-_MOST_GATHERINGS = 6
 
 
 class Facts:
@@ -101,10 +94,6 @@ class Facts:
         self.kinds = Kinds(self.resolver, self.sources.has)
         self.joining = Joining(self.tree, self.resolver, modules)
         self._spans: dict[cst.Module, Spans] = before._spans if before is not None else {}
-        self._known_losses: dict[tuple[frozenset[cst.CSTNode], ...], Losses] = {}
-        self._combined: set[Binding] = set()
-        self._places: dict[Binding, frozenset[cst.CSTNode]] = {}
-        self._not_combined: set[Binding] = set()
         # The name by which the edited files call the runtime; where a file has its own, the engine asks again with it.
         self.runtime = api.RUNTIME
 
@@ -164,98 +153,31 @@ class Facts:
     def losses(self) -> Losses:
         return self.decisions.losses
 
-    def _losses(self, numbers: Collection[cst.CSTNode] = (), gathered: Collection[cst.CSTNode] = ()) -> Losses:
-        """`numbers`, `gathered`: see Losses. For the same ones the program is run once."""
-        asked = frozenset(numbers), frozenset(gathered), frozenset(self._combined_places)
-        if asked not in self._known_losses:
-            self._known_losses[asked] = self._run_losses(numbers, gathered)
-        return self._known_losses[asked]
-
-    def _run_losses(self, numbers: Collection[cst.CSTNode], gathered: Collection[cst.CSTNode]) -> Losses:
-        sites = [*(c for c in self.tree.calls if self.training.flow.is_tape_call(c)), *self.training.sites]
-        made = self.sharding.made
-        rows = {*self.sharding.cut_rows, *(m.node for m in made if isinstance(m, Made))}
-        sizes = {m.node for m in made if isinstance(m, Size)}
-        reduced = {call for u in self.training.updates for gradients in u.gradients for call in gradients.tape_calls}
-        return Losses(
-            self.tree,
-            tuple(self.scripts.values()),
-            self.sharding.cut_readers,
-            rows,
-            sizes,
-            reduced,
-            self._watched,
-            sites,
-            self.kinds.models_of_packages,
-            self.stated.values,
-            numbers,
-            gathered,
-            self.sharding.cut_datasets,
-            self._combined_places,
-            self.sources,
-            self._written_for,
-            self.sharding.cut_together,
-            self.cuts,
-        )
+    @cached_property
+    def decisions(self) -> Decisions:
+        """Raises Defect, see Deciding."""
+        return self._deciding.decisions
 
     @cached_property
-    def _watched(self) -> set[cst.Call]:
-        """The calls that give gradients which are reduced right there, while another tape watches."""
-        applied = [(u, given, c) for u in self.training.updates for given in u.gradients for c in given.tape_calls]
-        elsewhere = {
-            call
-            for update, given, call in applied
-            if not given.is_at(call) or self.reduced.may_be_wrapped(update) or self.optimizers.will_reduce(update)
-        }
-        return {call for *_, call in applied if call not in elsewhere and self.training.is_watched(call)}
-
-    @cached_property
-    def _written_for(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
-        """The calls that may read a file, by what is written into it before."""
-        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
-        for written, read in self.files.told_again():
-            found[written].append(read)
-        return found
-
-    @property
-    def _combined_names(self) -> set[cst.CSTNode]:
-        return {binding.target for binding in self._combined if binding.target is not None}
-
-    @property
-    def _combined_places(self) -> set[cst.CSTNode]:
-        """Where that is put together: the names, or what stands in that which they get."""
-        return {place for binding in self._combined for place in self._places[binding]}
-
-    def _combine(self, bindings: Collection[Binding], numbers: Sequence[LocalNumber]) -> None:
-        self._combined = self._combined | set(bindings)
-        for binding in bindings:
-            self._places[binding] = _places_of(binding, numbers, self.tree)
+    def _deciding(self) -> Deciding:
+        return Deciding(self)
 
     @cached_property
     def repairs(self) -> list[Repair]:
         """What has to be put together in the losses that are trained on, in source order."""
-        return sorted(self._repairs(self.decisions), key=lambda repair: self.tree.order[repair.node])
-
-    def _repairs(self, decisions: Decisions) -> set[Repair]:
-        losses = decisions.losses
-        found = Reductions(self.training, losses, self.sharding).repairs_of_updates | decisions.repairs
-        for fit in (*self.training.fits, *self.training.batch_fits):
-            found |= losses.of_forward(fit.call).repairs | losses.of_fit(fit.call).repairs
-        for call in self.tree.calls:
-            found |= losses.of_added(call).repairs
-        return found
-
-    @cached_property
-    def minibatches(self) -> MinibatchFinder:
-        return MinibatchFinder(
-            self.tree, self.resolver, self.kinds, self.training, self.trained, self.reading, self.ranks, cuts=self.cuts
-        )
+        return sorted(self._deciding.repairs(self.decisions), key=lambda repair: self.tree.order[repair.node])
 
     def is_put_together(self, node: cst.CSTNode | None) -> bool:
         """Whether the number is what all workers have, by what the script puts together, or is going to."""
         verdict = self.losses.of_number(node) if node is not None else NOT_RUN
         missing = {repair for repair in verdict.repairs if repair.form != "done"}.difference(self.repairs)
         return verdict.is_agreed and bool(verdict.repairs) and not missing and not verdict.meets_unknown
+
+    @cached_property
+    def minibatches(self) -> MinibatchFinder:
+        return MinibatchFinder(
+            self.tree, self.resolver, self.kinds, self.training, self.trained, self.reading, self.ranks, cuts=self.cuts
+        )
 
     @cached_property
     def looked_at(self) -> LookedAt:
@@ -286,134 +208,6 @@ class Facts:
     @cached_property
     def mapped(self) -> Mapped:
         return Mapped(self.tree, tuple(self.scripts.values()))
-
-    @cached_property
-    def decisions(self) -> Decisions:
-        """Asked anew where a loss would put together again what a name holds that is put together where it gets it.
-        Raises Defect where that comes to no end, in a program that is not refused anyway."""
-        decisions = self._decided()
-        for _ in range(_MOST_GATHERINGS):
-            again = self._combined_twice(decisions) - self._combined
-            numbers = _combined_in(decisions)
-            lost = {b for b in self._combined if _places_of(b, numbers, self.tree) != self._places[b]}
-            if not again and not lost:
-                return decisions
-            # What is put together for the losses has made it the same: asked without it, that stays so.
-            self._not_combined |= lost
-            kept = again & self._not_combined
-            if kept:
-                return self._decided_with(kept, numbers)
-            self._combine(again, numbers)
-            self._combined = self._combined - self._not_combined
-            decisions = self._decided()
-        if not decisions.are_settled:
-            return decisions  # what is left over is refused, whatever is combined
-        raise Defect("whether a number is put together where it gets its name, or in the losses, cannot be told apart")
-
-    def _decided_with(self, bindings: set[Binding], numbers: Sequence[LocalNumber]) -> Decisions:
-        """The decisions once the names get a number of all workers, which the losses need, while what steers is put
-        together further on by then."""
-        self._combine(bindings, numbers)
-        self._not_combined -= bindings
-        decisions = self._decided()
-        decisions.combine(n for n in numbers if any(_is_given(binding, [n], self.tree) for binding in bindings))
-        return decisions
-
-    def _combined_twice(self, decisions: Decisions) -> set[Binding]:
-        """Where names get a number of all workers, and enter what is put together for a loss, or what nothing makes the
-        workers agree on: a mean times the number of samples."""
-        numbers = _combined_in(decisions)
-        entered = [o.node for repair in self._repairs(decisions) for o in repair.operands] if numbers else []
-        entered += [n.expression for n in decisions.local_numbers if not n.is_settled] if numbers else []
-        locality = decisions.locality
-        return {
-            binding
-            for binding in locality.bindings_behind(entered)
-            if isinstance(binding.target, cst.Name)
-            and not locality.of(binding)
-            and _is_given(binding, numbers, self.tree)
-        }
-
-    def _decided(self) -> Decisions:
-        decisions = self._reduced_decisions()
-        for _ in range(_MOST_GATHERINGS):
-            again = set() if decisions.are_settled else self._combined_twice(decisions) - self._combined
-            again -= self._not_combined
-            if not again:
-                break
-            self._combine(again, _combined_in(decisions))
-            decisions = self._reduced_decisions()
-        if self.training.batch_fits or not self._makes_own_steps:
-            return decisions
-        taken = Reductions(self.training, decisions.losses, self.sharding).single_samples
-        if decisions.are_settled and not taken:
-            return decisions
-        return self._gathered_decisions(decisions) or decisions
-
-    @property
-    def _makes_own_steps(self) -> bool:
-        """Whether each `fit` trains by a step of the script's: rows that Keras's own takes come in no order."""
-        classes = {self.training.step_class(update) for update in self.training.updates} - {None}
-        return all(
-            any(isinstance(v, Object) and classes.intersection(self.resolver.lineage(v.of)) for v in fit.values)
-            for fit in self.training.fits
-        )
-
-    def _gathered_decisions(self, decisions: Decisions) -> Decisions | None:
-        """The decisions with all rows put together where they enter what steers, or are taken one by one for a loss;
-        None where that settles not all."""
-        gathered: set[cst.BaseExpression] = set()
-        numbers: set[cst.CSTNode] = set()  # what is put together for one of them is none of the next ones
-        for _ in range(_MOST_GATHERINGS):
-            numbers |= {*decisions.steering, *(number.expression for number in decisions.local_numbers)}
-            losses = self._losses(numbers, gathered)
-            reductions = Reductions(self.training, losses, self.sharding)
-            decisions = self._decisions(losses, reductions, Rows.ONCE, gathered, reductions.single_samples)
-            if not decisions.are_settled:
-                return None
-            more = {n.expression for n in decisions.local_numbers if n.reduction == GATHER}
-            needed = {node for node in gathered if any(repair.node is node for repair in losses.gathers)}
-            if not more and needed == gathered:
-                is_right = reductions.are_right and not any(map(losses.obstacle, losses.gathers))
-                return decisions if is_right and not decisions.gathering.meets_unseen(gathered) else None
-            gathered = needed | more
-        return None
-
-    def _reduced_decisions(self) -> Decisions:
-        losses = self._losses()
-        reductions = Reductions(self.training, losses, self.sharding)
-        decisions = self._decisions(losses, reductions)
-        cuts = {reductions.cut_for(update) for update in self.training.updates}
-        if decisions.ratios and not self.training.batch_fits:
-            return self._decisions_with_rows_once(decisions)
-        if not decisions.kinds or (len(cuts | decisions.kinds) == 1 and cuts != {GATHER}):
-            has_means = any(n.reduction == MEAN and decisions.decides(n) for n in decisions.local_numbers)
-            if cuts == {SUM} and not has_means and any(number.is_count for number in decisions.local_numbers):
-                return self._decisions(losses, reductions, Rows.ONCE)  # so that rows can be counted
-            if cuts != {SUM} or not has_means or self.training.batch_fits:
-                return decisions
-        if self.training.batch_fits:  # of which nothing can be put together that a batch has to be
-            return self._decisions(losses, reductions, Rows.REPEATED)
-        return self._decisions_with_rows_once(decisions)
-
-    def _decisions_with_rows_once(self, decisions: Decisions) -> Decisions:
-        """No row may be computed twice where some numbers are sums, and then means of parts are none of the batch."""
-        numbers = {*decisions.steering, *(n.expression for n in decisions.local_numbers), *decisions.ratios}
-        losses = self._losses(numbers)
-        return self._decisions(losses, Reductions(self.training, losses, self.sharding), Rows.ONCE)
-
-    def _decisions(
-        self,
-        losses: Losses,
-        reductions: Reductions,
-        rows: Rows = Rows.ANY,
-        gathered: Collection[cst.BaseExpression] | None = None,
-        taken: Collection[cst.CSTNode] = (),
-    ) -> Decisions:
-        return Decisions(
-            self.tree, self.resolver, self.training, self.sharding, self.files, losses, reductions.repairs_of_updates,
-            self.stated, rows, gathered, taken, self._combined_names, self.sent,
-        )  # fmt: skip
 
     @cached_property
     def broadcasts(self) -> Broadcasts:
@@ -582,23 +376,3 @@ class Facts:
     def fresh_name(self, wanted: str, node: cst.CSTNode) -> str:
         """The wanted name, or one derived from it that the node's file does not use."""
         return self.tree.fresh_name(wanted, self.tree.module_of(node))
-
-
-def _combined_in(decisions: Decisions) -> list[LocalNumber]:
-    """The numbers of which the workers' mean or sum is taken."""
-    return [n for n in decisions.local_numbers if n.metric is None and n.reduction in (MEAN, SUM)]
-
-
-def _is_given(binding: Binding, numbers: Sequence[LocalNumber], tree: Tree) -> bool:
-    """Whether one of the numbers is what the name gets, or stands in it."""
-    return bool(_places_of(binding, numbers, tree))
-
-
-def _places_of(binding: Binding, numbers: Sequence[LocalNumber], tree: Tree) -> frozenset[cst.CSTNode]:
-    """Where the workers put together what the name gets: all of it, or those of the numbers that stand in it."""
-    value = binding.value
-    if not isinstance(value, cst.CSTNode):
-        return frozenset()
-    if any(n.binding is binding for n in numbers) and binding.target is not None:
-        return frozenset((binding.target,))
-    return frozenset(n.expression for n in numbers if n.binding is None and tree.contains(value, n.expression))

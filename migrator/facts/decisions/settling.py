@@ -23,6 +23,8 @@ from migrator.facts.objects.values import External, Result, Value, is_call_of
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.randomness.draws import draws
 
+_OF_ROWS = Mark.VALUE | Mark.COUNT
+
 
 def settle_by_word(agreed: Iterable[cst.BaseExpression], locality: Locality) -> set[cst.BaseExpression]:
     """Takes these for the same on all workers; gives those of which it would not be known otherwise."""
@@ -45,12 +47,19 @@ def settle_symbols(locality: Locality, losses: Losses) -> None:
 def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
     """How many tensors a list or tuple holds that is written out, or made along another axis than that of the samples,
     is the same on all workers, whatever these are."""
+    several = set()
     for call in tree.calls:
-        counts = len(call.args) == 1 and External("builtins.len") in resolver.values(call.func)
-        if counts and losses.number_of_items(call.args[0].value) is not None:
+        counts = len(call.args) == 1 and "builtins.len" in resolver.public(call.func)
+        lengths = losses.numbers_of_items(call.args[0].value) if counts else set()
+        if len(lengths) == 1:
             locality.settle(call)
+        elif lengths:
+            several.add(call)
         elif losses.gives_several(call):
             locality.hold(call)
+    # Each call of the function around it may have a length of its own; or the samples choose.
+    locality.settle(*(call for call in several if locality.of(call) == Mark.COUNT))
+    settle_together(several, locality, Mark.COUNT)
     for node in tree.all_of(cst.Comparison):
         # Numbers of rows, and shapes, of one batch, of which each worker has the same part twice.
         sides = [node.left, *(c.comparator for c in node.comparisons)]
@@ -106,10 +115,9 @@ def settle_draws(repaired: Iterable[Repair], tree: Tree, resolver: Resolver, loc
             locality.make(call, Mark.VALUE)
 
 
-def settle_together(gathered: Collection[cst.CSTNode], locality: Locality) -> None:
-    """Takes all rows of a batch for the same on all workers if they are so as long as all such are: those of one step
-    may come of what the workers have made of those of earlier ones."""
-    of_rows = Mark.VALUE | Mark.COUNT
+def settle_together(gathered: Collection[cst.CSTNode], locality: Locality, of_rows: int = _OF_ROWS) -> None:
+    """Takes all rows of a batch, or how many there are of something, for the same on all workers if they are so as long
+    as all such are: those of one step may come of what the workers have made of those of earlier ones."""
     held = {node for node in gathered if locality.of(node) & ~of_rows}
     while held:
         with locality.trying():
