@@ -27,6 +27,7 @@ from migrator.facts.dependence import DECIDING, Dependence, Key, Way
 from migrator.facts.dependence.spreading import Marks, Spread
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function
+from migrator.facts.program.patterns import compared_by
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training
 
@@ -85,6 +86,11 @@ class Locality:
                 found.link(given, call, Way.USED)
         for written, read in self.consequences.files.told_again():
             found.link(written, read, Way.USED)
+        for match in self.tree.all_of(cst.Match):
+            for case in match.cases:
+                for part in compared_by(case.pattern, match.subject):
+                    found.link(part, ("compared", match.subject), Way.USED)
+            found.link(("compared", match.subject), match.subject, Way.WHOLE)
         return found
 
     def _calls_behind(self, computing: Collection[cst.CSTNode]) -> set[cst.CSTNode]:
