@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import libcst as cst
 
-from migrator.analysis import one_each, row_counts
+from migrator.analysis import one_each, own_operators, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.dictionaries import is_asked_for_a_word
@@ -20,7 +20,7 @@ from migrator.analysis.libraries.python.containers import sent_to
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharded
 from migrator.analysis.truth import asked, compared, outcome
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Instance, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Site, Tuple, Value
 from migrator.facts.program.presence import asks_if_there_is_none
 from migrator.facts.program.tree import Scope
 from migrator.records import replace
@@ -105,26 +105,6 @@ class Expressions:
         left, right = self.eval(node.left, frame), self.eval(node.right, frame)
         return self.operate(node, type(node.operator).__name__, (left, right), (node.left, node.right), frame)
 
-    def _own_operator(
-        self,
-        node: cst.CSTNode,
-        operator: str,
-        operands: Sequence[Value],
-        nodes: Sequence[cst.CSTNode | None],
-        frame: Frame,
-    ) -> Value | None:
-        """What a class of the program makes of the operator: `log << losses`."""
-        name = _OPERATORS.get(operator, "").rstrip("_")
-        for i, kind in enumerate((f"__{name}__", f"__r{name}__") if len(operands) == 2 else ()):
-            atom, other = operands[i].only, nodes[1 - i]
-            method = self.run.classes.method(atom, kind) if isinstance(atom, Instance) else None
-            if method is not None:
-                written: dict[int | str, cst.BaseExpression] = {}
-                if isinstance(other, cst.BaseExpression):
-                    written[0] = other
-                return self.run.calls.call(method, Arguments([operands[1 - i]], nodes=written), node, frame)
-        return None
-
     def operate(
         self,
         node: cst.CSTNode,
@@ -133,7 +113,7 @@ class Expressions:
         nodes: Sequence[cst.CSTNode | None],
         frame: Frame,
     ) -> Value:
-        own = self._own_operator(node, operator, operands, nodes, frame)
+        own = own_operators.of_operator(self.run, _OPERATORS.get(operator, ""), operands, nodes, node, frame)
         if own is not None:
             return own
         sequences = [self.run.objects.sequence_items(o) for o in operands]
@@ -218,7 +198,9 @@ class Expressions:
         constant = value.constant
         if isinstance(constant, (int, float)) and operator in ("Minus", "Plus"):
             return v.constant(-constant if operator == "Minus" else constant)
-        return self.run.operator(f"operator.{_OPERATORS[operator]}", (value,), (node.expression,), node)
+        name = _OPERATORS[operator]
+        own = own_operators.of_operator(self.run, name, (value,), (node.expression,), node, frame)
+        return own if own is not None else self.run.operator(f"operator.{name}", (value,), (node.expression,), node)
 
     def _boolean(self, node: cst.BooleanOperation, frame: Frame) -> Value:
         left = self.eval(node.left, frame)
@@ -241,13 +223,18 @@ class Expressions:
             known = compared(operator, left, rights[0])
             if known is not None:
                 return v.constant(known)
+            nodes = (node.left, compared_with)
+            own = own_operators.of_operator(
+                self.run, _OPERATORS.get(operator, ""), (left, rights[0]), nodes, node, frame
+            )
+            if own is not None:
+                return own
             if is_asked_for_a_word(self.run.tree, operator, left, rights[0], compared_with, self.run.heap):
                 return v.with_needs(NUMBER, frozenset(r for d in v.contents(rights[0]) for r in d.needs))
             alike = row_counts.compared(left, rights[0]) if operator in ("Equal", "NotEqual") else None
             if alike is not None:
                 return alike
             if operator in _OPERATORS:
-                nodes = (node.left, compared_with)
                 return self.run.operator(f"operator.{_OPERATORS[operator]}", (left, rights[0]), nodes, node)
         all_nodes = [node.left, *(c.comparator for c in node.comparisons)]
         return self.run.compared([left, *rights], all_nodes, node)

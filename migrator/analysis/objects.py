@@ -469,6 +469,24 @@ class Objects:
                     if isinstance(key, str):
                         yield from self.leaves(self.run.heap.load(atom, key), depth + 2)
 
+    def holds_apart(self, value: Value, depth: int = 0) -> bool:
+        """Whether an object of a class of the program is in the value that holds what is not alike on all workers: what
+        a function of a library makes of such an object, its class says in some way that only the library knows."""
+        if not value.objects or depth >= _DEEPEST_PARTS:
+            return False
+        for atom in value:
+            if isinstance(atom, Instance):
+                if any(not data.is_replicated for data in self._leaves(v.of(atom), 0)):
+                    return True
+            elif isinstance(atom, Tuple):
+                if any(self.holds_apart(item, depth + 1) for item in atom.items):
+                    return True
+            elif isinstance(atom, Container):
+                keys = (None, *self.run.heap.fields(atom))
+                if any(self.holds_apart(self.run.heap.load(atom, key), depth + 1) for key in keys):
+                    return True
+        return False
+
     def _attribute_leaves(self, atom: Method, depth: int) -> Iterator[v.Data]:
         """An attribute of which only the name is known: where its object is not alike on all workers, it is nowhere."""
         for data in self.leaves(atom.owner, depth + 1):

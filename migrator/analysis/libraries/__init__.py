@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import namespaces, ops
+from migrator.analysis import namespaces, ops, own_operators
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
@@ -104,6 +104,9 @@ class Libraries:
             claims.meet_sizes(self.run, args, node)
             if self.run.tried:
                 self.run.asserted(args, node)
+        own = own_operators.of_function(self.run, path, args, node, frame)
+        if own is not None:
+            return own
         handler = _FUNCTIONS.get(path)
         if handler is not None:
             return handler(self.run, args, node, frame)

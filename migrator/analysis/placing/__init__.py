@@ -97,6 +97,8 @@ class Placing:
         if not apart:
             self.run.note_plain(op.node)
             return whole.replicated(self.run, op)
+        if any(self.run.objects.holds_apart(value) for _, value in op.args.all()):
+            return Value(Data(Unknown("what it makes of an object of the script's is not seen"), needs=op.needs))
         if one_each.may_lose_form(op.leaves) and not _tells_form(op):
             return gathered(self.run, op, "of no rows, a list does not tell what numbers it would hold")
         if op.whole and any(isinstance(d.placement, (Sharded, Shape)) for d in apart):
