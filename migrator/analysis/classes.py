@@ -126,8 +126,21 @@ class Classes:
         if known is not None:
             kind, inner = known
             return inner if kind == "static" else self.bound(inner, receiver)
+        got = [self._got(o, receiver) for o in found.objects if isinstance(o, Instance)]
         objects = frozenset(Bound(o, receiver) if isinstance(o, Function) else o for o in found.objects)
-        return Value(found.data, objects)
+        if not any(value is not None for value in got):
+            return Value(found.data, objects)
+        others = frozenset(o for o in objects if not isinstance(o, Instance) or self._got(o, receiver) is None)
+        return v.join_all([Value(found.data, others), *(value for value in got if value is not None)])
+
+    def _got(self, held: Instance, receiver: Value) -> Value | None:
+        """What a descriptor of the program's gives for the object that is asked; None for what is none."""
+        getter = self.method(held, "__get__") if self.of_class(held.cls, "__get__") is not None else None
+        if getter is None or not isinstance(receiver.only, Instance):
+            return None
+        frame = self.run.frames[self.run.tree.module_of(held.cls.node)]
+        given = Arguments([receiver, v.of(receiver.only.cls)])
+        return self.run.calls.call(getter, given, held.site.node, frame)
 
     def fields(self, cls: Class) -> list[str]:
         """The fields of a dataclass or NamedTuple, those of its bases first."""

@@ -14,6 +14,7 @@ from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.batch_shapes import BatchShapes, DoubtfulSize, Made, Shown, Size
 from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.cache_files import CacheFiles
+from migrator.facts.data.changed_meanwhile import ChangedMeanwhile
 from migrator.facts.data.first_axis import FirstAxis
 from migrator.facts.data.noise import Noise
 from migrator.facts.data.pipeline import Pipeline, Step, batch_argument
@@ -114,6 +115,7 @@ class Obstacles:
         self._batch_shapes = BatchShapes(tree, resolver)
         self._noise = Noise(tree, resolver, training, self._batch_shapes)
         self._first_axis = FirstAxis(resolver)
+        self._changed_meanwhile = ChangedMeanwhile(tree, resolver)
 
     @cached_property
     def own_randomness(self) -> Refusal | None:
@@ -153,6 +155,7 @@ class Obstacles:
             or threads
             or self._batching(pipeline, consumption)
             or self._mixing(pipeline)
+            or self._changing(pipeline, consumption)
             or self._layout(pipeline, consumption)
             or built_in_size(self.tree)
             or self._step(pipeline, consumption)
@@ -272,6 +275,17 @@ class Obstacles:
                 advice = "leave out num_parallel_calls, or draw by tf.random.stateless_... with a seed from the data"
                 return Refusal(draw, why + "each worker", advice, breaks_training=True)
         return None
+
+    def _changing(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
+        place = self._changed_meanwhile.first(pipeline, self._step_bodies(consumption))
+        if place is None:
+            return None
+        why = (
+            "the pipeline that reads the samples ahead goes by what the training changes here: the time decides which "
+        )
+        why += "samples it makes, on each worker by itself"
+        advice = "change it between the epochs, or make the batches in the loop"
+        return Refusal(place, why, advice, breaks_training=True)
 
     def _layout(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         """A batch is cut along its first axis."""

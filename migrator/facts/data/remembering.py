@@ -28,9 +28,8 @@ _STATELESS = ("tensorflow.random.stateless_", "tensorflow.random.experimental.",
 _SEEDERS = frozenset({
     "tensorflow.random.set_seed", "keras.utils.set_random_seed", "tensorflow.compat.v1.set_random_seed",
 })  # fmt: skip
-
-
-_CHANGING = api.SETTING_VARIABLES | {
+# Methods that change what they are called on.
+CHANGING = api.SETTING_VARIABLES | {
     "append", "extend", "appendleft", "extendleft", "insert", "update", "setdefault", "put", "add", "discard", "remove",
     "pop", "popleft", "popitem", "clear", "sort", "reverse", "rotate", "send", "get_nowait",
 }  # fmt: skip
@@ -46,7 +45,7 @@ class Remembering:
         if step.method != "map" or not self._takes_turns(step):
             return False
         given = argument(step.call, "map_func", 0)
-        functions = self._run_by(given.value) if given is not None else []
+        functions = self.run_by(given.value) if given is not None else []
         if any(self._remembers(function, functions) for function in functions):
             return True
         nodes = [step.call, *functions]
@@ -64,7 +63,7 @@ class Remembering:
         """Whether the script sets a seed for all that TensorFlow draws."""
         return any(name in _SEEDERS for call in self.tree.calls for name in self.resolver.public(call.func))
 
-    def _run_by(self, given: cst.BaseExpression) -> list[FunctionLike]:
+    def run_by(self, given: cst.BaseExpression) -> list[FunctionLike]:
         """The functions of the script that run for each sample, the one that is given first."""
         found = list(dict.fromkeys(self._functions(given)))
         for function in found:
@@ -99,7 +98,7 @@ class Remembering:
                 return True
             if any(v == External("builtins.next") for v in values):
                 changed += [arg.value for arg in call.args[:1]]
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in _CHANGING:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in CHANGING:
                 changed.append(call.func.value)
         return any(self.tree.contains(function, node) and self._is_kept(node, functions, 0) for node in changed)
 

@@ -1,0 +1,150 @@
+"""What a pipeline reads while the training changes it: a generator's own attributes, a variable in a filter, a random
+state that both draw from. Batches are read ahead, so that time decides what is read, on each worker by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import libcst as cst
+
+from migrator.facts.data.pipeline import Pipeline
+from migrator.facts.data.remembering import CHANGING, Remembering
+from migrator.facts.names import api
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Literal, Member, Object, Result, Value
+from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import FunctionLike, Tree
+from migrator.facts.randomness.draws import draws, is_drawn_from_common
+
+_IN_GRAPHS = frozenset({"map", "filter", "flat_map", "interleave", "take_while"})
+_IN_PYTHON = frozenset({"tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.compat.v1.py_func"})
+_ITERATING = ("__iter__", "__next__")
+_YIELDS = (cst.Yield, cst.From)
+
+
+class ChangedMeanwhile:
+    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+        self.tree = tree
+        self.resolver = resolver
+        self._remembering = Remembering(tree, resolver)
+
+    def first(self, pipeline: Pipeline, bodies: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+        """Where the code that runs for each batch changes what the pipeline reads, or reads what that changes."""
+        in_graphs, in_python = self._run_by(pipeline)
+        if not bodies or not (in_graphs or in_python):
+            return None
+        inside = [part for function in in_python for part in self._repeated(function)]
+        outside = [body for body in bodies if not any(self.tree.contains(f, body) for f in (*in_python, *in_graphs))]
+        read = self._held_in(inside)
+        for node, owner, attribute in self._changes(outside):
+            is_variable = attribute in api.SETTING_VARIABLES
+            held = read | self._held_in(in_graphs) if is_variable else read
+            named = is_variable or not attribute or attribute in self._attributes_in(inside)
+            if named and held & self._kept(owner):
+                return node
+        return self._read_back(inside, outside) or self._drawn_by_both(inside, outside)
+
+    def _run_by(self, pipeline: Pipeline) -> tuple[list[FunctionLike], list[FunctionLike]]:
+        """The functions of the script that the pipeline runs for its elements: those that become graphs, and those that
+        stay Python's."""
+        in_graphs: list[FunctionLike] = []
+        in_python: list[FunctionLike] = []
+        for way in pipeline.ways:
+            if way.source is not None and way.source_path.endswith(".from_generator"):
+                given = argument(way.source, "generator", 0)
+                in_python += self._of_generator(given.value) if given is not None else []
+            for step in way.steps:
+                given = argument(step.call, "predicate" if step.method in ("filter", "take_while") else "map_func", 0)
+                if step.method in _IN_GRAPHS and given is not None:
+                    in_graphs += self._remembering.run_by(given.value)
+        for call in self.tree.calls if in_graphs else ():
+            is_pythons = call.args and not _IN_PYTHON.isdisjoint(self.resolver.public(call.func))
+            if is_pythons and any(self.tree.contains(function, call) for function in in_graphs):
+                in_python += self._remembering.run_by(call.args[0].value)
+        return in_graphs, in_python
+
+    def _of_generator(self, given: cst.BaseExpression) -> list[FunctionLike]:
+        found = self._remembering.run_by(given)
+        made = [given, *(f.body for f in found if isinstance(f, cst.Lambda))]
+        for value in (value for node in made for value in self.resolver.values(node)):
+            methods = [self.resolver.method(value.of, n) for n in _ITERATING] if isinstance(value, Object) else []
+            found += [method for method in methods if method is not None]
+        return found
+
+    def _repeated(self, function: FunctionLike) -> list[cst.CSTNode]:
+        """What of the function runs for each element: of a generator, what stands in loops that yield."""
+        loops = [
+            loop
+            for loop in self.tree.all_of(cst.For, cst.While)
+            if self.tree.contains(function, loop)
+            and any(self.tree.contains(loop, found) for found in self.tree.all_of(*_YIELDS))
+        ]
+        is_generator = any(
+            self.tree.contains(function, found) and self.tree.function_of(found) is function
+            for found in self.tree.all_of(*_YIELDS)
+        )
+        return list(loops) if is_generator else [function]
+
+    def _kept(self, node: cst.CSTNode) -> set[Value]:
+        """The objects that the expression may be, of those that can be changed: of a class of the script, any of it."""
+        values = (v.of if isinstance(v, Object) else v for v in self.resolver.values(node))
+        return {v for v in values if isinstance(v, (Class, Result)) or _is_display(v)}
+
+    def _held_in(self, parts: Sequence[cst.CSTNode]) -> set[Value]:
+        nodes = self.tree.all_of(cst.Name, cst.Attribute) if parts else ()
+        return {v for node in nodes if any(self.tree.contains(p, node) for p in parts) for v in self._kept(node)}
+
+    def _attributes_in(self, parts: Sequence[cst.CSTNode]) -> set[str]:
+        nodes = self.tree.all_of(cst.Attribute)
+        return {node.attr.value for node in nodes if any(self.tree.contains(p, node) for p in parts)}
+
+    def _changes(self, parts: Sequence[cst.CSTNode]) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, str]]:
+        """Where the parts change something: the place, what is changed, and the attribute, or how a variable is."""
+        targets: list[cst.CSTNode] = [node.target for node in self.tree.all_of(cst.AugAssign)]
+        targets += [target.target for node in self.tree.all_of(cst.Assign) for target in node.targets]
+        for target in targets:
+            if not any(self.tree.contains(part, target) for part in parts):
+                continue
+            if isinstance(target, cst.Attribute):
+                yield target, target.value, target.attr.value
+            elif isinstance(target, cst.Subscript):
+                yield target, target.value, ""
+        for call in self.tree.calls:
+            func = call.func
+            changes = isinstance(func, cst.Attribute) and func.attr.value in CHANGING
+            if isinstance(func, cst.Attribute) and changes and any(self.tree.contains(part, call) for part in parts):
+                yield call, func.value, func.attr.value if func.attr.value in api.SETTING_VARIABLES else ""
+
+    def _read_back(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+        """Where the training reads an attribute that the pipeline sets, and does more than show it."""
+        for _, owner, name in self._changes(inside):
+            for node in self.tree.all_of(cst.Attribute) if name else ():
+                is_read = node.attr.value == name and any(self.tree.contains(part, node) for part in outside)
+                if is_read and not self._is_shown(node) and self._kept(node.value) & self._kept(owner):
+                    return node
+        return None
+
+    def _is_shown(self, node: cst.CSTNode) -> bool:
+        return any(
+            isinstance(owner, cst.FormattedString)
+            or (isinstance(owner, cst.Call) and "builtins.print" in self.resolver.public(owner.func))
+            for owner in self.tree.ancestors(node)
+        )
+
+    def _drawn_by_both(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+        drawn = {generator for _, generator in self._draws(inside)}
+        return next((call for call, generator in self._draws(outside) if generator in drawn), None)
+
+    def _draws(self, parts: Sequence[cst.CSTNode]) -> Iterator[tuple[cst.Call, object]]:
+        """The calls that draw random numbers, with the generator; the one that all have by the name of its module."""
+        for call in self.tree.calls if parts else ():
+            if any(self.tree.contains(part, call) for part in parts):
+                for value in filter(draws, self.resolver.values(call.func)):
+                    if isinstance(value, Member):
+                        yield call, value.owner
+                    elif isinstance(value, External) and is_drawn_from_common(value.path):
+                        yield call, value.path.split(".")[0]
+
+
+def _is_display(value: Value) -> bool:
+    return isinstance(value, Literal) and isinstance(value.node, (cst.List, cst.Dict, cst.Set))
