@@ -14,12 +14,14 @@ from migrator.analysis.run import Run
 from migrator.analysis.shown import Shown
 from migrator.analysis.values import Atom, Instance, Made, Value
 from migrator.facts.names import api
+from migrator.facts.program.tree import nodes_in
 
 # Layers that start from random weights. Others of Keras have none, or such as are the same wherever they are made.
 _RANDOM_LAYERS = re.compile(
     r"keras\.layers\.(?:\w*Dense|\w*Conv\w*|Embedding|(?:\w*)(?:LSTM|GRU|RNN)\w*|\w*Attention|Bidirectional|"
     r"TimeDistributed|LocallyConnected\w+)$"
 )
+_TRAINING = frozenset({"gradient", "apply_gradients", "minimize"})
 _VARIABLES = ("tensorflow.Variable", "keras.Variable", "keras.backend.variable")
 _APPLICATION = re.compile(r"keras\.applications\.")
 
@@ -57,6 +59,7 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
     loaded: dict[Atom, list[cst.Call]] = defaultdict(list)
     trained: set[Atom] = set()
     fitted: set[Atom] = set()
+    taught: set[Atom] = set()  # is sent as what is trained
     for call in run.tree.calls:
         func = call.func
         if not isinstance(func, cst.Attribute):
@@ -74,6 +77,7 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
             owner = _seen(run, func.value) if name in ("load_weights", "fit", "compile") else set()
             trained.update(owner)
             fitted.update(owner if name == "fit" else ())
+            taught.update(_trained_by(run, call) if name in _TRAINING else owner if name == "fit" else ())
             for atom in owner if name == "load_weights" else ():
                 loaded[atom].append(call)
             continue
@@ -85,9 +89,16 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
     for atom in [*filled, *loaded]:
         is_own_class = isinstance(atom, Instance) and any(map(api.makes_model, _bases(run, atom)))
         is_built_late = is_own_class and atom in filled and atom not in fitted
-        if is_built_late or not before.before_use(atom, [*filled[atom], *loaded[atom]]):
+        if is_built_late or (atom not in taught and not before.before_use(atom, [*filled[atom], *loaded[atom]])):
             late.add(atom)
     return mixed - filled.keys() - trained, late
+
+
+def _trained_by(run: Run, call: cst.Call) -> Iterator[Atom]:
+    """The models whose weights the gradients are of, or are applied to."""
+    for arg in call.args:
+        for node in (*nodes_in(arg.value), *_behind(run, arg.value)):
+            yield from _seen(run, node.value if isinstance(node, cst.Attribute) else node)
 
 
 def _owner_of_weight(run: Run, node: cst.BaseExpression) -> set[Atom]:
