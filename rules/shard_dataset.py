@@ -42,7 +42,8 @@ import libcst as cst
 
 from migrator.edits import AddArgument, InsertBefore, Refusal, Replace, Trust, Wrap
 from migrator.facts.data.batch_shapes import DoubtfulSize
-from migrator.facts.data.order import AnyOrder, UnseededFiles
+from migrator.facts.data.order import UnseededFiles
+from migrator.facts.data.order_flags import AnyOrder
 from migrator.facts.data.pipeline_cuts import CutPipeline
 from migrator.facts.data.sharding import CutBatches, unseen_batches
 from migrator.facts.program.syntax import stands_alone

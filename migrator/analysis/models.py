@@ -9,16 +9,19 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.filled import Filled
 from migrator.analysis.run import Run
 from migrator.analysis.shown import Shown
 from migrator.analysis.values import Atom, Instance, Made, Value
 from migrator.facts.names import api
+from migrator.facts.program.tree import nodes_in
 
 # Layers that start from random weights. Others of Keras have none, or such as are the same wherever they are made.
 _RANDOM_LAYERS = re.compile(
     r"keras\.layers\.(?:\w*Dense|\w*Conv\w*|Embedding|(?:\w*)(?:LSTM|GRU|RNN)\w*|\w*Attention|Bidirectional|"
     r"TimeDistributed|LocallyConnected\w+)$"
 )
+_TRAINING = frozenset({"gradient", "apply_gradients", "minimize"})
 _VARIABLES = ("tensorflow.Variable", "keras.Variable", "keras.backend.variable")
 _APPLICATION = re.compile(r"keras\.applications\.")
 
@@ -49,11 +52,14 @@ def standalone(run: Run) -> set[cst.CSTNode]:
 
 def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
     """The models whose weights get new values that are made of what they were, and never others altogether; and those
-    that get others, but have none before they are called first: models of the script's own classes."""
+    that get others, but run before that, or have none before they are called first: models of the script's own
+    classes."""
     mixed: set[Atom] = set()
-    filled: set[Atom] = set()
-    loaded: set[Atom] = set()
+    filled: dict[Atom, list[cst.Call]] = defaultdict(list)
+    loaded: dict[Atom, list[cst.Call]] = defaultdict(list)
+    trained: set[Atom] = set()
     fitted: set[Atom] = set()
+    taught: set[Atom] = set()  # is sent as what is trained
     for call in run.tree.calls:
         func = call.func
         if not isinstance(func, cst.Attribute):
@@ -62,18 +68,37 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
         if name.startswith("assign"):
             owner = _owner_of_weight(run, func.value)
             itself = [n for arg in call.args for n in run.tree.names_in(arg.value) if _same_name(n, func.value)]
-            (mixed if itself or name != "assign" else filled).update(owner)
+            is_mixed = bool(itself) or name != "assign"
         elif name == "set_weights" and call.args:
             owner = _seen(run, func.value)
             asked = {atom for node in _behind(run, call.args[0].value) for atom in _seen(run, node)}
-            (mixed if asked & owner else filled).update(owner)
-        elif name in ("load_weights", "fit", "compile"):
-            (fitted if name == "fit" else loaded).update(_seen(run, func.value))
+            is_mixed = not asked.isdisjoint(owner)
+        else:
+            owner = _seen(run, func.value) if name in ("load_weights", "fit", "compile") else set()
+            trained.update(owner)
+            fitted.update(owner if name == "fit" else ())
+            taught.update(_trained_by(run, call) if name in _TRAINING else owner if name == "fit" else ())
+            for atom in owner if name == "load_weights" else ():
+                loaded[atom].append(call)
+            continue
+        mixed.update(owner if is_mixed else ())
+        for atom in owner if not is_mixed else ():
+            filled[atom].append(call)
+    before = Filled(run)
     late: set[Atom] = set()
-    for atom in filled - fitted:
-        if isinstance(atom, Instance) and any(map(api.makes_model, _bases(run, atom))):
+    for atom in [*filled, *loaded]:
+        is_own_class = isinstance(atom, Instance) and any(map(api.makes_model, _bases(run, atom)))
+        is_built_late = is_own_class and atom in filled and atom not in fitted
+        if is_built_late or (atom not in taught and not before.before_use(atom, [*filled[atom], *loaded[atom]])):
             late.add(atom)
-    return mixed - filled - loaded - fitted, late
+    return mixed - filled.keys() - trained, late
+
+
+def _trained_by(run: Run, call: cst.Call) -> Iterator[Atom]:
+    """The models whose weights the gradients are of, or are applied to."""
+    for arg in call.args:
+        for node in (*nodes_in(arg.value), *_behind(run, arg.value)):
+            yield from _seen(run, node.value if isinstance(node, cst.Attribute) else node)
 
 
 def _owner_of_weight(run: Run, node: cst.BaseExpression) -> set[Atom]:

@@ -212,6 +212,7 @@ class Run:
         self.told: dict[cst.CSTNode, dict[cst.CSTNode, Value]] = defaultdict(dict)
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()
+        self.first_use: dict[v.Atom, int] = {}  # how many expressions had been met when a model was first applied
         self.built_calls: list[BuiltCall] = []
         self.known_weights: set[v.Atom] = set()
         self.wanting: set[cst.CSTNode] = set()
@@ -407,6 +408,8 @@ class Run:
         """Notes a model or layer that runs on data, or that Keras's tensors make a part of another one."""
         symbolic = any(d.symbolic for _, x in args.all() for d in self.objects.leaves(x))
         (self.built_in if symbolic else self.applied).add(model)
+        if not symbolic:
+            self.first_use.setdefault(model, len(self.seen))
 
     def note_weights(self, model: v.Atom) -> None:
         """Notes a model that is trained or filled: whoever asks for its weights sees to them."""

@@ -5,11 +5,12 @@ No two workers would see one order then: dealt out, some elements would train tw
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts.data.order_flags import FLAG, PLACES, AnyOrder, OrderFlags, is_named
 from migrator.facts.data.pipeline import Pipeline
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
@@ -19,22 +20,6 @@ from migrator.facts.program.tree import Tree
 from migrator.records import dataclass
 
 _TFDS = "tensorflow_datasets"
-_OPTIONS = ("deterministic", "experimental_deterministic")
-_PLACES = {"map": 2, "interleave": 4, "batch": 3, "padded_batch": 4}
-_SLOPPY = "tensorflow.data.experimental.parallel_interleave"
-
-
-@dataclass(frozen=True)
-class AnyOrder:
-    """A flag that lets the elements come in any order where it is false; where it is true, if it is `sloppy`."""
-
-    flag: cst.BaseExpression
-    sloppy: bool = False
-
-    @property
-    def is_written(self) -> bool:
-        """Whether it is a `False` or `True` that stands there, and nothing that the run tells."""
-        return _is_named(self.flag, "False", "True")
 
 
 @dataclass(frozen=True)
@@ -52,70 +37,41 @@ class Order:
     def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self.tree = tree
         self.resolver = resolver
+        self._flags = OrderFlags(tree, resolver)
 
     def loose_ends(
-        self, pipeline: Pipeline, prefix: cst.BaseExpression | None
-    ) -> Iterator[AnyOrder | UnseededFiles | Refusal]:
-        """What leaves the order open. `prefix` is the dataset that is cut; None where its batches are."""
-        if any(s.method == "with_options" for s in pipeline.steps) or pipeline.unseen:
-            yield from self._options()  # wherever the options are set, they hold for the whole pipeline
-        for step in pipeline.steps:
-            if prefix is not None and step.base is prefix:
-                break
-            flag = argument(step.call, "deterministic", _PLACES.get(step.method))
-            if flag is not None and self._may_be(flag.value, False):
-                yield AnyOrder(flag.value)
-            elif flag is None and any(arg.star == "**" for arg in step.call.args):
-                yield from self._in_dictionaries()
-            yield from self._applied(step.call)
-        yield from self._files()
+        self, pipelines: Iterable[tuple[Pipeline, cst.BaseExpression | None]]
+    ) -> Iterator[AnyOrder | UnseededFiles]:
+        """What leaves the order open of anything in the program: datasets are read on ways that are not seen, and what
+        workers make of the same rows in two orders is not the same. Not behind the cuts: `pipelines` come with the
+        dataset that is cut, None where their batches are."""
+        behind: set[cst.BaseExpression] = set()
+        before: set[cst.BaseExpression] = set()
+        for pipeline, prefix in pipelines:
+            found = before
+            for step in pipeline.steps:
+                found = behind if step.base is prefix else found
+                flag = argument(step.call, FLAG, PLACES.get(step.method))
+                if flag is not None:
+                    found.add(flag.value)
+        given = [AnyOrder(flag) for flag in before]
+        for end in dict.fromkeys([*self._flags.everywhere(), *given]):
+            if end.may_free and end.flag not in behind - before and not self._is_told(end.flag):
+                yield end
+        yield from (end for end in self._files() if isinstance(end, UnseededFiles))
 
-    def _in_dictionaries(self) -> Iterator[AnyOrder]:
-        """What `dataset.map(read, **options)` may be given: the flags of all dictionaries of the program."""
-        for entry in self.tree.all_of(cst.DictElement):
-            key = entry.key.evaluated_value if isinstance(entry.key, cst.SimpleString) else None
-            if key == "deterministic" and self._may_be(entry.value, False):
-                yield AnyOrder(entry.value)
-        for call in self.tree.calls:
-            flag = argument(call, "deterministic")
-            is_update = isinstance(call.func, cst.Attribute) and call.func.attr.value == "update"
-            makes = is_update or External("builtins.dict") in self.resolver.values(call.func)
-            if makes and flag is not None and self._may_be(flag.value, False):
-                yield AnyOrder(flag.value)
-        for assign in self.tree.all_of(cst.Assign):
-            if any(_is_item(target.target) for target in assign.targets) and self._may_be(assign.value, False):
-                yield AnyOrder(assign.value)
+    def refusals(self) -> Iterator[Refusal]:
+        yield from (end for end in self._files() if isinstance(end, Refusal))
 
-    def _applied(self, call: cst.Call) -> Iterator[AnyOrder]:
-        """`dataset.apply(tf.data.experimental.parallel_interleave(read, cycle_length=8, sloppy=True))`"""
-        for arg in call.args:
-            if any(is_call_of(v, _SLOPPY) for v in self.resolver.values(arg.value)) and isinstance(arg.value, cst.Call):
-                flag = argument(arg.value, "sloppy", 3)
-                if flag is not None and self._may_be(flag.value, True):
-                    yield AnyOrder(flag.value, sloppy=True)
-
-    def _may_be(self, flag: cst.BaseExpression, value: bool) -> bool:
-        """Whether the flag may have that value, and is not told by the number of workers already."""
+    def _is_told(self, flag: cst.BaseExpression) -> bool:
+        """Whether the number of workers tells it already."""
         told = (c for c in self.tree.calls if self.tree.contains(flag, c))
-        is_told = any(External(f"{api.RUNTIME}.size") in self.resolver.values(call.func) for call in told)
-        return not is_told and not _is_named(flag, str(not value), "None")
-
-    def _options(self) -> Iterator[AnyOrder]:
-        for name in _OPTIONS:
-            for binding in self.tree.attributes.get(name, ()):
-                if isinstance(binding.value, cst.BaseExpression) and self._may_be(binding.value, False):
-                    yield AnyOrder(binding.value)
-        for call in self.tree.calls:
-            set_ = call.args[1].value if len(call.args) == 3 else None
-            is_flag = isinstance(set_, cst.SimpleString) and set_.evaluated_value in _OPTIONS
-            sets = is_flag and any(External("builtins.setattr") == value for value in self.resolver.values(call.func))
-            if sets and self._may_be(call.args[2].value, False):
-                yield AnyOrder(call.args[2].value)
+        return any(External(f"{api.RUNTIME}.size") in self.resolver.values(call.func) for call in told)
 
     def _files(self) -> Iterator[UnseededFiles | Refusal]:
         for call in self.tree.calls:
             shuffles = argument(call, "shuffle_files")
-            if shuffles is None or _is_named(shuffles.value, "False") or not self._loads(call):
+            if shuffles is None or is_named(shuffles.value, "False") or not self._loads(call):
                 continue
             config = argument(call, "read_config")
             package = self._package(call)
@@ -155,14 +111,3 @@ class Order:
                     name = alias.asname.name if alias.asname is not None else alias.name
                     return name.value if isinstance(name, cst.Name) else ""
         return ""
-
-
-def _is_item(target: cst.BaseExpression) -> bool:
-    """`options["deterministic"]`"""
-    place = target.slice[0].slice if isinstance(target, cst.Subscript) and len(target.slice) == 1 else None
-    key = place.value if isinstance(place, cst.Index) else None
-    return isinstance(key, cst.SimpleString) and key.evaluated_value == "deterministic"
-
-
-def _is_named(node: cst.BaseExpression, *names: str) -> bool:
-    return isinstance(node, cst.Name) and node.value in names

@@ -22,7 +22,8 @@ from migrator.facts.data.cache_files import CacheFiles
 from migrator.facts.data.fit_arrays import FitArrays
 from migrator.facts.data.minibatches import MinibatchFinder
 from migrator.facts.data.obstacles import Obstacles
-from migrator.facts.data.order import AnyOrder, Order, UnseededFiles
+from migrator.facts.data.order import Order, UnseededFiles
+from migrator.facts.data.order_flags import AnyOrder
 from migrator.facts.data.pipeline import Pipeline
 from migrator.facts.data.pipeline_cuts import CutPipeline, PipelineCuts
 from migrator.facts.data.reading import Consumption, Reading
@@ -81,7 +82,7 @@ class Sharding:
         self._trained_with = trained_with
         self.pipelines = reading.pipelines
         self._order = Order(tree, resolver)
-        self._loose_ends: dict[AnyOrder | UnseededFiles, None] = {}
+        self._ordered: list[tuple[Pipeline, cst.BaseExpression | None]] = []
         kinds, ranks = training.kinds, reading.pipelines.ranks
         self.cache_files = CacheFiles(tree, resolver, training, ranks)
         sources, forms = reading.pipelines.sources, minibatches.forms
@@ -122,7 +123,7 @@ class Sharding:
             if plan is not None and consumption.dataset not in self._served:
                 key = plan.prefix if isinstance(plan, CutPipeline) else _place(plan)
                 found.setdefault(key, plan)
-        return [*found.values(), *self._updates_without_data]
+        return [*found.values(), *self._updates_without_data, *self._refused_order]
 
     @cached_property
     def trained_whole(self) -> list[Update]:
@@ -181,7 +182,15 @@ class Sharding:
     @property
     def loose_ends(self) -> list[AnyOrder | UnseededFiles]:
         """What must be tied up for the split datasets to come in one order on all workers."""
-        return list(self._loose_ends) if self.plans or not self.cuts else []
+        is_read = any(not isinstance(plan, Refusal) for plan in self.plans) or not self.cuts
+        fits = (*self.training.fits, *self.training.batch_fits)
+        is_taken = self._unseen or self.minibatches.all or any(self.fit_arrays.are_cut(fit.call) for fit in fits)
+        return list(self._order.loose_ends(self._ordered)) if is_read or is_taken else []
+
+    @property
+    def _refused_order(self) -> list[Refusal]:
+        """What leaves open the order of datasets of which batches come to a step in a way that is not seen."""
+        return list(self._order.refusals()) if self._unseen or self.minibatches.all else []
 
     @cached_property
     def made(self) -> list[Made | Size | Shown]:
@@ -318,7 +327,7 @@ class Sharding:
     @cached_property
     def _unlike(self) -> list[Refusal]:
         """Why workers that all train on all of the data would not train on the same."""
-        found: list[Refusal | None] = [self.obstacles.own_randomness]
+        found: list[Refusal | None] = [self.obstacles.own_randomness, *self._refused_order]
         for site in self.training.sites if self._trained_with() else ():
             why = f"what {self._trained_with()} gives may differ from worker to worker, and with it what they train on"
             found.append(_refuse(site, why, "train on what this file reads"))
@@ -412,14 +421,10 @@ class Sharding:
         if plan is None or isinstance(plan, Refusal):
             return plan
         prefix = plan.prefix if isinstance(plan, CutPipeline) else None
-        loose = [end for way in pipeline.ways for end in self._order.loose_ends(way, prefix)]
-        refusals = [
-            *(end for end in loose if isinstance(end, Refusal)),
-            *filter(None, map(self.obstacles.file, pipeline.ways)),
-        ]
+        refusals = [*self._order.refusals(), *filter(None, map(self.obstacles.file, pipeline.ways))]
         if refusals:
             return refusals[0]
-        self._loose_ends.update(dict.fromkeys(end for end in loose if not isinstance(end, Refusal)))
+        self._ordered += [(way, prefix) for way in pipeline.ways]
         return plan
 
     # -- where it is read ----------------------------------------------------------------------------------------
