@@ -68,6 +68,7 @@ import libcst as cst
 
 from migrator.analysis.values import Repair
 from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM, Verdict, puts_together
+from migrator.combined_once import combined_once
 from migrator.edits import InsertAfter, InsertBefore, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.objects.met_alike import UNCERTAIN
@@ -102,7 +103,7 @@ def average_metrics(facts: Facts) -> Findings:
         is_of_logs = number.binding is None and number.expression in put
         if number.expression not in gathered and not is_of_logs:  # gather-batch makes it what all workers have
             agreed += _agreed_on(facts, number)
-    yield from _once_a_line(facts, agreed)
+    yield from combined_once(facts, list(_once_a_line(facts, agreed)))
 
 
 def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
