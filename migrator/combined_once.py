@@ -3,6 +3,7 @@ over the workers once, under a name, where they are the same each time."""
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -89,12 +90,16 @@ class _Once:
                     break
                 together.append(node)
             if len(together) > 1:
-                name = self.facts.fresh_variable(f"global_{_called(first)}", first)
-                while name in self._names.values():
-                    name += "_again"
-                self._names.update(dict.fromkeys(together, name))
+                self._names.update(dict.fromkeys(together, self._fresh_name(first)))
                 self._first.add(first)
             nodes = nodes[len(together) :]
+
+    def _fresh_name(self, first: cst.BaseExpression) -> str:
+        wanted = f"global_{_called(first)}"
+        here = self.tree.callable_of(first)
+        taken = {name for node, name in self._names.items() if self.tree.callable_of(node) is here}
+        names = (wanted if number == 1 else f"{wanted}_{number}" for number in itertools.count(1))
+        return next(name for name in names if self.facts.fresh_variable(name, first) == name and name not in taken)
 
     def _may_be_asked_ahead(self, node: cst.BaseExpression) -> bool:
         """Whether the number may be asked for right above its statement, as well as where it stands."""

@@ -15,6 +15,9 @@ after:
     if lockstep.all_reduce(train_loss.result()) < 0.1:
         break
 
+A number that is asked for several times in a row, `if np.mean(losses) < best: best = np.mean(losses)`, is combined once,
+under a name, above the first of them, where nothing between them changes what it is made of.
+
 A local value is followed through whatever it enters: attributes, containers, closures, variables, exceptions, calls
 that nobody knows. It decides by what it is compared with, by raising what is caught (`table[word]` above `except
 KeyError`, a division, `math.sqrt`), and by what it picks: a function that is called, an object that is changed
