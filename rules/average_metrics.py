@@ -15,6 +15,9 @@ after:
     if lockstep.all_reduce(train_loss.result()) < 0.1:
         break
 
+A number that is asked for several times in a row, `if np.mean(losses) < best: best = np.mean(losses)`, is combined once,
+under a name, above the first of them, where nothing between them changes what it is made of.
+
 A local value is followed through whatever it enters: attributes, containers, closures, variables, exceptions, calls
 that nobody knows. It decides by what it is compared with, by raising what is caught (`table[word]` above `except
 KeyError`, a division, `math.sqrt`), and by what it picks: a function that is called, an object that is changed
@@ -68,6 +71,7 @@ import libcst as cst
 
 from migrator.analysis.values import Repair
 from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM, Verdict, puts_together
+from migrator.combined_once import combined_once
 from migrator.edits import InsertAfter, InsertBefore, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.objects.met_alike import UNCERTAIN
@@ -102,7 +106,7 @@ def average_metrics(facts: Facts) -> Findings:
         is_of_logs = number.binding is None and number.expression in put
         if number.expression not in gathered and not is_of_logs:  # gather-batch makes it what all workers have
             agreed += _agreed_on(facts, number)
-    yield from _once_a_line(facts, agreed)
+    yield from combined_once(facts, list(_once_a_line(facts, agreed)))
 
 
 def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:

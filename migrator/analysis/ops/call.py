@@ -48,11 +48,11 @@ class Arg:
     `least`: where the rank is not known, so many axes there are at least.
     `many`: a list of unknown length, whose items all stand as `placement` and `rank` say. `dtype` is None where it is
     not known; "bool" tells a mask from positions. `masked`: Keras carries a mask along, by which losses and metrics
-    leave values out. `width`: the size of the last axis. `shape`: the sizes of a result, None for those that are not
-    known; `sample`: how many values each row of an argument has. `first`: the whole numbers that its first row is
-    written as. `on_trust`: it stands so as far as rows of a batch stay apart, which their SIZE or AXES would tell.
-    `rows`: that of the first one, of values that all workers have; `as_batch`: it is as large as a batch of the
-    script's.
+    leave values out. `width`: the size of the last axis. `shape`: the sizes of a result, and of the shape of a batch,
+    None for those that are not known; `sample`: how many values each row of an argument has. `first`: the whole numbers
+    that its first row is written as. `on_trust`: it stands so as far as rows of a batch stay apart, which their SIZE or
+    AXES would tell. `rows`: that of the first one, of values that all workers have; `as_batch`: it is as large as a
+    batch of the script's.
     `integral`: all its numbers are whole; `positive`: it is one such above zero, or several in a list; `from_zero`: a
     list of unknown length of such numbers behind a zero. `listed`: a list of Python's with an item for each row.
     """

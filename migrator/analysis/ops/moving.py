@@ -165,7 +165,7 @@ class Reshape:
                 raise NeedsWhole("a value that is no batch gets the shape of one")
             return Arg(value.placement, rank=rank, shape=None if wanted is None else known_sizes(wanted))
         if isinstance(shape.placement, Shape) and shape.items is None and shape.placement.axis == cut.axis == 0:
-            return Arg(moved(value.placement, 0, "ragged" if cut.rows == "ragged" else None), rank=None)
+            return self._like_rows(value, cut, shape, shape.placement)
         if wanted is None:
             raise NeedsWhole("its shape is not seen", ALL_GATHER)
         if cut.axis or cut.blocks > 1:
@@ -183,6 +183,15 @@ class Reshape:
         sizes_of_rows = known_sizes(wanted) if place == 0 else None
         made = moved(value.placement, place, rows)
         return Arg(made, rank=rank, shape=sizes_of_rows, on_trust=SIZE if may_join is None else "")
+
+    @staticmethod
+    def _like_rows(value: Arg, cut: Sharded, shape: Arg, like: Shape) -> Arg:
+        """With as many rows as others have; those of several blocks have to stay what they are."""
+        are_single = cut.rows == like.rows == "one"
+        if cut.blocks > 1 and not (are_single and cut.blocks == like.blocks):
+            raise NeedsWhole("its shape may put several rows into one", ALL_GATHER)
+        rows = "ragged" if cut.rows == "ragged" else "one" if are_single else "even"
+        return Arg(moved(value.placement, 0, rows), rank=shape.shape[0] if shape.shape else None)
 
     def _same_place(self, cut: Sharded, wanted: list[Any]) -> int | None:
         """Rows in several blocks stay rows as long as none is split: only flat rows are sure."""

@@ -13,7 +13,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries import runtime
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Op, OpCall
-from migrator.analysis.placement import Placement, Replicated, Unknown
+from migrator.analysis.placement import Placement, Replicated, Shape, Unknown
 from migrator.analysis.placing import ragged, ranks, shapes
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.placing.results import RESULTS
@@ -135,6 +135,7 @@ def _arg_of_data(run: Run, data: Data, view: View) -> Arg:
         as_batch=rows in run.batch_sizes,
         integral=data.integral,
         positive=data.is_positive,
+        shape=(data.rows,) if isinstance(data.placement, Shape) else None,
         sample=shapes.of_a_row(data),
         first=data.first,
         listed=data.listed,

@@ -18,12 +18,15 @@ from migrator.analysis.placement import ROWS, Partial
 from migrator.analysis.placing import ragged, shapes
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.values import Data, Tuple, Value
+from migrator.facts.program.syntax import dotted, imported_modules
 from migrator.records import replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _OF_MASKS = frozenset({"operator.invert", "operator.and_", "operator.or_", "operator.xor"})
+_MAKING = frozenset({"numpy.array", "numpy.asarray"})
+_PADDING = frozenset({"tensorflow", "keras", "numpy"})
 _MULTIPLYING = ("product", "quotient")
 _TELLING_WIDTHS = (Elementwise, MatrixProduct, ExpandDims, GetItem)
 _KEEPING_COUNTS = (Sizes, Cast, GetItem, Splits, Same, Stacked)
@@ -36,9 +39,48 @@ def kept(run: Run, op: Operation, result: Value) -> Value:
     result = _multiplied(op, _counting(op, ragged.kept(op, result)))
     if op.path.endswith(".tolist") and result.data is not None:
         result = Value(replace(result.data, listed=True), result.objects)
-    result = _mixed(op, result)
+    result = _mixed(op, _written(run, op, result))
     items = run.objects.sequence_items(op.args.positional[0]) if op.args.positional else None
     return row_counts.kept(op.row, op.leaves, items, result)
+
+
+def _written(run: Run, op: Operation, result: Value) -> Value:
+    """The result with the whole numbers that its first row is written as, of an array that only tells paddings."""
+    data = result.data
+    if op.path not in _MAKING or data is None or result.objects or not data.is_replicated or not op.args.positional:
+        return result
+    rows = run.objects.sequence_items(op.args.positional[0])
+    first = run.objects.sequence_items(rows[0]) if rows else None
+    numbers = [each.constant for each in first or ()]
+    if not numbers or not all(isinstance(n, int) for n in numbers) or not _is_padding(run, op.node):
+        return result
+    return Value(replace(data, first=tuple(numbers)))
+
+
+def _is_padding(run: Run, node: cst.CSTNode) -> bool:
+    """Whether the array has no name, or one that it alone has, and which nothing reads but what pads by it."""
+    parent = run.tree.parent.get(node)
+    if not isinstance(parent, cst.Assign):
+        return _pads_by(run, node)
+    target = parent.targets[0].target
+    if len(parent.targets) != 1 or not isinstance(target, cst.Name):
+        return False
+    names = [name for name in run.tree.names.get(target.value, ()) if name is not target]
+    return all(_pads_by(run, name) for name in names)
+
+
+def _pads_by(run: Run, node: cst.CSTNode) -> bool:
+    """Whether it is what `tf.pad` is given, by which arrays are padded, and which changes none."""
+    argument = run.tree.parent.get(node)
+    call = run.tree.parent.get(argument) if isinstance(argument, cst.Arg) and argument.value is node else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "pad":
+        return False
+    owner = dotted(call.func).partition(".")[0]
+    scope = run.tree.scope_of(call).lookup(owner) if owner else None
+    bindings = scope.bindings[owner] if scope is not None else []
+    imports = [b.node for b in bindings if isinstance(b.node, (cst.Import, cst.ImportFrom))]
+    modules = [name.partition(".")[0] for each in imports for name in imported_modules(each)]
+    return bool(modules) and len(imports) == len(bindings) and set(modules) <= _PADDING
 
 
 def _masking(op: Operation, result: Value) -> Value:

@@ -175,8 +175,13 @@ class Decisions:
                 else:
                     late.append(place)
             left = 0
+            rest: cst.BaseExpression | None = None  # the first of those that are not looked into, for all of them
             for place in filter(self._places.is_steered_locally, late):
-                found[place] = self._numbers.agree_on(place) if left < _MOST_LEFT else [LocalNumber(place)]
+                if left >= _MOST_LEFT:
+                    rest = rest or place
+                    found[place] = [LocalNumber(place, cause=rest)]
+                    continue
+                found[place] = self._numbers.agree_on(place)
                 left += not all(number.is_settled for number in found[place])
             for place in self._fed_back.places() if left < _MOST_LEFT else ():
                 found.setdefault(place, self._numbers.agree_on(place))

@@ -15,8 +15,9 @@ from migrator.facts.program.tree import Tree, semantic_children
 _PURE = re.compile(
     r"^(?:builtins\.(?:len|int|float|bool|str|round|abs|pow|divmod|min|max|sum|isinstance|getattr|hasattr)|math\.\w+"
     r"|numpy\.(?:u?int\d*|intp|int_|float\d*|float_|ceil|floor|rint|round|sqrt|square|abs|log|log2|log10|exp|power|prod"
-    r"|size|shape|ndim|minimum|maximum|gcd|lcm|floor_divide|array)"
-    r"|os\.(?:cpu_count|getenv|environ\.get)|(?:tensorflow|keras\.ops)\.(?:shape|size|rank|cast))$"
+    r"|size|shape|ndim|minimum|maximum|gcd|lcm|floor_divide|array|mean|sum|median|std|var|nanmean|average)"
+    r"|os\.(?:cpu_count|getenv|environ\.get)|(?:tensorflow|keras\.ops)\.(?:shape|size|rank|cast)"
+    r"|tensorflow\.(?:math\.)?reduce_(?:mean|sum|max|min)|keras\.ops\.(?:mean|sum|max|min))$"
 )
 _READING = frozenset({"builtins.min", "builtins.max", "builtins.sum"})  # one argument is gone through
 # Methods that only look at what they are called on. `get` is one of dictionaries and settings, if it is told a key:

@@ -13,9 +13,11 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras.names import BASES
+from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ROWS, Sharded
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Data, Instance, Made, Site, Value
 from migrator.facts.names import api
+from migrator.facts.program.tree import nodes_in
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -179,7 +181,40 @@ def _add_weight(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTN
 
 
 def _get_layer(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    name = args.get("name", 0)
+    named = _named(run, name.constant) if name is not None and isinstance(name.constant, str) else []
+    if named and isinstance(atom, Made) and unseen_maker(run, atom) is None:
+        return Value(None, frozenset(named))
     return Value(Data(layer=True, maker=unseen_maker(run, atom)))
+
+
+def _named(run: Run, name: str) -> list[Made]:
+    """The layers of Keras's that were made with that name, and made a part of a model; none where what else is a part
+    of one may have it."""
+    found = []
+    for part in run.built_in:
+        if isinstance(part, Instance) and _may_be_called(part, name):
+            return []
+        given = arguments_of(run, part).get("name")
+        if given is None or given.constant not in (name, NOT_CONSTANT):
+            continue
+        if given.constant is NOT_CONSTANT or not isinstance(part, Made) or not api.is_layer_class(part.path):
+            return []
+        found.append(part)
+    return found
+
+
+def _may_be_called(part: Instance, name: str) -> bool:
+    """Whether a layer of the program's own class may have the name: it is written where that is made, or in its class,
+    or a name that is not seen is."""
+    nodes = [*nodes_in(part.site.node), *nodes_in(part.cls.node)]
+    texts = {node.evaluated_value for node in nodes if isinstance(node, cst.SimpleString)}
+    names = [arg.value for arg in nodes_in(part.site.node) if isinstance(arg, cst.Arg) and _is_name(arg)]
+    return name in texts or not all(isinstance(value, cst.SimpleString) for value in names)
+
+
+def _is_name(arg: cst.Arg) -> bool:
+    return arg.star == "**" or (arg.keyword is not None and arg.keyword.value == "name")
 
 
 def _initial_state(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
