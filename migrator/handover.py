@@ -107,13 +107,16 @@ def calls_in(facts: Facts, cls: Class) -> Iterator[cst.Call]:
 
 def complete(facts: Facts, holder: Holder) -> Statement:
     """The statement after which the model, or the list or dictionary of variables, is complete: the last `model.add(…)`
-    or `weights["w"] = …` in its block."""
-    statement = holder.statement
+    or `weights["w"] = …` in its block, in front of what trains it."""
+    order, statement = facts.tree.order, holder.statement
     block = facts.tree.block_of(statement)
-    for later in _later_changes(facts, holder, block):
-        if facts.tree.order[later] > facts.tree.order[statement] and not _trains(facts, later):
-            statement = later
-    return statement
+    changes = [later for later in _later_changes(facts, holder, block) if order[later] > order[statement]]
+    if not changes:
+        return statement
+    behind = [other for other in getattr(block, "body", ()) if order[other] > order[statement]]
+    end = next((order[other] for other in behind if _trains(facts, other)), None)
+    before = [later for later in changes if (end is None or order[later] < end) and not _trains(facts, later)]
+    return max((statement, *before), key=order.__getitem__)
 
 
 def added_in_training(facts: Facts, holder: Holder) -> Statement | None:
