@@ -15,8 +15,8 @@ after:
     if lockstep.all_reduce(train_loss.result()) < 0.1:
         break
 
-A number that is asked for several times in a row, `if np.mean(losses) < best: best = np.mean(losses)`, is combined once,
-under a name, above the first of them, where nothing between them changes what it is made of.
+A number that is asked for several times in a row, `if np.mean(losses) < best: best = np.mean(losses)`, is combined
+once, under a name, above the first of them, where nothing between them changes what it is made of.
 
 A local value is followed through whatever it enters: attributes, containers, closures, variables, exceptions, calls
 that nobody knows. It decides by what it is compared with, by raising what is caught (`table[word]` above `except
