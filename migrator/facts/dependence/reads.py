@@ -103,6 +103,10 @@ class Reads:
                 method = self.resolver.method(owner.of, name) if isinstance(owner, Object) else None
                 if method is not None and not self._is_plain_method(method):  # a property, in one way or another
                     self.functions.link_returned(method, node)
+            for held in (value for binding in bindings for value in self.resolver.binding_values(binding)):
+                getter = self.resolver.method(held.of, "__get__") if isinstance(held, Object) else None
+                if getter is not None:
+                    self.functions.link_returned(getter, node)
             self.link_object(node)
 
     def _is_plain_method(self, method: cst.FunctionDef) -> bool:
