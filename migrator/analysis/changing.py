@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from migrator.analysis import values as v
+from migrator.analysis.classes import CUT
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.values import Atom, Container, Data, File, Instance, Value
-from migrator.records import dataclass
+from migrator.records import dataclass, replace
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -183,11 +184,13 @@ class Changing:
         return function is not None and (node is function or self._contains(function, node))
 
     def _is_fresh(self, atom: Atom) -> bool:
-        """Whether the object is made in each step anew."""
+        """Whether the object is made in each step anew; a worker's part of one as the whole."""
+        site = getattr(atom, "site", None)
+        if isinstance(atom, (Container, Instance)) and atom.site.context[-1:] == (CUT,):
+            atom = replace(atom, site=v.Site(atom.site.node, atom.site.context[:-1]))
         tracing, made = self._tracing, self._fresh.get(atom)
         if tracing is None or (made is not None and (made.is_traced or tracing.loop in made.loops)):
             return True
-        site = getattr(atom, "site", None)
         if site is None:
             return False
         loop = tracing.loop

@@ -48,6 +48,7 @@ _STANDARD = sys.stdlib_module_names  # threads and timers do not look at what th
 _NUMBERS = (External("builtins.float"), External("builtins.int"), External("builtins.bool"))
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
+_RAW_UPDATES = ("tensorflow.raw_ops.ResourceApply", "tensorflow.raw_ops.ResourceSparseApply")
 _DEEPEST = 4  # calls and lists that a model passes through
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
@@ -81,6 +82,7 @@ class Unsupported:
             *self._lost_gradients(),
             *self._taken_in_optimizers(),
             *self._compiled_steps(),
+            *self._raw_updates(),
         ]
 
     def _foreign_drivers(self) -> Iterator[UnsupportedTraining]:
@@ -124,6 +126,16 @@ class Unsupported:
             if External("tensorflow.function") in self.resolver.values(call.func) and self._compiles_step(call):
                 yield UnsupportedTraining(
                     call, "a step compiled by XLA cannot hold the collectives", "leave jit_compile out of this step"
+                )
+
+    def _raw_updates(self) -> Iterator[UnsupportedTraining]:
+        """`tf.raw_ops.ResourceApplyGradientDescent(…)`: what an optimizer does inside."""
+        for call in self.tree.calls:
+            if any(name.startswith(_RAW_UPDATES) for name in self.resolver.public(call.func)):
+                yield UnsupportedTraining(
+                    call,
+                    "this op changes the weights without an optimizer, so its gradients cannot be followed",
+                    "apply them with an optimizer, or by assign_sub",
                 )
 
     def _compiles_step(self, call: cst.Call) -> bool:

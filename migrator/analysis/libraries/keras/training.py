@@ -220,6 +220,8 @@ def _pair(run: Run, value: Value) -> Value:
 def _inputs(run: Run, batch: Value) -> tuple[Value, Value, Value]:
     """Inputs, targets, and weights of the samples, which are some wherever it is not seen what a batch has."""
     items = run.objects.sequence_items(batch)
+    if batch.data is not None and not batch.objects and not batch.data.nested:
+        return batch, batch, NONE  # one array, which is all of it
     if items is None:
         part = run.objects.parts(batch)
         return part, part, run.shares.share(NUMBER)
