@@ -209,6 +209,8 @@ class _Once:
         for value in values:
             if isinstance(value, External):
                 is_known = value.path == _PRINT or libraries.is_pure(value.path)
+                if any(self._runs(arg.value) for arg in node.args):
+                    return True
                 changed = [] if is_known else [arg.value for arg in node.args]
             elif isinstance(value, Member) and not isinstance(value.owner, Object):
                 changed = [node.func.value] if isinstance(node.func, cst.Attribute) else [node.func]
@@ -217,6 +219,11 @@ class _Once:
             if any(self._may_be(each, made_of) for each in changed):
                 return True
         return False
+
+    def _runs(self, given: cst.BaseExpression) -> bool:
+        """Whether it is a function of the script, which the one that is given it may run: `list(map(add, losses))`."""
+        found = self.facts.resolver.values(given)
+        return any(isinstance(v, Function) for v in found)
 
     def _may_be(self, node: cst.BaseExpression, made_of: Sequence[Value]) -> bool:
         values = [v for v in self.facts.resolver.values(node) or (Unknown(node),) if not _is_plain(v)]

@@ -34,7 +34,7 @@ class Filled:
         for owner in self.run.tree.ancestors(call):
             if owner is function:
                 break
-            if isinstance(owner, _CONDITIONAL):
+            if isinstance(owner, _CONDITIONAL) or _may_not_turn(owner):
                 return False
         if function is None:
             return True
@@ -55,3 +55,11 @@ class Filled:
 
 def _is_constructor(function: cst.CSTNode) -> bool:
     return isinstance(function, cst.FunctionDef) and function.name.value == "__init__"
+
+
+def _may_not_turn(loop: cst.CSTNode) -> bool:
+    """`for _ in range(warmup)` of what is no number that stands there; lists of weights are taken to hold some."""
+    iterated = loop.iter if isinstance(loop, (cst.For, cst.CompFor)) else None
+    if not isinstance(iterated, cst.Call) or not isinstance(iterated.func, cst.Name) or iterated.func.value != "range":
+        return False
+    return not all(isinstance(arg.value, cst.Integer) and arg.value.evaluated_value > 0 for arg in iterated.args[:1])

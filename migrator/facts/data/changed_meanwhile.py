@@ -36,13 +36,17 @@ class ChangedMeanwhile:
         inside = [part for function in in_python for part in self._repeated(function)]
         outside = [body for body in bodies if not any(self.tree.contains(f, body) for f in (*in_python, *in_graphs))]
         read = self._held_in(inside)
-        for node, owner, attribute in self._changes(outside):
-            is_variable = attribute in api.SETTING_VARIABLES
+        for node, owner, part in self._changes(outside):
+            is_variable = part in api.SETTING_VARIABLES
             held = read | self._held_in(in_graphs) if is_variable else read
-            named = is_variable or not attribute or attribute in self._attributes_in(inside)
+            named = is_variable or not part or part in self._parts_in(inside)
             if named and held & self._kept(owner):
                 return node
-        return self._read_back(inside, outside) or self._drawn_by_both(inside, outside)
+        return (
+            self._bound_again(inside, outside)
+            or self._read_back(inside, outside)
+            or self._drawn_by_both(inside, outside)
+        )
 
     def _run_by(self, pipeline: Pipeline) -> tuple[list[FunctionLike], list[FunctionLike]]:
         """The functions of the script that the pipeline runs for its elements: those that become graphs, and those that
@@ -91,15 +95,45 @@ class ChangedMeanwhile:
         return {v for v in values if isinstance(v, (Class, Result)) or _is_display(v)}
 
     def _held_in(self, parts: Sequence[cst.CSTNode]) -> set[Value]:
+        """What the parts read, and do not only change: a log that both write to tells nobody anything."""
         nodes = self.tree.all_of(cst.Name, cst.Attribute) if parts else ()
-        return {v for node in nodes if any(self.tree.contains(p, node) for p in parts) for v in self._kept(node)}
+        read = (n for n in nodes if any(self.tree.contains(p, n) for p in parts) and not self._is_only_changed(n))
+        return {value for node in read for value in self._kept(node)}
 
-    def _attributes_in(self, parts: Sequence[cst.CSTNode]) -> set[str]:
-        nodes = self.tree.all_of(cst.Attribute)
-        return {node.attr.value for node in nodes if any(self.tree.contains(p, node) for p in parts)}
+    def _is_only_changed(self, node: cst.CSTNode) -> bool:
+        owner = self.tree.parent.get(node)
+        if isinstance(owner, cst.Subscript) and owner.value is node:
+            return isinstance(self.tree.parent.get(owner), (cst.AssignTarget, cst.AugAssign))
+        if not isinstance(owner, cst.Attribute) or owner.value is not node or owner.attr.value not in CHANGING:
+            return False
+        call = self.tree.parent.get(owner)
+        return isinstance(call, cst.Call) and isinstance(self.tree.parent.get(call), cst.Expr)
+
+    def _parts_in(self, parts: Sequence[cst.CSTNode]) -> set[str]:
+        """The attributes, and the keys that are written out, which are read there."""
+        nodes = self.tree.all_of(cst.Attribute, cst.Subscript)
+        inside = (node for node in nodes if any(self.tree.contains(p, node) for p in parts))
+        return {
+            n.attr.value if isinstance(n, cst.Attribute) else _key(cst.ensure_type(n, cst.Subscript)) for n in inside
+        }
+
+    def _bound_again(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+        """Where the training gives a new value to a name that the generator reads: `difficulty += 0.05`."""
+        targets: list[cst.CSTNode] = [node.target for node in self.tree.all_of(cst.AugAssign)]
+        targets += [target.target for node in self.tree.all_of(cst.Assign) for target in node.targets]
+        bound = [t for t in targets if isinstance(t, cst.Name) and any(self.tree.contains(p, t) for p in outside)]
+        if not bound or not inside:
+            return None
+        names = {name.value for name in bound}
+        read = {
+            self.resolver.variable(node)
+            for node in self.tree.all_of(cst.Name)
+            if node.value in names and self.tree.is_read(node) and any(self.tree.contains(p, node) for p in inside)
+        } - {None}
+        return next((name for name in bound if self.resolver.variable(name) in read), None)
 
     def _changes(self, parts: Sequence[cst.CSTNode]) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, str]]:
-        """Where the parts change something: the place, what is changed, and the attribute, or how a variable is."""
+        """Where the parts change something: the place, what is changed, and the attribute, the key or the method."""
         targets: list[cst.CSTNode] = [node.target for node in self.tree.all_of(cst.AugAssign)]
         targets += [target.target for node in self.tree.all_of(cst.Assign) for target in node.targets]
         for target in targets:
@@ -108,7 +142,7 @@ class ChangedMeanwhile:
             if isinstance(target, cst.Attribute):
                 yield target, target.value, target.attr.value
             elif isinstance(target, cst.Subscript):
-                yield target, target.value, ""
+                yield target, target.value, _key(target)
         for call in self.tree.calls:
             func = call.func
             changes = isinstance(func, cst.Attribute) and func.attr.value in CHANGING
@@ -118,7 +152,7 @@ class ChangedMeanwhile:
     def _read_back(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Where the training reads an attribute that the pipeline sets, and does more than show it."""
         for _, owner, name in self._changes(inside):
-            for node in self.tree.all_of(cst.Attribute) if name else ():
+            for node in self.tree.all_of(cst.Attribute) if name and not name.startswith("[") else ():
                 is_read = node.attr.value == name and any(self.tree.contains(part, node) for part in outside)
                 if is_read and not self._is_shown(node) and self._kept(node.value) & self._kept(owner):
                     return node
@@ -148,3 +182,10 @@ class ChangedMeanwhile:
 
 def _is_display(value: Value) -> bool:
     return isinstance(value, Literal) and isinstance(value.node, (cst.List, cst.Dict, cst.Set))
+
+
+def _key(node: cst.Subscript) -> str:
+    """`["level"]`; empty where the key does not stand there."""
+    index = node.slice[0].slice
+    is_literal = isinstance(index, cst.Index) and isinstance(index.value, (cst.SimpleString, cst.Integer))
+    return f"[{cst.ensure_type(index, cst.Index).value.value}]" if is_literal else ""  # type: ignore[attr-defined]
