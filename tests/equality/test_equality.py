@@ -35,25 +35,26 @@ OWN_PYTHON = {"diabetes_module", "digits_eager_loop", "digits_quickstart", "resn
 
 # In one process: a sample of what `fit` trains and of loops. The others run by `make test-long`.
 ONE_PROCESS = {
-    "cancer_accumulated",
     "diabetes_minimize",
     "diabetes_module",
     "digits_gan_on_batch",
     "digits_quickstart",
-    "digits_resumed",
-    "digits_tfrecords",
     "iris_in_files",
 }
 
 # On two workers, these are left to `make test-long`: others train the same way.
 LONG_BY_TWO = {
+    "cancer_clipped_schedule",
     "descriptions_embedding",
     "digits_autoencoder",
+    "digits_cnn_argparse",
     "digits_package",
+    "digits_quickstart",
     "digits_superres_gan",
     "digits_trainer_class",
     "digits_two_heads",
     "iris_model_add",
+    "trainers_of_which_one_runs",
     "wine_average_loss",
 }
 

@@ -26,6 +26,7 @@ LAST_BATCH = {"cancer_subclassed": 7}
             Run(name, samples=True, migrated=True, workers=2),
             epochs,
             id=name,
+            marks=[pytest.mark.long] if name == "digits_trainer_class" else [],
         )
         for name, epochs in EPOCHS.items()
     ],

@@ -35,9 +35,9 @@ class WarmServer:
 
     def stop(self) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.close()  # its signal to end
+        self._process.stdin.close()  # its signal to end, unless a process that the tests have forked holds it, too
         try:
-            self._process.wait(timeout=60)
+            self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:  # it has nothing left to do
             self._process.kill()
             self._process.wait()

@@ -25,7 +25,8 @@ from migrator.results import Outcome
 from migrator.targets import target_named
 
 RUFF = shutil.which("ruff") or PROJECT / ".venv" / "bin" / "ruff"
-WIDTHS = (72, 88, 100, 120)
+# The others run by `make test-long`.
+WIDTHS = (pytest.param(72, marks=pytest.mark.long), 88, pytest.param(100, marks=pytest.mark.long), 120)
 
 
 def ruff(folder: Path, width: int, *options: str) -> str:
