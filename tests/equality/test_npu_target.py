@@ -23,6 +23,8 @@ TRAINED = (
     "iris_model_add",  # a default batch size and a default optimizer
     "wine_l2",  # data that evaluation shares, gradients without a name
 )
+# These are left to `make test-long`: others train the same way.
+LONG = {"digits_superres_gan", "iris_model_add"}
 # What npu_device has no way for, by a piece of the reason.
 REFUSED = {
     "cancer_subclassed": "gets its variables only with its first batch",
@@ -42,7 +44,12 @@ def ported(name: str, workers: int | None = None, *, without_randomness: bool = 
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        pytest.param(original(name), ported(name, 2, without_randomness=name not in OWN_ORDER), id=name)
+        pytest.param(
+            original(name),
+            ported(name, 2, without_randomness=name not in OWN_ORDER),
+            id=name,
+            marks=[pytest.mark.long] if name in LONG else [],
+        )
         for name in TRAINED
     ],
 )

@@ -125,6 +125,7 @@ def plain(row: Row) -> str:
     return html.unescape(re.sub(r"<[^>]+>", "", row.html))
 
 
+@pytest.mark.long
 def test_page_of_a_hundred_files_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         (tmp_path / f"train_{number}.py").write_text("# padding\n" * 200 + LOOP + TRAINING)
