@@ -37,10 +37,13 @@ class ChangedMeanwhile:
         outside = [body for body in bodies if not any(self.tree.contains(f, body) for f in (*in_python, *in_graphs))]
         read = self._held_in(inside)
         for node, owner, part in self._changes(outside):
-            is_variable = part in api.SETTING_VARIABLES
-            held = read | self._held_in(in_graphs) if is_variable else read
-            named = is_variable or not part or part in self._parts_in(inside)
-            if named and held & self._kept(owner):
+            if part in api.SETTING_VARIABLES:
+                held = read | self._held_in(in_graphs)
+            elif part.startswith("["):
+                held = self._held_in(inside, key=part)
+            else:
+                held = read if not part or part in self._attributes_in(inside) else set()
+            if held & self._kept(owner):
                 return node
         return (
             self._bound_again(inside, outside)
@@ -94,11 +97,17 @@ class ChangedMeanwhile:
         values = (v.of if isinstance(v, Object) else v for v in self.resolver.values(node))
         return {v for v in values if isinstance(v, (Class, Result)) or _is_display(v)}
 
-    def _held_in(self, parts: Sequence[cst.CSTNode]) -> set[Value]:
-        """What the parts read, and do not only change: a log that both write to tells nobody anything."""
+    def _held_in(self, parts: Sequence[cst.CSTNode], key: str = "") -> set[Value]:
+        """What the parts read, and do not only change: a log that both write to tells nobody anything. `key`: where
+        they may read that of it, and not only what stands under another one."""
         nodes = self.tree.all_of(cst.Name, cst.Attribute) if parts else ()
-        read = (n for n in nodes if any(self.tree.contains(p, n) for p in parts) and not self._is_only_changed(n))
+        inside = (n for n in nodes if any(self.tree.contains(p, n) for p in parts))
+        read = (n for n in inside if not self._is_only_changed(n) and not (key and self._is_under_another(n, key)))
         return {value for node in read for value in self._kept(node)}
+
+    def _is_under_another(self, node: cst.CSTNode, key: str) -> bool:
+        owner = self.tree.parent.get(node)
+        return isinstance(owner, cst.Subscript) and owner.value is node and _key(owner) not in ("", key)
 
     def _is_only_changed(self, node: cst.CSTNode) -> bool:
         owner = self.tree.parent.get(node)
@@ -109,13 +118,9 @@ class ChangedMeanwhile:
         call = self.tree.parent.get(owner)
         return isinstance(call, cst.Call) and isinstance(self.tree.parent.get(call), cst.Expr)
 
-    def _parts_in(self, parts: Sequence[cst.CSTNode]) -> set[str]:
-        """The attributes, and the keys that are written out, which are read there."""
-        nodes = self.tree.all_of(cst.Attribute, cst.Subscript)
-        inside = (node for node in nodes if any(self.tree.contains(p, node) for p in parts))
-        return {
-            n.attr.value if isinstance(n, cst.Attribute) else _key(cst.ensure_type(n, cst.Subscript)) for n in inside
-        }
+    def _attributes_in(self, parts: Sequence[cst.CSTNode]) -> set[str]:
+        nodes = self.tree.all_of(cst.Attribute)
+        return {node.attr.value for node in nodes if any(self.tree.contains(p, node) for p in parts)}
 
     def _bound_again(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Where the training gives a new value to a name that the generator reads: `difficulty += 0.05`."""

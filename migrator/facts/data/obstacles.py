@@ -282,8 +282,8 @@ class Obstacles:
             return None
         why = (
             "the pipeline that reads the samples ahead goes by what the training changes here: the time decides which "
+            "samples it makes, on each worker by itself"
         )
-        why += "samples it makes, on each worker by itself"
         advice = "change it between the epochs, or make the batches in the loop"
         return Refusal(place, why, advice, breaks_training=True)
 
