@@ -37,25 +37,29 @@ OWN_PYTHON = {"diabetes_module", "digits_eager_loop", "digits_quickstart", "resn
 ONE_PROCESS = {
     "diabetes_minimize",
     "diabetes_module",
-    "digits_gan_on_batch",
-    "digits_quickstart",
     "iris_in_files",
 }
 
 # On two workers, these are left to `make test-long`: others train the same way.
 LONG_BY_TWO = {
+    "cancer_accumulated",
     "cancer_clipped_schedule",
     "descriptions_embedding",
     "digits_autoencoder",
     "digits_cnn_argparse",
+    "digits_dcgan",
+    "digits_gan_on_batch",
+    "digits_image_folder",
     "digits_package",
     "digits_quickstart",
     "digits_superres_gan",
+    "digits_tfrecords",
     "digits_trainer_class",
     "digits_two_heads",
     "iris_model_add",
     "trainers_of_which_one_runs",
     "wine_average_loss",
+    "wine_l2",
 }
 
 # On four workers: one that `fit` trains and one with a loop of its own. The others run by `make test-long`.

@@ -22,12 +22,12 @@ def damaged(script: str, function: str, *, samples: bool = False) -> Run:
     "run",
     [
         damaged("digits_mlp_fit", "broadcast"),
-        damaged("digits_eager_loop", "broadcast"),
         damaged("cancer_subclassed", "broadcast"),  # has no variables yet where it is broadcast
         damaged("digits_eager_loop", "all_reduce"),
-        damaged("diabetes_module", "all_reduce"),
         damaged("digits_mlp_fit", "distributed_optimizer"),
-        damaged("cancer_subclassed", "distributed_optimizer"),
+        pytest.param(damaged("digits_eager_loop", "broadcast"), marks=pytest.mark.long),
+        pytest.param(damaged("diabetes_module", "all_reduce"), marks=pytest.mark.long),
+        pytest.param(damaged("cancer_subclassed", "distributed_optimizer"), marks=pytest.mark.long),
     ],
     ids=lambda run: f"{run.script}-{run.damage}",
 )

@@ -11,7 +11,13 @@ from training_runs import migrate, train
 SCRIPTS = Path(__file__).with_name("whole")
 
 
-@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(path, id=path.stem, marks=[] if path.stem == "looped_digits" else [pytest.mark.long])
+        for path in sorted(SCRIPTS.glob("*.py"))
+    ],
+)
 def test_two_workers_train_the_same_model(script: Path, tmp_path: Path) -> None:
     migrated = tmp_path / "migrated.py"
     told = migrate(script, migrated)

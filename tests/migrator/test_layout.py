@@ -26,7 +26,7 @@ from migrator.targets import target_named
 
 RUFF = shutil.which("ruff") or PROJECT / ".venv" / "bin" / "ruff"
 # The others run by `make test-long`.
-WIDTHS = (pytest.param(72, marks=pytest.mark.long), 88, pytest.param(100, marks=pytest.mark.long), 120)
+WIDTHS = (88, *(pytest.param(width, marks=pytest.mark.long) for width in (72, 100, 120)))
 
 
 def ruff(folder: Path, width: int, *options: str) -> str:

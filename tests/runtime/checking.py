@@ -11,21 +11,30 @@ import random
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
 
 import lockstep
 
+_LONG: set[str] = set()
+
+
+def long(check: Callable[[], None]) -> Callable[[], None]:
+    """A check that only runs of the whole program make: `make test` does without it for the sake of time."""
+    _LONG.add(check.__name__)
+    return check
+
 
 def run_checks(namespace: dict[str, Any]) -> None:
     """Call every check_* function in the order of its definition; stops at the first that fails, since the
     other workers cannot go on without this one."""
+    left_out = set() if os.environ.get("LOCKSTEP_TEST_LONG") else _LONG
     outcomes: dict[str, str] = {}
     target = Path(os.environ["LOCKSTEP_TEST_OUTCOMES"]) / f"{lockstep.rank()}.json"
     for name, check in list(namespace.items()):
-        if not name.startswith("check_"):
+        if not name.startswith("check_") or name in left_out:
             continue
         try:
             check()

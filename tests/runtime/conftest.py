@@ -46,7 +46,7 @@ class Job:
     workers: int
     legacy_keras: bool = False
     backend: str = "tensorflow"
-    long: bool = False  # left out of `make test`
+    long: bool = False  # left out of `make test`, and runs the long checks, too
 
     def __str__(self) -> str:
         other = "" if self.backend == "tensorflow" else f"-{self.backend}"
@@ -112,6 +112,8 @@ class Outcomes:
         environment = {"LOCKSTEP_TEST_OUTCOMES": str(folder)}
         if job.legacy_keras:
             environment["TF_USE_LEGACY_KERAS"] = "1"
+        if job.long:
+            environment["LOCKSTEP_TEST_LONG"] = "1"
         if job.backend == "npu":
             environment |= {
                 "LOCKSTEP_BACKEND": "npu",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 from conftest import HERE, Job, Outcomes
@@ -59,8 +60,13 @@ def checks() -> Iterator[object]:
         tree = ast.parse((HERE / "programs" / f"{job.program}.py").read_text())
         for node in tree.body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("check_"):
-                marks = [pytest.mark.long] if job.long else []
-                yield pytest.param(job, node.name, id=f"{job.program}-{job}-{node.name[len('check_') :]}", marks=marks)
+                is_long = job.long or any(isinstance(d, ast.Name) and d.id == "long" for d in node.decorator_list)
+                yield pytest.param(
+                    replace(job, long=is_long),
+                    node.name,
+                    id=f"{job.program}-{job}-{node.name[len('check_') :]}",
+                    marks=[pytest.mark.long] if is_long else [],
+                )
 
 
 @pytest.mark.parametrize(("job", "check"), list(checks()))

@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
-from checking import assert_equal_on_all_ranks, raised, run_checks, seed_everything
+from checking import assert_equal_on_all_ranks, long, raised, run_checks, seed_everything
 
 import lockstep
 
@@ -102,6 +102,7 @@ def check_gradients_of_samples() -> None:
     np.testing.assert_allclose(slices.values, np.ones([1, 2]) / SIZE)
 
 
+@long
 def check_gradients_of_branches_and_loops() -> None:
     """TensorFlow traces them into graphs of their own, with a tape inside of the function or around it."""
 
@@ -230,6 +231,7 @@ class OwnRoot(keras.losses.Loss):  # type: ignore[misc]
         return tf.sqrt(tf.reduce_mean(tf.square(y_true - y_pred)))
 
 
+@long
 def check_functions_and_objects_in_loops() -> None:
     object_ = keras.losses.MeanSquaredError()
     summed = keras.losses.MeanSquaredError(reduction="sum")
@@ -354,6 +356,7 @@ def summed(y: Any, p: Any) -> Any:
     return tf.reduce_sum((y - p) ** 2) / 8
 
 
+@long
 def check_evaluation_puts_nothing_together() -> None:
     """Keras evaluates and predicts on the whole data on every worker, in batches of any size."""
     x, y = DATA_OF_FIT
@@ -407,6 +410,7 @@ def pair(new: Callable[[], Any]) -> tuple[Any, Any]:
     return alone, together
 
 
+@long
 def check_lists_of_losses_with_weights_in_fit() -> None:
     weights = (np.linspace(0.5, 2.0, ROWS).astype("float32"), np.linspace(2.0, 0.5, ROWS).astype("float32"))
     losses = [supervised, "mse"]
@@ -431,6 +435,7 @@ def check_lists_of_losses_with_weights_in_fit() -> None:
         assert_same_weights(together, alone, cut)
 
 
+@long
 def check_losses_that_look_at_the_order_of_rows_in_fit_on_arrays() -> None:
     def triplets(labels: Any, predictions: Any) -> Any:
         anchors, near, far = predictions[0::3], predictions[1::3], predictions[2::3]
@@ -450,6 +455,7 @@ def check_losses_that_look_at_the_order_of_rows_in_fit_on_arrays() -> None:
         assert_same_weights(together, alone, size)
 
 
+@long
 def check_lambdas_in_fit() -> None:
     alone, together = pair(headed)
     alone.compile(keras.optimizers.SGD(0.05), lambda y, p: tf.sqrt(tf.reduce_mean((y - p) ** 2, 0)))
@@ -462,6 +468,7 @@ def check_lambdas_in_fit() -> None:
     assert_same_weights(together, alone, "lambda")
 
 
+@long
 def check_masks_in_fit() -> None:
     def masked() -> Any:
         seed_everything(3 + RANK)

@@ -12,7 +12,7 @@ from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
-from checking import assert_equal_on_all_ranks, of_all_ranks, raised, run_checks, seed_everything
+from checking import assert_equal_on_all_ranks, long, of_all_ranks, raised, run_checks, seed_everything
 
 import lockstep
 
@@ -85,12 +85,14 @@ def check_adam_with_clipping() -> None:
     assert_like_one_process(lambda: keras.optimizers.SGD(0.05, clipvalue=0.02))
 
 
+@long
 def check_rmsprop_adagrad_and_decay() -> None:
     assert_like_one_process(lambda: keras.optimizers.RMSprop(0.01))
     schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 4, 0.5)
     assert_like_one_process(lambda: keras.optimizers.Adagrad(schedule))
 
 
+@long
 def check_eager_and_several_steps_per_execution() -> None:
     sgd = lambda: keras.optimizers.SGD(0.05)  # noqa: E731
     assert_like_one_process(sgd, run_eagerly=True)
@@ -98,6 +100,7 @@ def check_eager_and_several_steps_per_execution() -> None:
     assert_like_one_process(sgd, steps_per_execution=5)
 
 
+@long
 def check_embeddings() -> None:
     for name in ("SGD", "Adam", "RMSprop", "Adagrad"):
         assert_like_one_process(lambda name=name: getattr(keras.optimizers, name)(0.05), new_word_model, WORDS)
@@ -277,6 +280,7 @@ def check_copies_and_the_saved_form() -> None:
         assert type(pickle.loads(pickle.dumps(distributed))) is keras.optimizers.SGD
 
 
+@long
 def check_averages_of_weights_and_accumulated_gradients() -> None:
     if LEGACY and TENSORFLOW < (2, 11):
         return
@@ -299,6 +303,7 @@ def loss_scaler(inner: Any) -> Any:
     return keras.mixed_precision.LossScaleOptimizer(inner)
 
 
+@long
 def check_a_loss_scaler_wrapped_outside_or_inside() -> None:
     for wrap in (
         lambda: lockstep.distributed_optimizer(loss_scaler(keras.optimizers.SGD(0.05))),
