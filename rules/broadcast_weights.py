@@ -177,7 +177,7 @@ def _read_by_constructors(facts: Facts, holder: Holder) -> Iterator[InsertAfter]
 
 def _is_read_between(facts: Facts, block: cst.CSTNode, target: cst.CSTNode, first: Statement, last: Statement) -> bool:
     """Whether a statement of the block, from behind the first on up to the last, may take the value of the variable:
-    it reads the name, or runs a function that does, for more than to put it into a list."""
+    it reads the name, or runs a function that does, for more than to put it into a list or to ask for its shape."""
     order = facts.tree.order
     name = target.attr if isinstance(target, cst.Attribute) else target
     if not isinstance(name, cst.Name):
@@ -185,16 +185,19 @@ def _is_read_between(facts: Facts, block: cst.CSTNode, target: cst.CSTNode, firs
     within = [s for s in getattr(block, "body", ()) if order[first] < order[s] <= order[last]]
     bodies = [body for statement in within for body in facts.training.reached_from(statement)]
     return any(
-        facts.tree.contains(body, read) and not _is_listed(facts, read)
+        facts.tree.contains(body, read) and not _leaves_value(facts, read)
         for read in facts.tree.names[name.value]
         if read is not name and (isinstance(facts.tree.parent[read], cst.Attribute) or facts.tree.is_read(read))
         for body in bodies
     )
 
 
-def _is_listed(facts: Facts, read: cst.Name) -> bool:
+def _leaves_value(facts: Facts, read: cst.Name) -> bool:
+    """Whether what is read goes into a list as it is, or is asked for what no weights change."""
     owner = facts.tree.parent[read]
     while isinstance(owner, cst.Attribute):
+        if owner.attr is not read and owner.attr.value in api.DESCRIPTIONS:
+            return True
         owner = facts.tree.parent[owner]
     return isinstance(owner, (cst.Element, cst.DictElement))
 

@@ -25,8 +25,6 @@ _PURE_FUNCTIONS = frozenset({
     "builtins.float", "builtins.int", "builtins.len", "builtins.range", "builtins.enumerate", "builtins.zip",
     "builtins.list", "builtins.tuple", "builtins.round", "builtins.type",
 })  # fmt: skip
-# What is the same whatever the weights are.
-_DESCRIPTIONS = frozenset({"shape", "dtype", "ndim", "name"})
 _PURE_METHODS = frozenset({
     "numpy", "reshape", "mean", "sum", "min", "max", "argmax", "tolist", "item", "squeeze", "round", "astype",
     "get_shape", "as_list",
@@ -132,7 +130,7 @@ class Shown:
         if isinstance(parent, cst.Expr):
             return isinstance(node, cst.Call)
         if isinstance(parent, cst.Attribute):
-            if parent.attr.value in _DESCRIPTIONS:
+            if parent.attr.value in api.DESCRIPTIONS:
                 return True
             call = self.tree.parent[parent]
             is_call = isinstance(call, cst.Call) and call.func is parent and parent.attr.value in _PURE_METHODS

@@ -81,6 +81,8 @@ MODEL_CLASSES = frozenset({
     "keras.Sequential", "keras.models.Sequential", "keras.Functional", "keras.models.Functional",
     "keras.experimental.LinearModel", "keras.experimental.WideDeepModel", "tensorflow.estimator.Estimator",
 })  # fmt: skip
+# What is the same whatever the weights are.
+DESCRIPTIONS = frozenset({"shape", "dtype", "ndim", "name"})
 SEQUENTIAL = frozenset({"keras.Sequential", "keras.models.Sequential"})
 _MODEL_FUNCTIONS = frozenset({
     "keras.models.load_model", "keras.saving.load_model", "keras.models.clone_model", "keras.models.model_from_json",
