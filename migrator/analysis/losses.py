@@ -36,9 +36,10 @@ _WHOLE = Verdict(MEAN)
 
 class Losses:
     """`readers`, `datasets`, `rows`, `sizes`, `reduced`, `watched`, `combined`, `models`, `said`, `sources`, `written`,
-    `cuts`: see Run. `sites`: where the script trains, in functions that are called or not. `numbers`: what the script
-    decides by; where there is any, each row of a batch is on one worker, so that means are taken over all rows.
-    `gathered`: expressions around which all rows are put together for that. `cut_together`: see Planner."""
+    `cuts`: see Run. `sites`: where the script trains, in functions that are called or not; `entries`: those that are
+    not, see there. `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so
+    that means are taken over all rows. `gathered`: expressions around which all rows are put together for that.
+    `cut_together`: see Planner."""
 
     def __init__(
         self,
@@ -50,6 +51,7 @@ class Losses:
         reduced: Collection[cst.CSTNode],
         watched: Collection[cst.CSTNode],
         sites: Collection[cst.CSTNode],
+        entries: Mapping[cst.FunctionDef, bool],
         models: Collection[cst.CSTNode] = (),
         said: Mapping[cst.CSTNode, str] | None = None,
         numbers: Collection[cst.CSTNode] = (),
@@ -76,7 +78,7 @@ class Losses:
             limit = sys.getrecursionlimit()
             sys.setrecursionlimit(max(limit, _DEEPEST))
             try:
-                self._run.run(dict.fromkeys(f for f in map(tree.function_of, sites) if f is not None))
+                self._run.run(entries)
             except (TooMuch, RecursionError):
                 self.too_much = True
                 return

@@ -113,7 +113,7 @@ class Mapped:
         run = Run(self.tree, self._scripts)
         maps = (c for c in self.tree.calls if isinstance(c.func, cst.Attribute) and c.func.attr.value == "map")
         try:
-            run.run(dict.fromkeys(f for f in map(self.tree.function_of, maps) if f is not None))
+            run.run(dict.fromkeys((f for f in map(self.tree.function_of, maps) if f is not None), False))
         except (TooMuch, RecursionError):
             return None
         return run

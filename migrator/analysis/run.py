@@ -219,8 +219,9 @@ class Run:
         # The calls of `train_on_batch`, with those that compile their models.
         self.trained_on_batches: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)
 
-    def run(self, entries: Iterable[cst.FunctionDef] = ()) -> None:
-        """Runs the modules in their order, then those of the `entries` that nobody has called.
+    def run(self, entries: Mapping[cst.FunctionDef, bool]) -> None:
+        """Runs the modules in their order, then those of the `entries` that nobody has called: with what all workers
+        have if a worker takes its part in there, else with a part of a batch.
 
         Raises TooMuch.
         """
@@ -231,10 +232,10 @@ class Run:
             self.forget()
             for module in self.tree.modules:
                 self._run_module(module)
-            for function in entries:
+            for function, takes_part in entries.items():
                 if function not in self.called:
                     self.alone.add(function)
-                    self._enter_alone(function)
+                    self._enter_alone(function, self.shares.unseen() if takes_part else self.shares.batch())
             if not self.heap.is_stale:
                 return
 
@@ -247,8 +248,8 @@ class Run:
         if frame.names is None:  # `raise SystemExit`, at the end of a script
             frame.names = {}
 
-    def _enter_alone(self, function: cst.FunctionDef) -> None:
-        """Runs a function that nobody calls, with arguments of which nothing is known."""
+    def _enter_alone(self, function: cst.FunctionDef, given: Value) -> None:
+        """Runs a function that nobody calls, with arguments of which nothing else is known."""
         scope = self.tree.scopes[function].parent
         owner = self.tree.class_of(function)
         module = self.frames[self.tree.module_of(function)]
@@ -260,9 +261,9 @@ class Run:
             if init is not None:
                 self.calls.call(init, Arguments(rest=v.NUMBER), owner, module)
             method = v.of(Bound(Function(function, module), receiver))
-            self.calls.call(method, Arguments(rest=self.shares.batch()), function, module)
+            self.calls.call(method, Arguments(rest=given), function, module)
         elif scope is not None and scope.parent is None:
-            self.calls.call(v.of(Function(function, module)), Arguments(rest=self.shares.batch()), function, module)
+            self.calls.call(v.of(Function(function, module)), Arguments(rest=given), function, module)
 
     # -- what is met ---------------------------------------------------------------------------------------------
 

@@ -227,8 +227,11 @@ class Shares:
 
     def batch(self) -> Value:
         """A worker's part of some batch."""
-        place = Sharded(0) if self.run.cuts else REPLICATED
-        return Value(Data(place, nested=True, ragged=self._has_ragged))
+        return Value(Data(Sharded(0), nested=True, ragged=self._has_ragged)) if self.run.cuts else self.unseen()
+
+    def unseen(self) -> Value:
+        """What all workers have, whatever it is."""
+        return Value(Data(nested=True, ragged=self._has_ragged))
 
     @cached_property
     def _has_ragged(self) -> bool:

@@ -17,6 +17,7 @@ from migrator.facts.decisions import Decisions, LocalNumber
 from migrator.facts.decisions.means import Rows
 from migrator.facts.objects.values import Object
 from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.training.entries import entries
 from migrator.facts.training.reductions import GATHER, Reductions
 from migrator.results import Defect
 
@@ -62,6 +63,11 @@ class Deciding:
             reduced,
             self._watched,
             sites,
+            entries(
+                self._tree,
+                self._training,
+                [*self._facts.sharding.cut_readers, *self._facts.sharding.cut_datasets, *rows, *sizes],
+            ),
             self._facts.kinds.models_of_packages,
             self._facts.stated.values,
             numbers,
