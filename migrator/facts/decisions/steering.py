@@ -90,7 +90,8 @@ class SteeringPlaces:
         readers = {consumption.reader for consumption in self.sharding.consumptions}
         yield from (node.iter for node in all_of(cst.For) if node not in readers)
         yield from self.sharding.read_beside  # it may end before the batches do
-        yield from (node.subject for node in all_of(cst.Match))
+        asks_for_form = self.locality.losses.asks_for_form
+        yield from (node.subject for node in all_of(cst.Match) if not asks_for_form(cst.ensure_type(node, cst.Match)))
         yield from (node.guard for node in all_of(cst.MatchCase) if node.guard is not None)
         for call in self.tree.calls:
             yield call.func

@@ -49,7 +49,9 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
     if name in ("metrics_names", "name", "dtype", "input_shape", "output_shape", "units", "iterations"):
         return NUMBER
     if name == "layers":
-        return _layers_in(run, atom) or Value(Data(nested=True, layer=True, maker=unseen_maker(run, atom)))
+        is_built = run.heap.load(atom, ("end", "outputs")) is not NOTHING
+        some = Value(Data(nested=True, layer=True, maker=unseen_maker(run, atom), built=is_built))
+        return _layers_in(run, atom) or some
     if name == "metrics":
         return _metrics_in(run, atom) or NUMBER
     if name in (*_ENDS, *ENDS):
