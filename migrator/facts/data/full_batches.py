@@ -61,7 +61,7 @@ class FullBatches:
         rows = self._rows_apart(whole, codes)
         if not rows:
             return None
-        place = self._behind_all(rows, codes)
+        place = self._place_for(rows, codes)
         names = {node.value: node for node in rows if isinstance(node, cst.Name)}
         if place is None or len(names) < len({self._bindings(node)[0] for node in rows}):
             return [CutExpressions(tuple(rows), [update])]
@@ -188,6 +188,8 @@ class FullBatches:
             return any(self._is_made_of(side, source, depth + 1) for side in sides)
         if isinstance(node, cst.UnaryOperation):
             return self._is_made_of(node.expression, source, depth + 1)
+        if isinstance(node, cst.Subscript) and _has_all_rows(node):
+            return self._is_made_of(node.value, source, depth + 1)
         if isinstance(node, cst.Call) and _keeps(node) and isinstance(node.func, cst.Attribute):
             return self._is_made_of(node.func.value, source, depth + 1)
         paths = set(self.resolver.public(node.func)) if isinstance(node, cst.Call) else set()
@@ -202,29 +204,35 @@ class FullBatches:
 
     # -- places --------------------------------------------------------------------------------------------------
 
-    def _behind_all(self, reads: Sequence[cst.BaseExpression], codes: Sequence[cst.CSTNode]) -> Statement | None:
-        """The statement behind those that make the data, where all that follows reads them in training alone."""
+    def _place_for(self, reads: Sequence[cst.BaseExpression], codes: Sequence[cst.CSTNode]) -> Statement | None:
+        """The first statement that reads the data in training, from where on nothing else does."""
         made = [self._bindings(node)[0] for node in reads]
         lines = [self.tree.statement_of(binding.node) for binding in made]
-        last = max(lines, key=self.tree.order.__getitem__)
-        block = self.tree.block_of(last)
-        beside = self.tree.statements_beside(last)
-        behind = beside[beside.index(last) + 1 :]
-        if not behind or any(self.tree.block_of(line) is not block for line in lines):
+        block = self.tree.block_of(lines[0])
+        if any(self.tree.block_of(line) is not block for line in lines):
             return None
-        end = self.tree.last_order_in(last)
-        for binding in made:
-            for read in self.tree.names[binding.name]:
-                if not self.tree.is_read(read) or binding not in self.resolver.reaching(read):
-                    continue
-                is_early = self.tree.order[read] <= end
-                if is_early is _is_within(self.tree, codes, read):
-                    return None
-        return behind[0]  # type: ignore[return-value]
+        order = self.tree.order
+        found = [
+            (read, _is_within(self.tree, codes, read))
+            for binding in made
+            for read in self.tree.names[binding.name]
+            if self.tree.is_read(read) and binding in self.resolver.reaching(read)
+        ]
+        first = min((read for read, trains in found if trains), key=order.__getitem__, default=None)
+        place = self.tree.lift(first, block) if first is not None else None
+        if place is None or any(order[place] <= order[line] for line in lines):
+            return None
+        return place if all(trains is (order[read] > order[place]) for read, trains in found) else None
 
 
 def _is_within(tree: Tree, codes: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
     return any(tree.contains(code, node) for code in codes)
+
+
+def _has_all_rows(node: cst.Subscript) -> bool:
+    """`x[:, 0]`"""
+    first = node.slice[0].slice
+    return isinstance(first, cst.Slice) and first.lower is None and first.upper is None and first.step is None
 
 
 def _keeps(call: cst.Call) -> bool:
