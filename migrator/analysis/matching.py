@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.ops.call import NOT_CONSTANT
-from migrator.analysis.placement import Sharded
+from migrator.analysis.placement import REPLICATED, Sharded
 from migrator.analysis.values import NONE, NOTHING, Container, Instance, Tuple, Value
 from migrator.records import replace
 
@@ -25,7 +25,7 @@ def is_of_form(run: Run, pattern: cst.MatchPattern, subject: Value) -> bool:
     if isinstance(pattern, cst.MatchOr):
         return all(is_of_form(run, element.pattern, subject) for element in pattern.patterns)
     if isinstance(pattern, (cst.MatchValue, cst.MatchSingleton)):
-        return all(d.is_replicated and not d.needs and not d.whole for d in run.objects.leaves(subject))
+        return False
     return _has_one_form(run, subject) and all(
         is_of_form(run, part, x) for part, x in _parts(run, pattern, subject) if part is not None
     )
@@ -34,23 +34,18 @@ def is_of_form(run: Run, pattern: cst.MatchPattern, subject: Value) -> bool:
 def _has_one_form(run: Run, subject: Value) -> bool:
     """Whether it is a tuple, a record, a dictionary with known keys, or a batch of tensors: not a list with as many
     items as a worker has rows."""
-    data = subject.data
-    if data is not None and not data.is_zero:
-        is_batch = isinstance(data.placement, Sharded) and data.nested and not data.needs
-        if data.listed or not (is_batch or (data.is_replicated and not data.needs)):
-            return False
-    return all(
-        isinstance(atom, Tuple)
-        or (isinstance(atom, Instance) and run.classes.is_named_tuple(atom.cls))
-        or (isinstance(atom, Instance) and bool(run.classes.fields(atom.cls)))
-        or (isinstance(atom, Container) and _has_known_keys(run, atom))
-        for atom in subject.objects
-    )
+    data, atom = subject.data, subject.only
+    if data is not None:
+        is_batch = data.placement in (REPLICATED, Sharded(0)) and data.nested
+        return is_batch and not data.listed and not data.needs and not subject.objects
+    is_record = isinstance(atom, Instance) and bool(run.classes.fields(atom.cls))
+    return isinstance(atom, Tuple) or is_record or (isinstance(atom, Container) and _has_known_keys(run, atom))
 
 
 def _has_known_keys(run: Run, atom: Container) -> bool:
     keys = run.heap.fields(atom)
-    return atom.kind in ("dict", "record") and bool(keys) and all(isinstance(key, str) for key in keys)
+    is_known = bool(keys) and all(isinstance(key, str) for key in keys)
+    return is_known and (atom.kind == "record" or (atom.kind == "dict" and not run.lacking.lacks_any(atom)))
 
 
 def matches(run: Run, pattern: cst.MatchPattern, subject: Value) -> bool | None:

@@ -46,14 +46,11 @@ class SteeringPlaces:
     def in_order(self) -> list[cst.BaseExpression]:
         """All places by which training may be steered, in source order."""
         found = dict.fromkeys([*self._conditions(), *self.inputs])
-        taken_apart = {match.subject for match in self._matches() if self.locality.losses.asks_for_form(match)}
-        return sorted(found.keys() - taken_apart, key=self.tree.order.__getitem__)
+        return sorted(found, key=self.tree.order.__getitem__)
 
     def is_steered_locally(self, place: cst.BaseExpression) -> bool:
         """Whether a local value steers training there."""
-        marks = self.locality.of(place)
-        if place not in self.inputs:
-            marks &= ~Mark.INSIDE
+        marks = self.locality.of(place) if place in self.inputs else self.locality.deciding(place) & ~Mark.INSIDE
         if not marks or self.files.is_chief_only(place):
             return False
         if place in self.inputs or self.consequences.follow(place):
@@ -91,7 +88,7 @@ class SteeringPlaces:
         readers = {consumption.reader for consumption in self.sharding.consumptions}
         yield from (node.iter for node in all_of(cst.For) if node not in readers)
         yield from self.sharding.read_beside  # it may end before the batches do
-        yield from (match.subject for match in self._matches())
+        yield from (node.subject for node in all_of(cst.Match))
         yield from (node.guard for node in all_of(cst.MatchCase) if node.guard is not None)
         for call in self.tree.calls:
             yield call.func
@@ -101,9 +98,6 @@ class SteeringPlaces:
         regions = self.consequences.regions
         for places in (regions.risks, regions.picks, regions.picked):
             yield from (place for place in places if isinstance(place, cst.BaseExpression))
-
-    def _matches(self) -> Iterator[cst.Match]:
-        return (cst.ensure_type(node, cst.Match) for node in self.tree.all_of(cst.Match))
 
     @cached_property
     def inputs(self) -> set[cst.BaseExpression]:
