@@ -28,6 +28,7 @@ _CASTING = frozenset({
     "numpy.array", "numpy.float32", "keras.ops.cast", "keras.ops.convert_to_tensor",
 })  # fmt: skip
 _KEEPING_METHODS = frozenset({"astype", "copy", "numpy"})
+_CHANGING = frozenset({"shuffle", "sort", "put", "copyto", "fill", "partition", "itemset", "resize"})
 _DEEPEST = 8
 _MOST = 200
 
@@ -222,7 +223,34 @@ class FullBatches:
         place = self.tree.lift(first, block) if first is not None else None
         if place is None or any(order[place] <= order[line] for line in lines):
             return None
-        return place if all(trains is (order[read] > order[place]) for read, trains in found) else None
+        is_kept = all(trains is (order[read] > order[place]) for read, trains in found)
+        return place if is_kept and not self._is_changed_behind(made, place) else None
+
+    def _is_changed_behind(self, made: Sequence[Binding], place: Statement) -> bool:
+        """Whether what the data are made of, and may be views of, is changed in place later on."""
+        queue, seen = [binding.value for binding in made], set[str]()
+        for value in queue:
+            for name in self.tree.names_in(value) if value is not None else ():
+                if name.value not in seen and len(seen) < _MOST:
+                    seen.add(name.value)
+                    queue += [b.value for b in self._bindings(name) if b.kind == "assign"]
+        start = self.tree.order[place]
+        return any(
+            self.tree.order[name] > start and self._changes(name) for each in seen for name in self.tree.names[each]
+        )
+
+    def _changes(self, name: cst.Name) -> bool:
+        node: cst.CSTNode = name
+        owner = self.tree.parent[node]
+        while isinstance(owner, (cst.Subscript, cst.Attribute)) and owner.value is node:
+            node, owner = owner, self.tree.parent[owner]
+        if isinstance(owner, (cst.AssignTarget, cst.AugAssign)):
+            return getattr(owner, "target", None) is node and (node is not name or isinstance(owner, cst.AugAssign))
+        func = owner.func if isinstance(owner, cst.Call) else None
+        if isinstance(owner, cst.Arg):
+            call = self.tree.parent[owner]
+            func = call.func if isinstance(call, cst.Call) else None
+        return isinstance(func, cst.Attribute) and func.attr.value in _CHANGING
 
 
 def _is_within(tree: Tree, codes: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
