@@ -30,7 +30,7 @@ _WEIGHTS = frozenset({
 _ENDS = {"input": "inputs", "output": "outputs"}
 _TURNING = (cst.For, cst.While, cst.If, cst.Try, cst.Match, cst.CompFor, cst.Lambda)
 _ANY = Site(cst.Pass(), ())
-_NO_PLACE = cst.Pass()
+_LAYERS = -3  # in the context of the site of a model: the list of its layers
 
 
 def attribute(run: Run, atom: v.Atom, name: str) -> Value:
@@ -96,13 +96,10 @@ def _any_layer_of(run: Run, atom: v.Atom) -> Value | None:
     held = [x for x in (run.heap.load(atom, key) for key in keys) if not _is_input(x)]
     if not held or any(x.data is not None or not all(_is_layer(v.of(o)) for o in x.objects) for x in held):
         return None
-    made = Container("list", Site(_NO_PLACE, (*_site_of(atom).context, id(_site_of(atom).node))))
+    site = atom.site if isinstance(atom, (Made, Instance)) else _ANY
+    made = Container("list", Site(site.node, (*site.context, _LAYERS)))
     run.heap.store(made, None, v.join_all(held))
     return v.of(made)
-
-
-def _site_of(atom: v.Atom) -> Site:
-    return atom.site if isinstance(atom, (Made, Instance)) else _ANY
 
 
 def _is_input(first: Value) -> bool:
