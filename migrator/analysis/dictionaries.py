@@ -62,6 +62,11 @@ class Lacking:
             without = {key for i, key in enumerate(lacking) if number >> i & 1}
             yield {key: value for key, value in named.items() if key not in without}
 
+    def lacks_any(self, atom: Container) -> bool:
+        """Whether the dictionary has some of its keys on some ways only."""
+        self._asked.add(atom)
+        return bool(self._keys.get(atom))
+
     def note(self, atom: Container, key: str) -> None:
         """The dictionary has the key on some ways only."""
         if key not in self._keys[atom]:

@@ -104,6 +104,11 @@ class Losses:
         value = self._run.losses.get(call)
         return (self._verdicts.changed or self._verdicts.of(value, call)) if value is not None else NOT_RUN
 
+    def asks_for_form(self, match: cst.Match) -> bool:
+        """Whether nothing but the form of its subject decides which case of it is met, and all workers have the same: a
+        batch is taken apart."""
+        return not self.too_much and match.subject in self._run.seen and match.subject not in self._run.compares
+
     def are_same(self, call: cst.Call) -> bool:
         """Whether all workers take gradients of the same loss there, without any repair."""
         verdict = self.of(call)

@@ -28,10 +28,11 @@ from migrator.analysis.imports import Imports
 from migrator.analysis.libraries import Libraries, claims
 from migrator.analysis.libraries.keras import unseen_layer
 from migrator.analysis.libraries.keras.applying import BuiltCall
+from migrator.analysis.libraries.keras.convention import is_built_layer, sample_by_sample
 from migrator.analysis.objects import Objects
 from migrator.analysis.packages import Packages
 from migrator.analysis.packages.sources import Sources
-from migrator.analysis.placement import Partial, Placement, Sharded, Unknown
+from migrator.analysis.placement import Partial, Placement, Sharded, Unknown, options
 from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.plan import Plain, Plan
 from migrator.analysis.shares import Shares
@@ -147,6 +148,7 @@ class Run:
         self.not_means: set[cst.CSTNode] = set()
         self.not_symbolic: set[cst.CSTNode] = set()  # what is, some time, no tensor of a model that is built
         self.decisions: dict[cst.CSTNode, Value] = {}
+        self.compares: set[cst.CSTNode] = set()  # subjects of `match` of which more is asked than their form, some time
         # The ways of branches that were run; None: both.
         self.ways: dict[cst.CSTNode, set[bool | None]] = defaultdict(set)
         self.alone: set[cst.CSTNode] = set()  # functions that nobody has called, and that were run by themselves
@@ -212,6 +214,8 @@ class Run:
         self.told: dict[cst.CSTNode, dict[cst.CSTNode, Value]] = defaultdict(dict)
         self.applied: set[v.Atom] = set()
         self.built_in: set[v.Atom] = set()
+        # Whether a part of a model that is made of Keras's tensors makes else than a row of each row.
+        self.has_odd_layers = False
         self.first_use: dict[v.Atom, int] = {}  # how many expressions had been met when a model was first applied
         self.built_calls: list[BuiltCall] = []
         self.known_weights: set[v.Atom] = set()
@@ -412,6 +416,14 @@ class Run:
         if not symbolic:
             self.first_use.setdefault(model, len(self.seen))
 
+    def note_built(self, args: Arguments, result: Value) -> Value:
+        """Notes what a layer makes of Keras's tensors; gives that."""
+        if self.is_symbolic(args):
+            found = [(p, d.needs) for d in self.objects.leaves(result) for p in options(d.placement)]
+            if not found or any(needs or p != Sharded(0) for p, needs in found):
+                self.has_odd_layers = True
+        return result
+
     def note_weights(self, model: v.Atom) -> None:
         """Notes a model that is trained or filled: whoever asks for its weights sees to them."""
         self.known_weights.add(model)
@@ -558,7 +570,9 @@ class Run:
         self.libraries.called["", node] = None
         maker = function.data.maker if function.data is not None and not function.objects else None
         if self.is_symbolic(args) or (maker is not None and self._vouching(maker) is not None):
-            return unseen_layer(self, function, node, "", args)
+            return self.note_built(args, unseen_layer(self, function, node, "", args))
+        if is_built_layer(self, function):
+            return sample_by_sample(self, args)
         result = self.placing.unknown(args, node)
         self.libraries.may_set(args, result)
         is_picked = function.data is not None and function.data.is_replicated

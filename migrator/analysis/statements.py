@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Callable
 
 import libcst as cst
 
-from migrator.analysis import arrays, in_place, row_counts, shortened
+from migrator.analysis import arrays, in_place, matching, row_counts, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame, Loop, Names, join_names
@@ -272,18 +272,27 @@ class Statements:
 
     def _match(self, node: cst.Match, frame: Frame) -> None:
         subject = self.eval(node.subject, frame)
-        agreed = [self.run.decide(node.subject, subject)]
+        is_of_form = all(matching.is_of_form(self.run, case.pattern, subject) for case in node.cases)
+        if not is_of_form:
+            self.run.compares.add(node.subject)
+        agreed = [self.run.decide(node.subject, subject) if not is_of_form else NUMBER]
         before = frame.names
         ends = [before]
         frame.conditions += agreed
         for case in node.cases:
+            is_met = matching.matches(self.run, case.pattern, subject)
+            if is_met is False:
+                continue
             frame.names = dict(before or {})
-            for name in self.run.tree.names_in(case.pattern):
-                self.run.bindings.assign(name.value, self.run.objects.parts(subject), frame)
+            for name, value in matching.bind(self.run, case.pattern, subject):
+                self.run.bindings.assign(name, value, frame)
             if case.guard is not None:
                 agreed.append(self.run.decide(case.guard, self.eval(case.guard, frame)))
             self.body(case.body, frame)
             ends.append(frame.names)
+            if is_met and case.guard is None:
+                del ends[0]  # one matches
+                break
         if None not in ends:
             frame.conditions.remove(agreed[0])
         frame.names = self._chosen_names(ends, before, agreed)

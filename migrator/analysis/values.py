@@ -106,8 +106,9 @@ class Data:
     not fit beside a worker's part. `nested`: may be a tuple or dictionary of tensors. `symbolic`: a Keras tensor of a
     functional model. `least`: where the rank is not known, so many axes there are at least. `width`: the size of the
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
-    `layer`: stands for a layer, or the layers, that a model is asked for. `rows`: the size of the first axis, of what
-    all workers have. `integral`: its numbers are whole. `mask`: it is true or false for each value of another one.
+    `layer`: stands for a layer, or the layers, that a model is asked for. `built`: of a model that is made of Keras's
+    tensors. `rows`: the size of the first axis, of what all workers have. `integral`: its numbers are whole. `mask`: it
+    is true or false for each value of another one.
     `counted`: see `is_positive`. `several`: made of a number of rows, and perhaps another number; of all rows,
     perhaps more or fewer than these. `foreign`: an
     object of another package, perhaps a layer. `maker`: the call that makes it, or the model of which a layer is one,
@@ -152,6 +153,7 @@ class Data:
     mixed: bool = False
     maker: cst.CSTNode | None = None
     sized: Placement | None = None
+    built: bool = False
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
@@ -451,6 +453,7 @@ def join_data(a: Data, b: Data) -> Data:
         mixed=a.mixed or b.mixed or _are_mixed(a, b) or _are_mixed(b, a),
         maker=a.maker if a.maker is b.maker else None,
         sized=a.sized if a.sized == b.sized else None,
+        built=a.built and b.built,
     )
 
 

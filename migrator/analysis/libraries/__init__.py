@@ -174,7 +174,7 @@ class Libraries:
                 return self.run.calls.call(self.run.heap.load(atom, "function"), args, node, frame)
         replaced = self.run.objects.own_call(atom)
         if replaced is not NOTHING:
-            return keras.applied(self.run, replaced, args, node, frame)
+            return self.run.note_built(args, keras.applied(self.run, replaced, args, node, frame))
         return self.keras.call(atom, args, node, frame)
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

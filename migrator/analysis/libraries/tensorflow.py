@@ -27,6 +27,7 @@ from migrator.analysis.values import (
     NUMBER,
     Container,
     Data,
+    Instance,
     Made,
     Method,
     Operand,
@@ -51,6 +52,7 @@ CUSTOM_GRADIENT = "tensorflow.custom_gradient"
 LATER = "python.tensorflow_function"  # what `tf.function(…)` gives that is given no function yet
 STRATEGY = "tensorflow.distribute.Strategy"
 _OTHERS = "what is done for each row looks at others"
+_DEEPEST_STRUCTURE = 5
 GRADIENT_METHODS = frozenset({"gradient", "get_gradients", "compute_gradients"})
 
 
@@ -225,12 +227,44 @@ def _nested(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
     """`tf.nest.map_structure(f, x)`"""
     if len(args.positional) < 2:
         return v.unseen("what is mapped here is not seen")
-    structure = args.positional[1].only
-    if isinstance(structure, Tuple) and len(args.positional) == 2:
-        several = [Arguments([args.positional[0], item]) for item in structure.items]
-        return v.of(Tuple(tuple(_nested(run, each, node, frame) for each in several)))
+    if len(args.positional) == 2:
+        return _each_in(run, args.positional[0], args.positional[1], node, frame, ())
     parts = [x if x.data is not None and not x.objects else run.objects.parts(x) for x in args.positional[1:]]
     return run.calls.call(args.positional[0], Arguments(parts), node, frame)
+
+
+def _each_in(
+    run: Run,
+    function: Value,
+    structure: Value,
+    node: cst.CSTNode,
+    frame: Frame,
+    path: tuple[int, ...],
+) -> Value:
+    """What the function makes of each leaf, in a structure of the same form; `path`: the way to it from the whole."""
+    atom = structure.only if len(path) < _DEEPEST_STRUCTURE else None
+    if isinstance(atom, Tuple) and structure.data is None:
+        items = [_each_in(run, function, x, node, frame, (*path, i)) for i, x in enumerate(atom.items)]
+        return v.of(Tuple(tuple(items)))
+    keys = _names_in(run, atom) if structure.data is None and atom is not None else []
+    if keys and isinstance(atom, (Container, Instance)):
+        site = Site(node, (*frame.context, id(atom.site.node), *path))
+        made = replace(atom, site=site)
+        for i, key in enumerate(keys):
+            run.heap.store(made, key, _each_in(run, function, run.heap.load(atom, key), node, frame, (*path, i)))
+        return v.of(made)
+    part = structure if structure.data is not None and not structure.objects else run.objects.parts(structure)
+    result = run.calls.call(function, Arguments([part]), node, frame)
+    is_nested = part.data is not None and part.data.nested
+    return v.mapped(result, lambda d: replace(d, nested=True)) if is_nested else result
+
+
+def _names_in(run: Run, atom: v.Atom) -> list[str]:
+    """The names under which a dictionary or a named tuple holds all that it holds."""
+    if isinstance(atom, Instance):
+        return run.classes.fields(atom.cls) if run.classes.is_named_tuple(atom.cls) else []
+    keys = run.heap.fields(atom) if isinstance(atom, Container) and atom.kind in ("dict", "record") else []
+    return [key for key in keys if isinstance(key, str)] if all(isinstance(key, str) for key in keys) else []
 
 
 def _custom_gradient(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

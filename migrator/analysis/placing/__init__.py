@@ -69,6 +69,8 @@ class Placing:
         if self.run.packages.inside:
             self.run.packages.met.note_lost(op, value)
         value = traits.kept(self.run, op, value)
+        if op.symbolic and not path.startswith("keras.layers.") and len(list(args.all())) > 1:
+            self.run.has_odd_layers = True  # of Keras 2 it is a layer that forgets what else it was given
         return giving_back.cut_again(self.run, node, args, value) if node in self.run.plan.cut_again else value
 
     def _note_table(self, op: Operation) -> None:

@@ -26,6 +26,8 @@ _MAKING = frozenset({
     "tensorflow.stack", "tensorflow.concat", "tensorflow.convert_to_tensor", "tensorflow.constant",
     "tensorflow.one_hot", "keras.utils.to_categorical", "builtins.list", "builtins.sorted", "numpy.arange",
 })  # fmt: skip
+# They give an array of the same form.
+_LIKE = frozenset({"numpy.zeros_like", "numpy.ones_like", "numpy.empty_like", "numpy.cumsum", "numpy.flip"})
 _TAKING_METHODS = frozenset({"pop", "get"})
 _KEEPING_METHODS = frozenset({"astype", "copy", "numpy"})
 _CASTING = frozenset({
@@ -60,7 +62,7 @@ class BatchForms:
             return False
         read = [
             taken
-            for place, rows in self._rows_taken
+            for place, rows in self.rows_taken
             if any(self.tree.contains(step, place) for step in steps)
             for taken in rows
         ]
@@ -124,7 +126,7 @@ class BatchForms:
     # -- taken by a model ----------------------------------------------------------------------------------------
 
     @cached_property
-    def _rows_taken(self) -> list[tuple[cst.CSTNode, list[cst.BaseExpression]]]:
+    def rows_taken(self) -> list[tuple[cst.CSTNode, list[cst.BaseExpression]]]:
         """The expressions that take something row by row, for all that is known of it, with what they take."""
         found = [(node, self._taken_by(node)) for node in self.tree.all_of(cst.BinaryOperation, cst.Call)]
         return [(node, taken) for node, taken in found if taken]
@@ -335,7 +337,8 @@ class BatchForms:
             return False
         if isinstance(node, cst.Name):
             bindings = self._bindings(node)
-            return bool(bindings) and all(b.kind == "assign" and self._binds_array(b, depth) for b in bindings)
+            made = [b for b in bindings if b.kind != "augmented"]  # an array stays one
+            return bool(made) and all(self._binds_array(b, depth) for b in made)
         if isinstance(node, cst.BinaryOperation):
             return self._is_array(node.left, depth + 1) or self._is_array(node.right, depth + 1)
         if isinstance(node, cst.Subscript):
@@ -345,14 +348,33 @@ class BatchForms:
         if isinstance(node, cst.Call):
             if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
                 return self._is_array(node.func.value, depth + 1)
+            if node.args and self._calls_one_of(node, _LIKE):
+                return self._is_array(node.args[0].value, depth + 1)
+            returned = self._returned_by(node)
+            if returned:
+                return all(self._is_array(part, depth + 1) for part in returned)
             return any(isinstance(v, Result) and calls(v) in _MAKING for v in self.resolver.values(node))
         return isinstance(node, (cst.List, cst.ListComp))
 
     def _binds_array(self, binding: Binding, depth: int) -> bool:
         if len(binding.path) == 1 and self._makes_arrays(binding.value, depth):
             return True
-        part = part_at(binding.value, binding.path) if binding.value is not None else None
-        return isinstance(part, cst.BaseExpression) and self._is_array(part, depth + 1)
+        if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            given = self.resolver.given(binding.node)
+            return bool(given) and all(self._is_array(one, depth + 1) for one in given)
+        if binding.kind != "assign" or binding.value is None:
+            return False
+        several: list[cst.CSTNode] = [*self._returned_by(binding.value)] if binding.path else []
+        parts = [part_at(one, binding.path) for one in several or [binding.value]]
+        return all(isinstance(part, cst.BaseExpression) and self._is_array(part, depth + 1) for part in parts)
+
+    def _returned_by(self, node: cst.CSTNode) -> list[cst.BaseExpression]:
+        """What the functions of the script's return that a call may be of."""
+        values = self.resolver.values(node.func) if isinstance(node, cst.Call) else ()
+        functions = [v.node for v in values if isinstance(v, Function) and isinstance(v.node, cst.FunctionDef)]
+        if not functions or len(functions) < len(values):
+            return []
+        return [given for function in functions for given in self.resolver.returned(function)]
 
     def _makes_arrays(self, node: cst.CSTNode | None, depth: int) -> bool:
         """Whether each part of it is an array: `map(np.array, zip(*samples))`, `(np.array(p) for p in parts)`."""

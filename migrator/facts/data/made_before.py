@@ -42,13 +42,23 @@ class MadeBefore:
         self.kinds = kinds
 
     def stays_whole(self, node: cst.BaseExpression, block: Statement) -> bool:
-        """Whether it is the same in all turns of the loop that the tape stands in, and meets no rows of a batch."""
-        loop = next(iter(self.tree.loops_around(block)), None)
+        """Whether it is the same in all turns of the loop that the tape stands in, or in all calls of its function, and
+        meets no rows of a batch."""
+        loop = next(iter(self.tree.loops_around(block)), None) or self.tree.function_of(block)
         if loop is None or not isinstance(node, (cst.Name, cst.Attribute)):
             return False
         found = self._bindings(node)
         is_before = bool(found) and not any(self.tree.contains(loop, b.node) for b in found)
+        if isinstance(loop, cst.FunctionDef) and not all(map(self._is_made_once, found)):
+            return False
         return is_before and not self._may_meet_rows(node, loop)
+
+    def _is_made_once(self, binding: Binding) -> bool:
+        """Whether a name of the module gets it, outside of loops and functions."""
+        is_outside = self.tree.function_of(binding.node) is None and not any(
+            True for _ in self.tree.loops_around(binding.node)
+        )
+        return is_outside and binding.kind == "assign" and isinstance(binding.target, cst.Name)
 
     def _bindings(self, node: Read) -> list[Binding]:
         return self.resolver.reaching(node) if isinstance(node, cst.Name) else self.resolver.bindings_of(node)
@@ -65,6 +75,17 @@ class MadeBefore:
                 return True
             child = owner
         return True
+
+    def reduced_at(self, node: cst.BaseExpression) -> cst.CSTNode | None:
+        """What takes all that is made of it, and gives a number, or one part of it; None where that is not seen."""
+        child: cst.CSTNode = node
+        for owner in self.tree.ancestors(node):
+            if self._is_item(owner, child) or self._takes(owner, child):
+                return owner
+            if not isinstance(owner, _THROUGH):
+                return None
+            child = owner
+        return None
 
     def _is_item(self, owner: cst.CSTNode, child: cst.CSTNode) -> bool:
         """`weights[0]`"""

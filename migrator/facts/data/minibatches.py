@@ -16,6 +16,7 @@ from migrator.facts.data.batch_cuts import Cut, CutArguments, CutExpressions, Cu
 from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.data_reads import DataReads
 from migrator.facts.data.earlier_cuts import EarlierCuts
+from migrator.facts.data.full_batches import FullBatches
 from migrator.facts.data.made_before import MadeBefore
 from migrator.facts.data.made_by_models import MadeByModels
 from migrator.facts.data.met_behind import MetBehind, is_size
@@ -55,6 +56,7 @@ class MinibatchFinder:
         self.reads = DataReads(tree, resolver, kinds, trained, self.rows, self.numbers, self._is_share)
         self.forms = BatchForms(tree, resolver, kinds, self.rows, self.numbers)
         self.by_models = MadeByModels(tree, resolver, kinds, training, self.reads)
+        self.full = FullBatches(tree, resolver, training, self.reads, self.before, self.forms, self._is_share)
         self.earlier = EarlierCuts(tree, resolver)
         self._met_behind = MetBehind(tree, resolver, self.earlier)
         self._cut_for_fits: set[cst.BaseExpression] = set()
@@ -89,6 +91,7 @@ class MinibatchFinder:
             if update not in found:
                 cuts = self._in_callers_of(block, update)
                 cuts = self._in_closures(block, update) if cuts is None else cuts
+                cuts = self.full.of(block, update) if cuts is None else cuts
                 if cuts is not None:
                     found[update] = [_shared(cut, at) for cut in cuts]
         for fit in self.training.batch_fits:
@@ -130,7 +133,10 @@ class MinibatchFinder:
 
     def _in_callers_of(self, block: cst.With, update: Update) -> list[Cut] | None:
         function = self.tree.function_of(block)
-        if function is None or not all(self._is_of(function, node) for node in self.reads.of(block.body, block)):
+        if function is None or not all(
+            self._is_of(function, node) or self.before.stays_whole(node, block)
+            for node in self.reads.of(block.body, block)
+        ):
             return None
         return self._in_callers(function, update)
 

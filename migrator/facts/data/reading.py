@@ -12,7 +12,8 @@ from migrator.facts.data.pipelines import Pipelines
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Result, is_call_of
-from migrator.facts.program.tree import Tree
+from migrator.facts.program.syntax import part_at
+from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training, Update
 from migrator.records import dataclass
 
@@ -80,6 +81,8 @@ class Reading:
             yield from (c for c in found if c.reader is nearest)  # `zip` reads several at once
             if isinstance(nearest, cst.For):
                 yield from (c for c in self._next_calls(nearest) if self._feeds_training(cast(cst.Call, c.reader)))
+            others = [c.reader for c in found if isinstance(nearest, cst.Call) and c.reader is not nearest]
+            yield from (c for c in found if c.reader in others and self._is_trained_with(cast(cst.Call, c.reader)))
             return
         function = self.tree.function_of(node)
         if function is None or function in seen:
@@ -141,13 +144,21 @@ class Reading:
                             yield Consumption(source, call)
 
     def _feeds_training(self, call: cst.Call) -> bool:
-        """Whether what `next` gives is read under a tape or handed to a function that updates."""
-        names = [b for bs in self.tree.scope_of(call).bindings.values() for b in bs if b.value is call]
-        for binding in names:
-            for name in self.tree.names[binding.name]:
-                if binding in self.resolver.reaching(name) and (self._is_under_tape(name) or self._is_trained_on(name)):
-                    return True
-        return not names
+        """Whether what `next` gives is read under a tape or handed to a function that updates; what has no name is."""
+        return not self._named(call) or self._is_trained_with(call)
+
+    def _is_trained_with(self, call: cst.Call) -> bool:
+        """The same where it is seen."""
+        reads = [
+            name
+            for binding in self._named(call)
+            for name in self.tree.names[binding.name]
+            if binding in self.resolver.reaching(name)
+        ]
+        return any(self._is_under_tape(read) or self._is_trained_on(read) for read in (call, *reads))
+
+    def _named(self, call: cst.Call) -> list[Binding]:
+        return [b for bs in self.tree.scope_of(call).bindings.values() for b in bs if _is_given(b, call)]
 
     def _is_under_tape(self, node: cst.CSTNode) -> bool:
         return any(
@@ -180,3 +191,11 @@ class Reading:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "get_next":
             return call.func.value
         return None
+
+
+def _is_given(binding: Binding, call: cst.Call) -> bool:
+    """Whether the name gets what the call gives, or a part of it: `x, y = next(a), next(b)`"""
+    value = binding.value
+    if isinstance(value, (cst.Tuple, cst.List)) and binding.path:
+        value = part_at(value, binding.path[:1])
+    return value is call

@@ -49,7 +49,7 @@ class FedBack:
         for key in sorted(entering, key=partial(order_of, self.tree)):
             if self.locality.of(key) & Mark.CHOSEN:
                 for chooser in list(self._choosers(key)):
-                    if self.locality.of(chooser):
+                    if self.locality.deciding(chooser):
                         self.locality.expect(chooser)
                         yield chooser
             if key not in self.taped.behind:

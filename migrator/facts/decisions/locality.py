@@ -108,6 +108,12 @@ class Locality:
                 queue += [v.node for v in self.resolver.values(call.func) if isinstance(v, Function)]
         return found
 
+    def deciding(self, place: cst.BaseExpression) -> Marks:
+        """How what the value decides is local: no sample does where a `match` asks for its form alone."""
+        parent = self.tree.parent.get(place)
+        is_form = isinstance(parent, cst.Match) and parent.subject is place and self.losses.asks_for_form(parent)
+        return self.of(place) & (Mark.CHOSEN | Mark.OWN) if is_form else self.of(place)
+
     def settle(self, *agreed: Key) -> None:
         """From here on, what the bindings or expressions give counts as the same on all workers."""
         new = [key for key in agreed if key not in self._settled]

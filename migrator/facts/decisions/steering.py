@@ -50,9 +50,7 @@ class SteeringPlaces:
 
     def is_steered_locally(self, place: cst.BaseExpression) -> bool:
         """Whether a local value steers training there."""
-        marks = self.locality.of(place)
-        if place not in self.inputs:
-            marks &= ~Mark.INSIDE
+        marks = self.locality.of(place) if place in self.inputs else self.locality.deciding(place) & ~Mark.INSIDE
         if not marks or self.files.is_chief_only(place):
             return False
         if place in self.inputs or self.consequences.follow(place):

@@ -235,12 +235,13 @@ class Trained:
                     yield from self._behind_others(node, binding, seen)
 
     def _parts_at(self, value: cst.CSTNode, path: Sequence[int]) -> list[cst.CSTNode]:
-        """What `layer, weights = dense()` gives a name, out of what is written there or what the function returns."""
+        """What `layer, weights = dense()` gives a name, out of what is written there or what the function returns; of
+        `w, b = model.trainable_variables` the list."""
         several = [value]
         if isinstance(value, cst.Call):
             functions = [f.node for f in self.resolver.values(value.func) if isinstance(f, Function)]
             several = [r for f in functions if isinstance(f, cst.FunctionDef) for r in self.resolver.returned(f)]
-        parts = [part_at(one, path) for one in several]
+        parts = [_part_or_list(one, path) for one in several]
         return [part for part in parts if part is not None] if all(part is not None for part in parts) else []
 
     def _behind_value(
@@ -299,3 +300,10 @@ class Trained:
 
 def _lists_weights(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Attribute) and node.attr.value in WEIGHT_LISTS
+
+
+def _part_or_list(node: cst.CSTNode, path: Sequence[int]) -> cst.CSTNode | None:
+    """The part of a display to which the positions lead, or the list of a model's weights in which it is one."""
+    ways = (part_at(node, path[:taken]) for taken in range(len(path)))
+    lists = (part for part in ways if isinstance(part, cst.Attribute) and part.attr.value in WEIGHT_LISTS)
+    return next(lists, None) or part_at(node, path)

@@ -100,8 +100,9 @@ class Keras:
         self.run.note_applied(atom, args)
         with self.run.evaluations.entering(atom, args, node):
             if api.makes_model(path):
-                return models.call(self.run, atom, args, node, frame)
-            return adapting.with_learned(self.run, atom, layers.call(self.run, atom, args, node, frame))
+                return self.run.note_built(args, models.call(self.run, atom, args, node, frame))
+            made = layers.call(self.run, atom, args, node, frame)
+            return self.run.note_built(args, adapting.with_learned(self.run, atom, made))
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of an object of a class of the program that comes from one of Keras's."""
@@ -112,7 +113,7 @@ class Keras:
         self.run.note_forward()
         self.run.note_applied(atom, args)
         with self.run.evaluations.entering(atom, args, node):
-            return self._call_layer(atom, args, node, frame)
+            return self.run.note_built(args, self._call_layer(atom, args, node, frame))
 
     def _call_layer(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of an object of a class that comes from that of a layer or a model."""

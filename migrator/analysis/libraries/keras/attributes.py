@@ -15,7 +15,7 @@ from migrator.analysis.libraries.keras.convention import trusted
 from migrator.analysis.libraries.keras.names import BASES, METRIC, SYMBOLIC
 from migrator.analysis.libraries.keras.objects import ENDS, is_of, original_of, told_of, unseen_maker
 from migrator.analysis.placement import Sharded
-from migrator.analysis.values import NOTHING, NUMBER, Data, Instance, Made, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
 from migrator.records import replace
 
@@ -30,6 +30,7 @@ _WEIGHTS = frozenset({
 _ENDS = {"input": "inputs", "output": "outputs"}
 _TURNING = (cst.For, cst.While, cst.If, cst.Try, cst.Match, cst.CompFor, cst.Lambda)
 _ANY = Site(cst.Pass(), ())
+_LAYERS = -3  # in the context of the site of a model: the list of its layers
 
 
 def attribute(run: Run, atom: v.Atom, name: str) -> Value:
@@ -49,7 +50,9 @@ def attribute(run: Run, atom: v.Atom, name: str) -> Value:
     if name in ("metrics_names", "name", "dtype", "input_shape", "output_shape", "units", "iterations"):
         return NUMBER
     if name == "layers":
-        return _layers_in(run, atom) or Value(Data(nested=True, layer=True, maker=unseen_maker(run, atom)))
+        is_built = run.heap.load(atom, ("end", "outputs")) is not NOTHING
+        some = Value(Data(nested=True, layer=True, maker=unseen_maker(run, atom), built=is_built))
+        return _layers_in(run, atom) or _any_layer_of(run, atom) or some
     if name == "metrics":
         return _metrics_in(run, atom) or NUMBER
     if name in (*_ENDS, *ENDS):
@@ -85,6 +88,18 @@ def _layers_in(run: Run, atom: v.Atom) -> Value | None:
     if not held or not is_seen or not all(map(_is_layer, held)) or _is_changed(run, atom, layers):
         return None
     return v.of(Tuple(tuple(held)))
+
+
+def _any_layer_of(run: Run, atom: v.Atom) -> Value | None:
+    """The list of the layers of a Sequential of which it is not seen how many there are, or in which order."""
+    keys = [key for key in run.heap.fields(atom) if isinstance(key, tuple) and key[0] == "layer"]
+    held = [x for x in (run.heap.load(atom, key) for key in keys) if not _is_input(x)]
+    if not held or any(x.data is not None or not all(_is_layer(v.of(o)) for o in x.objects) for x in held):
+        return None
+    site = atom.site if isinstance(atom, (Made, Instance)) else _ANY
+    made = Container("list", Site(site.node, (*site.context, _LAYERS)))
+    run.heap.store(made, None, v.join_all(held))
+    return v.of(made)
 
 
 def _is_input(first: Value) -> bool:

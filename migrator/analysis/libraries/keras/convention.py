@@ -27,10 +27,18 @@ def trusted(run: Run, node: cst.CSTNode, what: str, args: Arguments, maker: cst.
 def unseen_layer(run: Run, layer: Value, node: cst.CSTNode, what: str, args: Arguments) -> Value:
     """What a layer gives that is only known to be one of another package, or one that a model is asked for; of
     others, whose code may be the program's own, nothing is taken on trust."""
+    if is_built_layer(run, layer):
+        return sample_by_sample(run, args)
     data = layer.data
     if data is None or data.foreign or data.layer:
         return trusted(run, node, what, args, data.maker if data is not None and not layer.objects else None)
     return v.unseen("which layer this is, and so what it does with a batch, is not seen")
+
+
+def is_built_layer(run: Run, layer: Value) -> bool:
+    """Whether it surely is a layer of a functional model, all of which are seen to work sample by sample: they have
+    run on Keras's tensors."""
+    return layer.data is not None and layer.data.built and not layer.objects and not run.has_odd_layers
 
 
 def sample_by_sample(run: Run, args: Arguments) -> Value:

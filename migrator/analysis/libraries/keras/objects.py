@@ -185,7 +185,8 @@ def _get_layer(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNo
     named = _named(run, name.constant) if name is not None and isinstance(name.constant, str) else []
     if named and isinstance(atom, Made) and unseen_maker(run, atom) is None:
         return Value(None, frozenset(named))
-    return Value(Data(layer=True, maker=unseen_maker(run, atom)))
+    is_built = run.heap.load(atom, ("end", "outputs")) is not NOTHING
+    return Value(Data(layer=True, maker=unseen_maker(run, atom), built=is_built))
 
 
 def _named(run: Run, name: str) -> list[Made]:

@@ -12,7 +12,7 @@ from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ROWS, Partial, Shape, Sharded
-from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Made, Site, Tuple, Value
+from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -23,8 +23,11 @@ _LAZY = "python."
 _SAME = frozenset({
     "builtins.iter", "builtins.reversed", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm",
     "tqdm.tqdm_notebook", "itertools.islice", "itertools.cycle", "itertools.chain", "rich.progress.track",
-    "tqdm.rich.tqdm", "tensorflow.nest.flatten", "tree.flatten",
+    "tqdm.rich.tqdm",
 })  # fmt: skip
+# They give the leaves of what is nested: of a dictionary what it holds, and not its keys.
+_FLATTENING = frozenset({"tensorflow.nest.flatten", "tree.flatten", "keras.tree.flatten"})
+_DEEPEST_STRUCTURE = 5
 
 
 def _lazy(kind: str) -> Handler:
@@ -71,7 +74,26 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
             if apart
             else kept
         )
+    if kind == "flat":
+        return v.join_all(_leaf_of(run, x, 0) for x in given[:1])
     return v.join_all(run.objects.elements(x, reader, node) for x in given)
+
+
+def _leaf_of(run: Run, value: Value, depth: int) -> Value:
+    """What a leaf of the structure may be, whichever it is."""
+    data = value.data
+    found = [] if data is None else [Value(replace(data, rank=None, nested=False) if data.nested else data)]
+    for atom in value.objects:
+        is_known = isinstance(atom, (Tuple, Container)) or (
+            isinstance(atom, Instance) and run.classes.is_named_tuple(atom.cls)
+        )
+        if is_known and depth < _DEEPEST_STRUCTURE:
+            found.append(_leaf_of(run, run.objects.parts(v.of(atom)), depth + 1))
+        elif is_known:
+            found.append(v.unseen("what lies so deep in this structure is not seen"))
+        else:
+            found.append(v.of(atom))
+    return v.join_all(found)
 
 
 def gone_through(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Arguments:
@@ -156,4 +178,5 @@ FUNCTIONS: dict[str, Handler] = {
     "builtins.range": _range,
     "tqdm.trange": _range,
     **{path: _lazy("same") for path in _SAME},
+    **{path: _lazy("flat") for path in _FLATTENING},
 }

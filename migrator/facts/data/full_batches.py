@@ -1,0 +1,272 @@
+"""Data that a script makes once, and of which each training step reads all: a full batch, the points at which a
+differential equation is to hold.
+
+Each worker has its rows of them from where they are made on, or where the step reads them, if anything else does, too.
+How the loss adds up over the workers' rows is proven elsewhere, from what the step computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import libcst as cst
+
+from migrator.analysis import ops
+from migrator.analysis.ops.elementwise import Elementwise
+from migrator.facts.data.batch_cuts import Cut, CutExpressions, CutNames
+from migrator.facts.data.batch_forms import BatchForms
+from migrator.facts.data.data_reads import DataReads
+from migrator.facts.data.made_before import MadeBefore
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Literal
+from migrator.facts.program.tree import Binding, Statement, Tree
+from migrator.facts.training.sites import Training, Update
+
+# They give what they are given in another form.
+_CASTING = frozenset({
+    "tensorflow.cast", "tensorflow.convert_to_tensor", "tensorflow.constant", "tensorflow.identity", "numpy.asarray",
+    "numpy.array", "numpy.float32", "keras.ops.cast", "keras.ops.convert_to_tensor",
+})  # fmt: skip
+_KEEPING_METHODS = frozenset({"astype", "copy", "numpy"})
+_CHANGING = frozenset({"shuffle", "sort", "put", "copyto", "fill", "partition", "itemset", "resize"})
+_DEEPEST = 8
+_MOST = 200
+
+
+class FullBatches:
+    def __init__(
+        self, tree: Tree, resolver: Resolver, training: Training, reads: DataReads, before: MadeBefore,
+        forms: BatchForms,
+        is_share: Callable[[cst.CSTNode], bool],
+    ) -> None:  # fmt: skip
+        """`is_share`: whether an expression is a worker's share already."""
+        self.tree = tree
+        self.resolver = resolver
+        self.training = training
+        self.reads = reads
+        self._before = before
+        self.forms = forms
+        self._is_share = is_share
+
+    def of(self, block: cst.With, update: Update) -> list[Cut] | None:
+        """Where to cut what the step reads, if that is nothing but data which are made once; empty where all of it is
+        cut already."""
+        codes = self.training.run_by(block.body)
+        read = [node for code in codes for node in self.reads.of(code, block if code is block.body else code)]  # type: ignore[arg-type]
+        shares = [node for node in read if self._is_cut(node)]
+        whole = [node for node in read if node not in shares and not self._is_written_out(node)]
+        if shares:
+            return []
+        if not all(map(self._is_made_once, whole)):
+            return None
+        rows = self._rows_apart(whole, codes)
+        if not rows:
+            return None
+        place = self._place_for(rows, codes)
+        names = {node.value: node for node in rows if isinstance(node, cst.Name)}
+        if place is None or len(names) < len({self._bindings(node)[0] for node in rows}):
+            return [CutExpressions(tuple(rows), [update])]
+        return [CutNames(sorted(names.values(), key=self._made_at), place, [update])]
+
+    def _rows_apart(self, read: Sequence[cst.BaseExpression], codes: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
+        """Those that surely are rows, and do not stand beside others, which stay whole; none where that is not seen."""
+        rows = self._rows_among(read, codes)
+        while True:
+            beside = [self._beside(node) for node in read if node not in rows]
+            if None in beside:
+                return []
+            met = {binding for several in beside for binding in several or ()}
+            apart = [node for node in rows if met.isdisjoint(self._bindings(node))]
+            if len(apart) == len(rows):
+                return rows
+            rows = apart
+
+    def _beside(self, node: cst.BaseExpression) -> set[Binding] | None:
+        """What names stand for that is worked on together with the data, up to where these are reduced, and what that
+        is made of; None where it is not seen how far they go."""
+        top = self._before.reduced_at(node)
+        if top is None:
+            return None
+        queue: list[cst.CSTNode] = [top]
+        found: set[Binding] = set()
+        for part in queue:
+            for name in self.tree.names_in(part):
+                owner = self.tree.parent.get(name)
+                for binding in (*self._bindings(name), *self._bindings(owner if owner is not None else name)):
+                    if binding not in found and len(found) < _MOST:
+                        found.add(binding)
+                        is_param = binding.kind == "param" and isinstance(binding.node, cst.Param)
+                        queue += self.resolver.given(binding.node) if is_param else []  # type: ignore[arg-type]
+                        queue += [binding.value] if binding.value is not None else []
+        return found if len(found) < _MOST else None
+
+    def _is_cut(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a worker's share by the time that the step reads it: a function that reads a name of the module
+        may see what that got before, too."""
+        found, order = self._bindings(node), self.tree.order
+        cuts = [b for b in found if b.value is not None and self._is_share(b.value)]
+        first = min((order[b.node] for b in cuts), default=0)
+        return self._is_share(node) or (bool(cuts) and all(b in cuts or order[b.node] < first for b in found))
+
+    # -- where they come from ------------------------------------------------------------------------------------
+
+    def _bindings(self, node: cst.CSTNode) -> list[Binding]:
+        if isinstance(node, cst.Attribute):
+            return self.resolver.bindings_of(node)
+        return self.resolver.reaching(node) if isinstance(node, cst.Name) else []
+
+    def _made_at(self, node: cst.CSTNode) -> int:
+        return self.tree.order[self._bindings(node)[0].node]
+
+    def _is_made_once(self, node: cst.BaseExpression) -> bool:
+        """Whether the name, or the attribute, gets it in one place, and not in a loop."""
+        found = self._bindings(node)
+        if len(found) != 1 or found[0].kind != "assign" or any(True for _ in self.tree.loops_around(found[0].node)):
+            return False
+        function = self.tree.function_of(found[0].node)
+        if isinstance(node, cst.Attribute):
+            return function is not None and function.name.value == "__init__"
+        scope = self.tree.scope_of(node).lookup(cst.ensure_type(node, cst.Name).value)
+        is_local = scope is not None and scope is self.tree.scope_of(found[0].node)
+        return is_local and scope is not None and scope.bindings[found[0].name] == found
+
+    def _is_written_out(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a few numbers that stand in the text: `tf.constant([[0.0]])`"""
+        found = self._bindings(node)
+        value = found[0].value if len(found) == 1 and not found[0].path else None
+        if isinstance(value, cst.Call) and value.args:
+            value = value.args[0].value
+        values = self.resolver.values(value) if value is not None else ()
+        return bool(values) and all(
+            isinstance(v, Literal) and isinstance(v.node, (cst.List, cst.Tuple)) for v in values
+        )
+
+    # -- rows ----------------------------------------------------------------------------------------------------
+
+    def _rows_among(self, read: Sequence[cst.BaseExpression], codes: Sequence[cst.CSTNode]) -> list[cst.BaseExpression]:
+        """Those that surely have their samples along the first axis: a model takes them as they are, or they come out
+        of the same statement as one of these, or are made of that, value by value."""
+        given = [part for place, rows in self.forms.rows_taken for part in rows if _is_within(self.tree, codes, place)]
+        taken = [node for node in read if any(self._stands_for(part, node) for part in given)]
+        return [node for node in read if node in taken or self._goes_with(node, taken)]
+
+    def _stands_for(self, node: cst.CSTNode, source: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether the node is the source, by whichever names."""
+        if node is source or depth > _DEEPEST:
+            return node is source
+        if isinstance(node, cst.Call):
+            cast = node.func.value if _keeps(node) and isinstance(node.func, cst.Attribute) else None
+            if cast is None and node.args and self._calls_one_of(node, _CASTING):
+                cast = node.args[0].value
+            return cast is not None and self._stands_for(cast, source, depth + 1)
+        found = self._bindings(node)
+        if found and found == self._bindings(source):
+            return True
+        return bool(found) and all(self._is_bound_to(b, source, depth) for b in found)
+
+    def _is_bound_to(self, binding: Binding, source: cst.BaseExpression, depth: int) -> bool:
+        if binding.kind == "param" and isinstance(binding.node, cst.Param):
+            return any(self._stands_for(given, source, depth + 1) for given in self.resolver.given(binding.node))
+        is_whole = binding.kind == "assign" and not binding.path and binding.value is not None
+        return is_whole and self._stands_for(binding.value, source, depth + 1)  # type: ignore[arg-type]
+
+    def _goes_with(self, node: cst.BaseExpression, taken: Sequence[cst.BaseExpression]) -> bool:
+        made = self._bindings(node)[0]
+        beside = {self._bindings(other)[0].node for other in taken}
+        if made.path and made.node in beside:
+            return True
+        value = made.value if not made.path else None
+        return value is not None and any(self._is_made_of(value, other) for other in taken)
+
+    def _is_made_of(self, node: cst.CSTNode, source: cst.BaseExpression, depth: int = 0) -> bool:
+        """Whether it has a value, or several, for each row of the source."""
+        if depth > _DEEPEST:
+            return False
+        if self._stands_for(node, source):
+            return True
+        if isinstance(node, cst.BinaryOperation):
+            sides = [node.left] if isinstance(node.operator, cst.MatrixMultiply) else [node.left, node.right]
+            return any(self._is_made_of(side, source, depth + 1) for side in sides)
+        if isinstance(node, cst.UnaryOperation):
+            return self._is_made_of(node.expression, source, depth + 1)
+        if isinstance(node, cst.Subscript) and _has_all_rows(node):
+            return self._is_made_of(node.value, source, depth + 1)
+        if isinstance(node, cst.Call) and _keeps(node) and isinstance(node.func, cst.Attribute):
+            return self._is_made_of(node.func.value, source, depth + 1)
+        paths = set(self.resolver.public(node.func)) if isinstance(node, cst.Call) else set()
+        if isinstance(node, cst.Call) and paths and all(path in _CASTING or _is_elementwise(path) for path in paths):
+            return bool(node.args) and self._is_made_of(node.args[0].value, source, depth + 1)
+        found = self._bindings(node)
+        plain = [b.value for b in found if b.kind == "assign" and not b.path and b.value is not None]
+        return len(plain) == len(found) == 1 and self._is_made_of(plain[0], source, depth + 1)
+
+    def _calls_one_of(self, call: cst.Call, paths: frozenset[str]) -> bool:
+        return any(path in paths for path in self.resolver.public(call.func))
+
+    # -- places --------------------------------------------------------------------------------------------------
+
+    def _place_for(self, reads: Sequence[cst.BaseExpression], codes: Sequence[cst.CSTNode]) -> Statement | None:
+        """The first statement that reads the data in training, from where on nothing else does."""
+        made = [self._bindings(node)[0] for node in reads]
+        lines = [self.tree.statement_of(binding.node) for binding in made]
+        block = self.tree.block_of(lines[0])
+        if any(self.tree.block_of(line) is not block for line in lines):
+            return None
+        order = self.tree.order
+        found = [
+            (read, _is_within(self.tree, codes, read))
+            for binding in made
+            for read in self.tree.names[binding.name]
+            if self.tree.is_read(read) and binding in self.resolver.reaching(read)
+        ]
+        first = min((read for read, trains in found if trains), key=order.__getitem__, default=None)
+        place = self.tree.lift(first, block) if first is not None else None
+        if place is None or any(order[place] <= order[line] for line in lines):
+            return None
+        is_kept = all(trains is (order[read] > order[place]) for read, trains in found)
+        return place if is_kept and not self._is_changed_behind(made, place) else None
+
+    def _is_changed_behind(self, made: Sequence[Binding], place: Statement) -> bool:
+        """Whether what the data are made of, and may be views of, is changed in place later on."""
+        queue, seen = [binding.value for binding in made], set[str]()
+        for value in queue:
+            for name in self.tree.names_in(value) if value is not None else ():
+                if name.value not in seen and len(seen) < _MOST:
+                    seen.add(name.value)
+                    queue += [b.value for b in self._bindings(name) if b.kind == "assign"]
+        start = self.tree.order[place]
+        return any(
+            self.tree.order[name] > start and self._changes(name) for each in seen for name in self.tree.names[each]
+        )
+
+    def _changes(self, name: cst.Name) -> bool:
+        node: cst.CSTNode = name
+        owner = self.tree.parent[node]
+        while isinstance(owner, (cst.Subscript, cst.Attribute)) and owner.value is node:
+            node, owner = owner, self.tree.parent[owner]
+        if isinstance(owner, (cst.AssignTarget, cst.AugAssign)):
+            return getattr(owner, "target", None) is node and (node is not name or isinstance(owner, cst.AugAssign))
+        func = owner.func if isinstance(owner, cst.Call) else None
+        if isinstance(owner, cst.Arg):
+            call = self.tree.parent[owner]
+            func = call.func if isinstance(call, cst.Call) else None
+        return isinstance(func, cst.Attribute) and func.attr.value in _CHANGING
+
+
+def _is_within(tree: Tree, codes: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
+    return any(tree.contains(code, node) for code in codes)
+
+
+def _has_all_rows(node: cst.Subscript) -> bool:
+    """`x[:, 0]`"""
+    first = node.slice[0].slice
+    return isinstance(first, cst.Slice) and first.lower is None and first.upper is None and first.step is None
+
+
+def _keeps(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value in _KEEPING_METHODS
+
+
+def _is_elementwise(path: str) -> bool:
+    row = ops.lookup(path)
+    return row is not None and isinstance(row.kind, Elementwise)
