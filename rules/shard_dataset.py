@@ -43,9 +43,10 @@ import libcst as cst
 from migrator.edits import AddArgument, InsertBefore, Refusal, Replace, Trust, Wrap
 from migrator.facts.data.batch_shapes import DoubtfulSize
 from migrator.facts.data.order import UnseededFiles
-from migrator.facts.data.order_flags import AnyOrder
+from migrator.facts.data.order_flags import FLAG, AnyOrder
 from migrator.facts.data.pipeline_cuts import CutPipeline
 from migrator.facts.data.sharding import CutBatches, unseen_batches
+from migrator.facts.data.unseen_options import HiddenFlag
 from migrator.facts.program.syntax import stands_alone
 from migrator.facts.script import Facts
 from migrator.facts.training.compiled_losses import cut_for_fit
@@ -159,8 +160,12 @@ def _loss(facts: Facts, plan: CutBatches | CutPipeline) -> list[str]:
     return cut_option(kinds)
 
 
-def _tie_up(facts: Facts, end: AnyOrder | UnseededFiles) -> Replace | Wrap | AddArgument:
+def _tie_up(facts: Facts, end: AnyOrder | HiddenFlag | UnseededFiles) -> Replace | Wrap | AddArgument:
     """Let the elements come in one order on all workers; on one device, as before."""
+    if isinstance(end, HiddenFlag):
+        opening, closing = ("(", ")") if isinstance(end.options, _LOOSE) else ("", "")
+        ordered = f'{{**{opening}{facts.source(end.options)}{closing}, "{FLAG}": True}}'
+        return Wrap(end.options, f"({opening}", f"{closing} if {facts.call('size')} == 1 else {ordered})")
     if isinstance(end, AnyOrder):
         size = facts.call("size")
         if end.is_written:

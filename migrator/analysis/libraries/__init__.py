@@ -25,7 +25,7 @@ from migrator.analysis.libraries import (
     tensor_loops,
     tensorflow,
 )
-from migrator.analysis.libraries.python import containers, holders
+from migrator.analysis.libraries.python import containers, holders, reflection
 from migrator.analysis.libraries.python.iterating import gone_through, lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
 from migrator.analysis.placement import Shape
@@ -184,6 +184,8 @@ class Libraries:
     def call_method(self, owner: Value, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         found = NOTHING
         self.called[f".{name}", node] = None
+        if reflection.set_by_method(self.run, owner, name, args, node, frame):
+            return v.NONE
         for atom in owner:
             if isinstance(atom, Made):
                 self.called[f"{atom.path}.{name}", node] = None

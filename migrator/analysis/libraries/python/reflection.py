@@ -24,6 +24,7 @@ from migrator.analysis.values import (
     Tuple,
     Value,
 )
+from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -78,9 +79,46 @@ def _get_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -
 
 
 def _set_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    if len(args.positional) == 3 and isinstance(args.positional[1].constant, str):
-        run.objects.store_attribute(args.positional[0], args.positional[1].constant, args.positional[2], node)
+    if len(args.positional) != 3:
+        return NONE
+    owner, name, value = args.positional
+    if isinstance(name.constant, str):
+        run.objects.store_attribute(owner, name.constant, value, node)
+    else:
+        run.redefined.store_somewhere(owner, value, node)
     return NONE
+
+
+def _delete_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    if len(args.positional) == 2 and isinstance(args.positional[1].constant, str):
+        run.objects.delete_attribute(args.positional[0], args.positional[1].constant)
+    return NONE
+
+
+def set_by_method(run: Run, owner: Value, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> bool:
+    """`obj.__setattr__(name, value)`, `super().__setattr__(name, value)`; whether it is one of these."""
+    handler = {"__setattr__": _set_attribute, "__delattr__": _delete_attribute}.get(name)
+    if handler is not None:
+        handler(run, args.behind(owner), node, frame)
+    return handler is not None
+
+
+def _patch(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`unittest.mock.patch("module.function", other)`"""
+    if len(args.positional) > 1 and isinstance(args.positional[0].constant, str):
+        path, _, name = args.positional[0].constant.rpartition(".")
+        first, *inner = path.split(".")
+        is_own = first == "__main__"
+        owner = v.of(File(run.tree.module_of(node)) if is_own else External(api.canonical(path)))
+        for part in inner if is_own else ():
+            owner = run.objects.attribute(owner, part, node)
+        run.objects.store_attribute(owner, name, args.positional[1], node)
+    return NUMBER
+
+
+def _patch_object(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    _set_attribute(run, args, node, frame)
+    return NUMBER
 
 
 def _namespace(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -148,6 +186,11 @@ FUNCTIONS: dict[str, Handler] = {
     "contextlib.contextmanager": _same,
     "builtins.getattr": _get_attribute,
     "builtins.setattr": _set_attribute,
+    "builtins.object.__setattr__": _set_attribute,
+    "builtins.type.__setattr__": _set_attribute,
+    "builtins.delattr": _delete_attribute,
+    "unittest.mock.patch": _patch,
+    "unittest.mock.patch.object": _patch_object,
     "builtins.vars": _namespace,
     "builtins.globals": _namespace,
     "builtins.exec": _execute,
