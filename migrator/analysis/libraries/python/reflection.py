@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -10,6 +12,7 @@ from migrator.analysis import namespaces
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
+from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
 from migrator.analysis.values import (
     NONE,
@@ -129,15 +132,42 @@ def _namespace(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Va
 
 
 def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`exec(text)`: where it is no preparation, what it leaves behind in the names around it is not seen."""
+    """`exec(text)`: what it leaves behind in the names around it is not seen; of a preparation whose text is not seen
+    either, it is settings."""
     unseen = v.unseen("what the text that is run here sets is not seen")
     for space in args.positional[1:]:
         run.objects.store_item(space, NUMBER, unseen, node)
-    if len(args.positional) == 1 and (frame.loops or frame.parent is not None):
+    text = args.positional[0].constant if len(args.positional) == 1 else None
+    if isinstance(text, str):
+        for name in _set_by_text(text):
+            run.bindings.assign(name, unseen, frame)
+        return NONE
+    if len(args.positional) == 1 and not frame.loops and frame.parent is None:
+        for name, value in (frame.names or {}).items():
+            if value.constant is not NOT_CONSTANT:
+                run.bindings.assign(name, v.join(value, NUMBER), frame)
+    elif len(args.positional) == 1:
         for name, value in (frame.names or {}).items():
             if value.data is not None and not value.objects:
                 run.bindings.assign(name, unseen, frame)
     return NONE
+
+
+def _set_by_text(text: str) -> Iterator[str]:
+    """The names of what the text binds or changes."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return
+    for node in nodes:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            owner: ast.expr = node
+            while isinstance(owner, (ast.Attribute, ast.Subscript)):
+                owner = owner.value
+            if isinstance(owner, ast.Name):
+                yield owner.id
 
 
 def _set_item(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
