@@ -143,7 +143,7 @@ def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Valu
             run.bindings.assign(name, unseen, frame)
         return NONE
     if len(args.positional) == 1 and not frame.loops and frame.parent is None:
-        for name, value in (frame.names or {}).items():
+        for name, value in list((frame.names or {}).items()):
             if value.constant is not NOT_CONSTANT:
                 run.bindings.assign(name, v.join(value, NUMBER), frame)
     elif len(args.positional) == 1:
