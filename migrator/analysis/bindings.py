@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.frames import Frame
+from migrator.analysis.redefined import REPLACED
 from migrator.analysis.values import NOTHING, External, Function, Value
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Bindings:
             return starred
         if name in _BUILTINS:
             found = External(f"builtins.{name}")
-            return v.join(v.of(found), self.run.redefined.member(found))
+            return v.join(v.of(found), self.run.heap.load(found, REPLACED))
         return v.NUMBER if name.startswith("__") else v.unseen(f"what {name} is cannot be seen")
 
     def module_of(self, frame: Frame) -> cst.Module:

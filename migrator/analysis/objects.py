@@ -65,12 +65,12 @@ class Objects:
         return found
 
     def _attribute(self, atom: Atom, name: str, node: cst.CSTNode) -> Value:
-        if isinstance(atom, External) and name == namespaces.ATTRIBUTE:
+        if isinstance(atom, (External, File)) and name == namespaces.ATTRIBUTE:
             return namespaces.of(v.of(atom))
         if isinstance(atom, External):
             member = External(api.canonical(f"{atom.path}.{name}"))
             known = Value(Data(rank=0)) if member.path in _NUMBERS else v.of(member)
-            return v.join(known, self.run.redefined.member(member))
+            return v.join(known, self.run.heap.load(member, redefined.REPLACED))
         if isinstance(atom, File):
             return self.run.imports.member(atom.module, name)
         if isinstance(atom, Instance):

@@ -102,10 +102,9 @@ class Redefined:
             return v.join(heap.load(atom, name), classes.of_class(atom.cls, name) or NOTHING)
         return self._names_of(atom).get(name, NOTHING) if isinstance(atom, File) else heap.load(atom, name)
 
-    def member(self, member: External) -> Value:
-        """What the program has put in the place of a library's function or class."""
-        module = External(member.path.rpartition(".")[0])
-        return v.join(self.run.heap.load(member, REPLACED), self.run.heap.load(module, _ANY_MEMBER))
+    def may_be_other(self, path: str) -> bool:
+        """Whether the program has put something in the place of whichever function of that library's module."""
+        return self.run.heap.load(External(path.rpartition(".")[0]), _ANY_MEMBER) is not NOTHING
 
     def set_bases(self, cls: Class, bases: Value) -> None:
         """`Class.__bases__ = (Other,)`"""
@@ -187,9 +186,23 @@ def _of_last(items: Sequence[Value], param: cst.Param, positional: Sequence[cst.
 
 def _may_replace(value: Value, known: Value) -> bool:
     """Whether a program may mean to put the value there: a function for a function, a number for a number."""
-    if value.objects and (known.objects or known == NONE):
+    if value.objects and known == NONE:
         return True
+    for is_kind in (_is_function, _is_object):
+        if any(map(is_kind, value.objects)) and any(map(is_kind, known.objects)):
+            return True
     return value.data is not None and known.data is not None and not known.objects
+
+
+def _is_function(atom: Atom) -> bool:
+    """Whether it is something to be called, be it a property or a static method."""
+    if isinstance(atom, Made):
+        return atom.path.startswith(("keras.layers.", "keras.losses."))
+    return isinstance(atom, (*_CALLABLE, Tuple))
+
+
+def _is_object(atom: Atom) -> bool:
+    return isinstance(atom, (Instance, Made, Container, Tuple, File))
 
 
 def _is_callable(value: Value) -> bool:

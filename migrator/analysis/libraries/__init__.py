@@ -140,7 +140,7 @@ class Libraries:
         if keras.is_made(path):
             return keras.make(self.run, path, args, node, frame)
         row = ops.lookup(keras.full_name(path)) if not _is_fixed_draw(path, args) else None
-        if row is not None:
+        if row is not None and not self.run.redefined.may_be_other(path):
             return self.run.placing.place(row, path, args, node)
         return self._unknown(path, args, node)
 
