@@ -70,6 +70,7 @@ class Order:
 
     def refusals(self) -> Iterator[Refusal]:
         yield from (end for end in self._files() if isinstance(end, Refusal))
+        yield from self._hidden.refusals()
 
     def _is_told(self, flag: cst.BaseExpression) -> bool:
         """Whether the number of workers tells it already."""

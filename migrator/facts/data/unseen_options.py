@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from migrator.edits import Refusal
 from migrator.facts.objects.handed_on import HandedOn
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Literal, Member, Result, Value, calls, is_call_of
@@ -15,6 +16,7 @@ from migrator.records import dataclass
 
 _METHODS = ("map", "interleave", "batch")
 _PARTIALS = ("functools.partial", "functools.partialmethod")
+_FIRST_PLACE = 2  # of the flag among the arguments of a method
 _PUTTING = ("setdefault", "__setitem__")
 
 
@@ -41,6 +43,49 @@ class UnseenOptions:
             options = [arg.value for arg in call.args if arg.star == "**"]
             if argument(call, self.flag) is None:
                 yield from ((call, HiddenFlag(node)) for node in options if not self._is_free(node, set()))
+
+    def refusals(self) -> Iterator[Refusal]:
+        """Where nothing can be written that would keep the order."""
+        why = "this may let the elements come in another order on each worker, so that no share is well defined"
+        for call in self.tree.calls:
+            unpacked = [arg for arg in call.args if arg.star == "*"]
+            if unpacked and self._may_take(call) and not self._are_few(call):
+                yield Refusal(call, why, f"give the arguments by their names, {self.flag}=... among them", True)
+            given = [arg.value for arg in call.args]
+            if len(given) == 3 and External("builtins.setattr") in self.resolver.values(call.func):
+                of_options = any(calls(v) == "tensorflow.data.Options" for v in self.resolver.values(given[0]))
+                if of_options and not self._is_other_setting(given[1]):
+                    yield Refusal(call, why, f"write out which setting it is, as in options.{self.flag} = ...", True)
+
+    def _is_other_setting(self, name: cst.BaseExpression) -> bool:
+        if isinstance(name, cst.SimpleString):
+            return True  # see OrderFlags
+        values = self.resolver.values(name)
+        texts = [_text(v.node) if isinstance(v, Literal) else "" for v in values]
+        return bool(texts) and all(texts) and not any(text.endswith(self.flag) for text in texts)
+
+    def _are_few(self, call: cst.Call) -> bool:
+        """Whether so few arguments are given by position that the flag is none of them."""
+        numbers = [self._number(arg) for arg in call.args if arg.keyword is None and arg.star != "**"]
+        is_of_class = any(isinstance(v, External) for v in self.resolver.values(call.func))
+        return None not in numbers and sum(n or 0 for n in numbers) <= _FIRST_PLACE + is_of_class
+
+    def _number(self, arg: cst.Arg) -> int | None:
+        """How many the argument is at most; None where that is not seen."""
+        if arg.star != "*":
+            return 1
+        function = self.tree.function_of(arg.value)
+        rest = function.params.star_arg if isinstance(function, cst.FunctionDef) else None
+        if isinstance(rest, cst.Param) and isinstance(arg.value, cst.Name) and rest.name.value == arg.value.value:
+            is_seen = isinstance(function, cst.FunctionDef) and self._handed_on.is_only_called(function)
+            callers = self.resolver.callers(function) if function is not None and is_seen else []
+            many = any(a.star or a.keyword for c in callers for a in c.args)
+            return max(len(c.args) for c in callers) if callers and not many else None
+        values = self.resolver.values(arg.value)
+        displays = [v.node for v in values if isinstance(v, Literal) and isinstance(v.node, (cst.Tuple, cst.List))]
+        is_starred = any(isinstance(e, cst.StarredElement) for node in displays for e in node.elements)
+        is_seen = bool(values) and len(displays) == len(values) and not is_starred
+        return max(len(node.elements) for node in displays) if is_seen else None
 
     def _may_take(self, call: cst.Call) -> bool:
         """Whether the call is of a method of a dataset, or makes or hands on one."""
