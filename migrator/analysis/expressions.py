@@ -456,14 +456,13 @@ def _sizes(first: Sequence[Value], others: Value) -> Value | None:
 
 
 def _of_constants(operator: str, operands: Sequence[Value], constants: Sequence[Any]) -> Value | None:
-    """The result of two numbers or texts that are known, or of something and nothing that is added to it."""
+    """The result of two numbers that are known, or of something and nothing that is added to it."""
     is_number = [isinstance(c, (int, float)) for c in constants]
     if operator in ("Add", "Subtract") and is_number[1] and constants[1] == 0:
         return operands[0]
     if operator == "Add" and is_number[0] and constants[0] == 0:
         return operands[1]
-    is_text = operator == "Add" and all(isinstance(c, str) for c in constants)
-    folded = _folded(operator, constants) if all(is_number) or is_text else NOT_CONSTANT
+    folded = _folded(operator, constants) if all(is_number) else NOT_CONSTANT
     return v.constant(folded) if folded is not NOT_CONSTANT else None
 
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import namespaces
+from migrator.analysis import namespaces, ops
 from migrator.analysis import values as v
+from migrator.analysis.placement import Unknown
 from migrator.analysis.values import (
     NONE,
     NOTHING,
@@ -191,13 +192,17 @@ def _may_replace(value: Value, known: Value) -> bool:
     for is_kind in (_is_function, _is_object):
         if any(map(is_kind, value.objects)) and any(map(is_kind, known.objects)):
             return True
+    if value.data is not None and isinstance(value.data.placement, Unknown):
+        return True
     return value.data is not None and known.data is not None and not known.objects
 
 
 def _is_function(atom: Atom) -> bool:
-    """Whether it is something to be called, be it a property or a static method."""
+    """Whether it is something to be called, be it a property or a static method; a module is none."""
     if isinstance(atom, Made):
         return atom.path.startswith(("keras.layers.", "keras.losses."))
+    if isinstance(atom, External):
+        return ops.lookup(atom.path) is not None
     return isinstance(atom, (*_CALLABLE, Tuple))
 
 

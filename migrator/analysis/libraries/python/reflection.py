@@ -63,6 +63,15 @@ def _bound_method(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) ->
     return Value(function.data, frozenset(Bound(a, receiver) if isinstance(a, Function) else a for a in function))
 
 
+def _kind_of_method(kind: str) -> Handler:
+    """`staticmethod(function)`, `property(getter, setter)`"""
+
+    def make(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        return v.of(Tuple((v.constant(kind), *args.positional[:2]))) if args.positional else NUMBER
+
+    return make
+
+
 def _same(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return args.positional[0] if args.positional else _first_keyword(args)
 
@@ -215,6 +224,9 @@ FUNCTIONS: dict[str, Handler] = {
     "python.identity": _same,
     "contextlib.contextmanager": _same,
     "builtins.getattr": _get_attribute,
+    "builtins.staticmethod": _kind_of_method("static"),
+    "builtins.classmethod": _kind_of_method("class"),
+    "builtins.property": _kind_of_method("property"),
     "builtins.setattr": _set_attribute,
     "builtins.object.__setattr__": _set_attribute,
     "builtins.type.__setattr__": _set_attribute,
