@@ -163,10 +163,8 @@ class CutShort:
         return any((isinstance(v, External) and v.path in _CACHING) or calls(v) in _CACHING for v in values)
 
     def _by_keys(self) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-        """`table[key]`, where the table is of a class with a `__missing__`, or makes what it has not."""
-        has_own = bool(self.tree.methods.get("__missing__"))
-        has_factory = bool(self.tree.names.get("defaultdict"))
-        for node in self.tree.all_of(cst.Subscript) if has_own or has_factory else ():
+        """`table[key]`, where the table is of a class with a `__missing__`."""
+        for node in self.tree.all_of(cst.Subscript) if self.tree.methods.get("__missing__") else ():
             index = node.slice[0].slice
             if not isinstance(index, cst.Index):
                 continue
@@ -174,5 +172,3 @@ class CutShort:
                 made = self.resolver.method(value.of, "__missing__") if isinstance(value, Object) else None
                 if made is not None:
                     yield index.value, made
-                if calls(value) == "collections.defaultdict" and isinstance(value, Result) and value.call.args:
-                    yield from ((index.value, f) for f in self._functions(value.call.args[0].value))
