@@ -9,11 +9,11 @@ run on one device. Where the pipeline cannot be cut in this file (its source or 
 is elsewhere, or evaluation reads it too), each worker takes its part of every batch where training reads them: also of
 those that a Keras Sequence, an image generator or a generator function hands out. Where the loss is a sum over the
 batch, `loss="sum"` says so, since then a batch that does not split evenly is cut in another way. A pipeline that lets
-elements come in any order (deterministic=False, or files that tensorflow_datasets shuffles without a seed) gives them
-in one order on all workers. Data for evaluation stays whole. What several loops or `fit` calls read is cut once, or for
-each of them where anything else reads it, too. As the last resort, where no batches are seen in the whole program, or
-what is refused hangs on the split alone, every worker trains on all of the data: the same model, and no faster, which
-the report tells.
+elements come in any order (deterministic=False, `**options` that may hold it, or files that tensorflow_datasets
+shuffles without a seed) gives them in one order on all workers. Data for evaluation stays whole. What several loops or
+`fit` calls read is cut once, or for each of them where anything else reads it, too. As the last resort, where no
+batches are seen in the whole program, or what is refused hangs on the split alone, every worker trains on all of the
+data: the same model, and no faster, which the report tells.
 
 before:
     dataset = tf.data.Dataset.from_tensor_slices((x, y))
@@ -27,10 +27,11 @@ Leaves alone: datasets for validation, testing and prediction; what is sharded a
 Refuses: a dataset that is not batched; batches of batches, each of which is a step of its own; batches that have their
 size built into the model or the training step; updates without batches beside others that are split, or on what an
 unknown package gives; batches whose random numbers several threads draw, in an order of their own on each worker;
-batches with another axis than that of the samples in front; values that each process has by itself (clocks, uuid, the
-system's randomness) in the data, the model or the steps; a function that trains on one dataset and evaluates on
-another; what a step makes of all rows of a batch before the model takes it; what says that every worker trains on all
-of the data, beside data that are split.
+arguments and settings of datasets that are not seen, where they may free the order; batches with another axis than
+that of the samples in front; values that each process has by itself (clocks, uuid, the system's randomness) in the
+data, the model or the steps; a function that trains on one dataset and evaluates on another; what a step makes of all
+rows of a batch before the model takes it; what says that every worker trains on all of the data, beside data that are
+split.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ import libcst as cst
 from migrator.edits import AddArgument, InsertBefore, Refusal, Replace, Trust, Wrap
 from migrator.facts.data.batch_shapes import DoubtfulSize
 from migrator.facts.data.order import UnseededFiles
-from migrator.facts.data.order_flags import AnyOrder
+from migrator.facts.data.order_flags import FLAG, AnyOrder
 from migrator.facts.data.pipeline_cuts import CutPipeline
 from migrator.facts.data.sharding import CutBatches, unseen_batches
+from migrator.facts.data.unseen_options import HiddenFlag
 from migrator.facts.program.syntax import stands_alone
 from migrator.facts.script import Facts
 from migrator.facts.training.compiled_losses import cut_for_fit
@@ -159,8 +161,12 @@ def _loss(facts: Facts, plan: CutBatches | CutPipeline) -> list[str]:
     return cut_option(kinds)
 
 
-def _tie_up(facts: Facts, end: AnyOrder | UnseededFiles) -> Replace | Wrap | AddArgument:
+def _tie_up(facts: Facts, end: AnyOrder | HiddenFlag | UnseededFiles) -> Replace | Wrap | AddArgument:
     """Let the elements come in one order on all workers; on one device, as before."""
+    if isinstance(end, HiddenFlag):
+        opening, closing = ("(", ")") if isinstance(end.options, _LOOSE) else ("", "")
+        ordered = f'{{**{opening}{facts.source(end.options)}{closing}, "{FLAG}": True}}'
+        return Wrap(end.options, f"({opening}", f"{closing} if {facts.call('size')} == 1 else {ordered})")
     if isinstance(end, AnyOrder):
         size = facts.call("size")
         if end.is_written:

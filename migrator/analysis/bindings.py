@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrator.analysis import values as v
 from migrator.analysis.frames import Frame
+from migrator.analysis.redefined import REPLACED
 from migrator.analysis.values import NOTHING, External, Function, Value
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Bindings:
         value = owner.names.get(name)
         if owner is not frame:
             self.run.calls.note_read(owner, name, value)
+            if owner.parent is not None:
+                value = self.run.redefined.closed_over(value)
         if value is None:  # not bound yet on this way: a function that runs later, or an error
             return self._unbound(name, owner)
         return value
@@ -54,7 +57,8 @@ class Bindings:
         if starred is not None:
             return starred
         if name in _BUILTINS:
-            return v.of(External(f"builtins.{name}"))
+            found = External(f"builtins.{name}")
+            return v.join(v.of(found), self.run.heap.load(found, REPLACED))
         return v.NUMBER if name.startswith("__") else v.unseen(f"what {name} is cannot be seen")
 
     def module_of(self, frame: Frame) -> cst.Module:

@@ -321,8 +321,10 @@ class Calls:
         args = self.run.lifted(function, args, node, is_method=receiver is not NOTHING)
         if function.node in self.run.traced - self.run.signatures.keys() and not self.run.changing.is_tracing:
             with self.run.changing.traced(function.node, [value for _, value in args.all()]):
-                return self._known_or_run(function, args, node, frame, receiver)
-        return self._known_or_run(function, args, node, frame, receiver)
+                result = self._known_or_run(function, args, node, frame, receiver)
+        else:
+            result = self._known_or_run(function, args, node, frame, receiver)
+        return self.run.redefined.called(function, result, args, node)
 
     def _known_or_run(
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value

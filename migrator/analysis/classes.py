@@ -208,7 +208,7 @@ class Classes:
     def set_later(self, cls: Class, name: str, value: Value) -> None:
         """`Class.name = value`, behind the definition."""
         names = self._definitions[cls.node].names
-        joined = v.join(names.get(name, NOTHING), value)
+        joined = v.join(self.of_class(cls, name) or NOTHING, value)
         if names.get(name) == joined:
             return
         names[name] = joined

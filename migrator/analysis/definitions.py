@@ -30,7 +30,9 @@ class Definitions:
                 self._defaults[key] = self.run.expressions.eval(param.default, function.frame)
 
     def default(self, function: Function, param: cst.Param) -> Value | None:
-        return self._defaults.get((id(function.node), id(function.frame), param.name.value))
+        written = self._defaults.get((id(function.node), id(function.frame), param.name.value))
+        changed = self.run.redefined.default(function, param)
+        return written if changed is NOTHING else v.join(written or NOTHING, changed)
 
     def decorated(self, value: Value, decorator: cst.BaseExpression, frame: Frame) -> Value:
         """What a decorator makes of a function or class: one of the program's runs, others give back what they are

@@ -32,9 +32,10 @@ def item(run: Run, namespace: Method, key: Value, node: cst.CSTNode) -> Value:
 
 
 def store(run: Run, namespace: Method, key: Value, value: Value, node: cst.CSTNode) -> None:
-    names = [key.constant] if isinstance(key.constant, str) else [name for name, _ in _held(run, namespace)]
-    for name in names:
-        run.objects.store_attribute(namespace.owner, name, value, node)
+    if isinstance(key.constant, str):
+        run.objects.store_attribute(namespace.owner, key.constant, value, node)
+    else:
+        run.redefined.store_somewhere(namespace.owner, value, node)
 
 
 def method(run: Run, namespace: Method, name: str, args: Arguments, node: cst.CSTNode) -> Value:
@@ -62,6 +63,7 @@ def fill(run: Run, owner: Value, source: Value, node: cst.CSTNode) -> None:
             for key in run.heap.fields(atom):
                 if isinstance(key, str):
                     run.objects.store_attribute(owner, key, run.heap.load(atom, key), node)
+            run.redefined.store_somewhere(owner, run.heap.load(atom, None).without_data(), node)
     if source.data is not None or any(not isinstance(a, Container) or None in run.heap.fields(a) for a in source):
         _fill_unnamed(run, owner, source, node)
 
@@ -73,7 +75,8 @@ def _fill_unnamed(run: Run, owner: Value, source: Value, node: cst.CSTNode) -> N
         rest = Value(Data(nested=True))
     else:
         rest = v.unseen("under which names an object holds what it is given by a dictionary is not seen")
-        store(run, Method(owner, ATTRIBUTE), NONE, rest, node)
+        for name in [name for name, _ in _held(run, Method(owner, ATTRIBUTE))]:
+            run.objects.store_attribute(owner, name, rest, node)
     for atom in owner:
         if isinstance(atom, Instance):
             run.heap.store(atom, ATTRIBUTE, rest)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import namespaces, shortened
+from migrator.analysis import namespaces, redefined, shortened
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 _DEEPEST_PARTS = 4
 _OF_RECORDS = frozenset({"_replace", "_asdict"})
 _NUMBERS = frozenset({"math.pi", "math.e", "math.tau", "numpy.pi", "numpy.e"})
-_REPLACED = "replaced"  # what a program puts in the place of a library's function or class
 _ANY_OBJECT = Made("", Site(cst.Pass(), ()))  # holds what is given to an attribute of an object that is not seen
 
 
@@ -66,10 +65,12 @@ class Objects:
         return found
 
     def _attribute(self, atom: Atom, name: str, node: cst.CSTNode) -> Value:
+        if isinstance(atom, (External, File)) and name == namespaces.ATTRIBUTE:
+            return namespaces.of(v.of(atom))
         if isinstance(atom, External):
             member = External(api.canonical(f"{atom.path}.{name}"))
             known = Value(Data(rank=0)) if member.path in _NUMBERS else v.of(member)
-            return v.join(known, self.run.heap.load(member, _REPLACED))
+            return v.join(known, self.run.heap.load(member, redefined.REPLACED))
         if isinstance(atom, File):
             return self.run.imports.member(atom.module, name)
         if isinstance(atom, Instance):
@@ -102,7 +103,10 @@ class Objects:
 
     def _of_function(self, atom: Function | Bound, name: str) -> Value:
         """`step.scale`: what the program keeps at a function."""
-        held = self.run.heap.load(_holder(atom.function if isinstance(atom, Bound) else atom), name)
+        function = atom.function if isinstance(atom, Bound) else atom
+        if name == "__func__":
+            return v.of(function)
+        held = self.run.redefined.of_function(function, name)
         return held if held is not NOTHING else v.of(Method(v.of(atom), name))
 
     def _is_called(self, node: cst.CSTNode) -> bool:
@@ -163,6 +167,8 @@ class Objects:
         if name == namespaces.ATTRIBUTE:
             namespaces.fill(self.run, owner, value, node)
             return
+        if name == redefined.CELL:
+            self.run.redefined.set_cell(value)
         for atom in owner:
             self.run.changing.note(atom, name, value)
             setter = self.run.classes.setter(atom, name) if isinstance(atom, Instance) else None
@@ -171,15 +177,18 @@ class Objects:
             elif isinstance(atom, (Instance, Made)) or (isinstance(atom, Container) and atom.kind == "record"):
                 self.run.heap.store(atom, name, value)
             elif isinstance(atom, Class) and self.run.classes.at(atom.node) is not None:
-                self.run.classes.set_later(atom, name, value)
+                if name == redefined.BASES:
+                    self.run.redefined.set_bases(atom, value)
+                else:
+                    self.run.classes.set_later(atom, name, value)
             elif isinstance(atom, External):
-                self.run.heap.store(External(api.canonical(f"{atom.path}.{name}")), _REPLACED, value)
+                self.run.heap.store(External(api.canonical(f"{atom.path}.{name}")), redefined.REPLACED, value)
             elif isinstance(atom, File):
                 frame = self.run.frames.get(atom.module)
                 if frame is not None and frame.names is not None:
                     self.run.bindings.assign(name, v.join(frame.names.get(name, NOTHING), value), frame)
             elif isinstance(atom, Function):
-                self.run.heap.store(_holder(atom), name, value)
+                self.run.heap.store(redefined.holder(atom), name, value)
             elif isinstance(atom, Method):
                 self._store_anywhere(name, value)
         if owner.data is not None and owner.data.constant is not None:
@@ -204,7 +213,7 @@ class Objects:
     def own_call(self, atom: Made) -> Value:
         """What a layer of a library's runs instead of its own code: `layer.call = function`."""
         of_its_class = External(api.canonical(f"{atom.path}.call"))
-        inherited = self.run.classes.bound(self.run.heap.load(of_its_class, _REPLACED), v.of(atom))
+        inherited = self.run.classes.bound(self.run.heap.load(of_its_class, redefined.REPLACED), v.of(atom))
         return v.join_all([self.run.heap.load(atom, "call"), inherited, self.run.heap.load(_ANY_OBJECT, "call")])
 
     def _store_anywhere(self, name: str, value: Value) -> None:
@@ -217,6 +226,14 @@ class Objects:
         if any((not data.is_replicated or data.needs) and data.rank != 0 for data in self.leaves(value)):
             why = f"whose `.{name}` a worker's own value is put into is not seen"
             self.run.heap.store(_ANY_OBJECT, name, v.unseen(why))
+
+    def delete_attribute(self, owner: Value, name: str) -> None:
+        """`del Class.name`: from then on it is what a base class has."""
+        for atom in owner:
+            if isinstance(atom, Class):
+                inherited = self.run.classes.first_of(self.run.classes.lineage(atom)[1:], name)
+                if inherited is not None:
+                    self.run.classes.set_later(atom, name, inherited)
 
     # -- items ---------------------------------------------------------------------------------------------------
 
@@ -499,11 +516,6 @@ def atom_node(atom: Atom) -> cst.CSTNode:
     if isinstance(atom, (Instance, Made, Container)):
         return atom.site.node
     return atom.node if isinstance(atom, (Function, Class)) else cst.Pass()
-
-
-def _holder(function: Function) -> Made:
-    """What has the attributes of a function, whichever time it is defined."""
-    return Made("builtins.function", Site(function.node, ()))
 
 
 def _key(index: Value) -> int | str | Class | Function | None:

@@ -35,6 +35,7 @@ from migrator.analysis.packages.sources import Sources
 from migrator.analysis.placement import Partial, Placement, Sharded, Unknown, options
 from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.plan import Plain, Plan
+from migrator.analysis.redefined import Redefined
 from migrator.analysis.shares import Shares
 from migrator.analysis.statements import Statements
 from migrator.analysis.truth import asked, outcome
@@ -103,6 +104,7 @@ class Run:
         self.calls = Calls(self)
         self.classes = Classes(self)
         self.objects = Objects(self)
+        self.redefined = Redefined(self)
         self.lacking = Lacking(self)
         self.bindings = Bindings(self)
         self.definitions = Definitions(self)

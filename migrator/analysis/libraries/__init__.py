@@ -25,7 +25,7 @@ from migrator.analysis.libraries import (
     tensor_loops,
     tensorflow,
 )
-from migrator.analysis.libraries.python import containers, holders
+from migrator.analysis.libraries.python import containers, holders, reflection
 from migrator.analysis.libraries.python.iterating import gone_through, lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
 from migrator.analysis.placement import Shape
@@ -140,7 +140,7 @@ class Libraries:
         if keras.is_made(path):
             return keras.make(self.run, path, args, node, frame)
         row = ops.lookup(keras.full_name(path)) if not _is_fixed_draw(path, args) else None
-        if row is not None:
+        if row is not None and not self.run.redefined.may_be_other(path):
             return self.run.placing.place(row, path, args, node)
         return self._unknown(path, args, node)
 
@@ -184,6 +184,8 @@ class Libraries:
     def call_method(self, owner: Value, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         found = NOTHING
         self.called[f".{name}", node] = None
+        if reflection.set_by_method(self.run, owner, name, args, node, frame):
+            return v.NONE
         for atom in owner:
             if isinstance(atom, Made):
                 self.called[f"{atom.path}.{name}", node] = None

@@ -12,6 +12,7 @@ import libcst as cst
 from migrator.edits import Refusal
 from migrator.facts.data.order_flags import FLAG, PLACES, AnyOrder, OrderFlags, is_named
 from migrator.facts.data.pipeline import Pipeline
+from migrator.facts.data.unseen_options import HiddenFlag, UnseenOptions
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Member, Result, is_call_of
@@ -38,19 +39,23 @@ class Order:
         self.tree = tree
         self.resolver = resolver
         self._flags = OrderFlags(tree, resolver)
+        self._hidden = UnseenOptions(tree, resolver, FLAG)
 
     def loose_ends(
         self, pipelines: Iterable[tuple[Pipeline, cst.BaseExpression | None]]
-    ) -> Iterator[AnyOrder | UnseededFiles]:
+    ) -> Iterator[AnyOrder | HiddenFlag | UnseededFiles]:
         """What leaves the order open of anything in the program: datasets are read on ways that are not seen, and what
         workers make of the same rows in two orders is not the same. Not behind the cuts: `pipelines` come with the
         dataset that is cut, None where their batches are."""
         behind: set[cst.BaseExpression] = set()
         before: set[cst.BaseExpression] = set()
+        steps_behind: set[cst.Call] = set()
+        steps_before: set[cst.Call] = set()
         for pipeline, prefix in pipelines:
-            found = before
+            found, steps = before, steps_before
             for step in pipeline.steps:
-                found = behind if step.base is prefix else found
+                found, steps = (behind, steps_behind) if step.base is prefix else (found, steps)
+                steps.add(step.call)
                 flag = argument(step.call, FLAG, PLACES.get(step.method))
                 if flag is not None:
                     found.add(flag.value)
@@ -58,10 +63,14 @@ class Order:
         for end in dict.fromkeys([*self._flags.everywhere(), *given]):
             if end.may_free and end.flag not in behind - before and not self._is_told(end.flag):
                 yield end
+        for call, hidden in self._hidden.everywhere():
+            if call not in steps_behind - steps_before:
+                yield hidden
         yield from (end for end in self._files() if isinstance(end, UnseededFiles))
 
     def refusals(self) -> Iterator[Refusal]:
         yield from (end for end in self._files() if isinstance(end, Refusal))
+        yield from self._hidden.refusals()
 
     def _is_told(self, flag: cst.BaseExpression) -> bool:
         """Whether the number of workers tells it already."""

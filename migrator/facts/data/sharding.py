@@ -27,6 +27,7 @@ from migrator.facts.data.order_flags import AnyOrder
 from migrator.facts.data.pipeline import Pipeline
 from migrator.facts.data.pipeline_cuts import CutPipeline, PipelineCuts
 from migrator.facts.data.reading import Consumption, Reading
+from migrator.facts.data.unseen_options import HiddenFlag
 from migrator.facts.objects.keywords import Keywords
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object
@@ -180,7 +181,7 @@ class Sharding:
         return self.minibatches.nodes if not refused else set()
 
     @property
-    def loose_ends(self) -> list[AnyOrder | UnseededFiles]:
+    def loose_ends(self) -> list[AnyOrder | HiddenFlag | UnseededFiles]:
         """What must be tied up for the split datasets to come in one order on all workers."""
         is_read = any(not isinstance(plan, Refusal) for plan in self.plans) or not self.cuts
         fits = (*self.training.fits, *self.training.batch_fits)

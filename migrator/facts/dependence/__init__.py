@@ -97,6 +97,11 @@ class Dependence(Graph):
         changed = (*self._changes.changed_by(call), *self._changes.filled_by(call))
         return [*changed, *self._out_of_sight.told_by(call)]
 
+    def gone_through(self, body: cst.CSTNode) -> Iterator[Key]:
+        """The iterators that loops, and questions whether something is in them, leave other than they were."""
+        for iterator in self._changes.advancing.gone_through(body):
+            yield from self._containers.contents(iterator)
+
     def contents(self, node: cst.CSTNode) -> list[Key]:
         """Where what is put into the value goes, from which it comes to all that hold it."""
         return self._containers.contents(node)

@@ -58,6 +58,7 @@ class Calls:
         self.reads.link_object(call)
         self.namespaces.link_call(call)
         self.reads.link_reflection(call)
+        self.functions.link_cache(call)
         if self.functions.indirect.is_overwritten(call):
             self.functions.link_handed(call)
         constructed = [v for v in values if isinstance(v, Class)]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 import libcst as cst
 
 from migrator.facts.dependence import libraries
+from migrator.facts.dependence.advancing import Advancing
 from migrator.facts.dependence.containers import COLLECTING, JOINING, Containers
 from migrator.facts.dependence.functions import is_member_of_unknown
 from migrator.facts.dependence.graph import Graph, Key, Way
@@ -42,6 +43,7 @@ class Changes:
         self.sizes = sizes
         self.containers = containers
         self._computing = computing
+        self.advancing = Advancing(indirect.tree, resolver)
 
     def link(self, call: cst.Call, values: Iterable[Value]) -> None:
         """What the call may put into its receiver and into what else it is given."""
@@ -107,6 +109,9 @@ class Changes:
         """The arguments that the call may put others into: `np.put(losses, …)`, `out=`, all where nobody knows it."""
         if any(map(libraries.fills_first, paths)) or _NEXT in paths:
             return list(call.args[:1])
+        advanced = self.advancing.given_to(call)
+        if advanced:
+            return advanced
         if any(path in libraries.DUMPING for path in paths):
             return list(call.args[1:2])
         values = self.resolver.values(call.func)

@@ -206,6 +206,14 @@ class Functions:
             for arg in call.args:
                 self.graph.link(arg, ("handed to", function), Way.USED)
 
+    def link_cache(self, call: cst.Call) -> None:
+        """`level.cache_info()` tells what the function was called with."""
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cache_info":
+            for value in self.resolver.values(call.func.value):
+                callers = self.resolver.callers(value.node) if isinstance(value, Function) else ()
+                for arg in (arg for caller in callers for arg in caller.args):
+                    self.graph.link(arg, call, Way.USED)
+
     def link_operators(self, node: cst.CSTNode) -> None:
         for method, operands in self.indirect.operators(node):
             for operand in operands:

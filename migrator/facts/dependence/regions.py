@@ -12,6 +12,7 @@ import libcst as cst
 from migrator.facts.dependence import Dependence, Key
 from migrator.facts.dependence.catching import Catching, Tried
 from migrator.facts.dependence.choosing import CHOOSING
+from migrator.facts.dependence.cut_short import CutShort
 from migrator.facts.dependence.picking import Picking
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal
@@ -47,12 +48,21 @@ class Regions:
         self.training = training
         self._catching = Catching(tree, resolver, training)
         self._picking = Picking(tree, resolver)
+        self._cut_short = CutShort(tree, resolver)
 
     def of(self, condition: cst.CSTNode) -> list[Region]:
         """What the expression decides as a condition, or by raising what is caught; nothing where it does neither."""
         found = [self._region(tried.place, tried.bodies) for tried in self.risks.get(condition, ())]
+        cut_short = self._cut_short.bodies.get(condition)
+        if cut_short:
+            found.append(Region(condition, tuple(cut_short), (), ()))
         bodies = self._bodies(condition)
         return found if bodies is None else [self._region(condition, bodies), *found]
+
+    @property
+    def cut_short(self) -> Mapping[cst.CSTNode, Sequence[cst.CSTNode]]:
+        """By what decides it, code that runs or not though no condition is written."""
+        return self._cut_short.bodies
 
     def _region(self, place: cst.CSTNode, bodies: tuple[cst.CSTNode, ...]) -> Region:
         jumps = tuple(jump for body in bodies for jump in self._jumps(body, in_loop=False))
@@ -296,6 +306,7 @@ class Regions:
         for target, _ in self.tree.item_assignments:
             if self.tree.contains(body, target):
                 yield from dependence.items(target)
+        yield from dependence.gone_through(body)
         for deleted in self.tree.all_of(cst.Del):
             if self.tree.contains(body, deleted):
                 yield from dependence.deleted_from(deleted.target)

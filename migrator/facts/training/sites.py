@@ -14,6 +14,7 @@ from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.unwritten import Unwritten
 from migrator.facts.objects.values import Class, External, Function, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree, semantic_children
@@ -406,12 +407,16 @@ class Training:
 
     @cached_property
     def _calls_run(self) -> list[tuple[int, int]]:
-        """Calls, by their order, with the number of the function that they run."""
-        return sorted(
+        """Calls, by their order, with the number of the function that they run; and what runs one without a call."""
+        found = [
             (self.tree.order[call], number)
             for number, function in enumerate(self.tree.functions)
             for call in self.resolver.callers(function)
-        )
+        ]
+        numbers = {function: number for number, function in enumerate(self.tree.functions)}
+        unwritten = Unwritten(self.tree, self.resolver).runs()
+        found += [(self.tree.order[node], numbers[function]) for node, function in unwritten if function in numbers]
+        return sorted(found)
 
 
 def _identity(value: Value) -> object:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -10,6 +12,7 @@ from migrator.analysis import namespaces
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
+from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
 from migrator.analysis.values import (
     NONE,
@@ -24,6 +27,7 @@ from migrator.analysis.values import (
     Tuple,
     Value,
 )
+from migrator.facts.names import api
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -59,6 +63,15 @@ def _bound_method(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) ->
     return Value(function.data, frozenset(Bound(a, receiver) if isinstance(a, Function) else a for a in function))
 
 
+def _kind_of_method(kind: str) -> Handler:
+    """`staticmethod(function)`, `property(getter, setter)`"""
+
+    def make(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        return v.of(Tuple((v.constant(kind), *args.positional[:2]))) if args.positional else NUMBER
+
+    return make
+
+
 def _same(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
     return args.positional[0] if args.positional else _first_keyword(args)
 
@@ -78,9 +91,46 @@ def _get_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -
 
 
 def _set_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    if len(args.positional) == 3 and isinstance(args.positional[1].constant, str):
-        run.objects.store_attribute(args.positional[0], args.positional[1].constant, args.positional[2], node)
+    if len(args.positional) != 3:
+        return NONE
+    owner, name, value = args.positional
+    if isinstance(name.constant, str):
+        run.objects.store_attribute(owner, name.constant, value, node)
+    else:
+        run.redefined.store_somewhere(owner, value, node)
     return NONE
+
+
+def _delete_attribute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    if len(args.positional) == 2 and isinstance(args.positional[1].constant, str):
+        run.objects.delete_attribute(args.positional[0], args.positional[1].constant)
+    return NONE
+
+
+def set_by_method(run: Run, owner: Value, name: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> bool:
+    """`obj.__setattr__(name, value)`, `super().__setattr__(name, value)`; whether it is one of these."""
+    handler = {"__setattr__": _set_attribute, "__delattr__": _delete_attribute}.get(name)
+    if handler is not None:
+        handler(run, args.behind(owner), node, frame)
+    return handler is not None
+
+
+def _patch(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    """`unittest.mock.patch("module.function", other)`"""
+    if len(args.positional) > 1 and isinstance(args.positional[0].constant, str):
+        path, _, name = args.positional[0].constant.rpartition(".")
+        first, *inner = path.split(".")
+        is_own = first == "__main__"
+        owner = v.of(File(run.tree.module_of(node)) if is_own else External(api.canonical(path)))
+        for part in inner if is_own else ():
+            owner = run.objects.attribute(owner, part, node)
+        run.objects.store_attribute(owner, name, args.positional[1], node)
+    return NUMBER
+
+
+def _patch_object(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+    _set_attribute(run, args, node, frame)
+    return NUMBER
 
 
 def _namespace(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -91,15 +141,42 @@ def _namespace(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Va
 
 
 def _execute(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
-    """`exec(text)`: where it is no preparation, what it leaves behind in the names around it is not seen."""
+    """`exec(text)`: what it leaves behind in the names around it is not seen; of a preparation whose text is not seen
+    either, it is settings."""
     unseen = v.unseen("what the text that is run here sets is not seen")
     for space in args.positional[1:]:
         run.objects.store_item(space, NUMBER, unseen, node)
-    if len(args.positional) == 1 and (frame.loops or frame.parent is not None):
+    text = args.positional[0].constant if len(args.positional) == 1 else None
+    if isinstance(text, str):
+        for name in _set_by_text(text):
+            run.bindings.assign(name, unseen, frame)
+        return NONE
+    if len(args.positional) == 1 and not frame.loops and frame.parent is None:
+        for name, value in list((frame.names or {}).items()):
+            if value.constant is not NOT_CONSTANT:
+                run.bindings.assign(name, v.join(value, NUMBER), frame)
+    elif len(args.positional) == 1:
         for name, value in (frame.names or {}).items():
             if value.data is not None and not value.objects:
                 run.bindings.assign(name, unseen, frame)
     return NONE
+
+
+def _set_by_text(text: str) -> Iterator[str]:
+    """The names of what the text binds or changes."""
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except SyntaxError:
+        return
+    for node in nodes:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(node.ctx, ast.Store):
+            owner: ast.expr = node
+            while isinstance(owner, (ast.Attribute, ast.Subscript)):
+                owner = owner.value
+            if isinstance(owner, ast.Name):
+                yield owner.id
 
 
 def _set_item(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
@@ -147,7 +224,15 @@ FUNCTIONS: dict[str, Handler] = {
     "python.identity": _same,
     "contextlib.contextmanager": _same,
     "builtins.getattr": _get_attribute,
+    "builtins.staticmethod": _kind_of_method("static"),
+    "builtins.classmethod": _kind_of_method("class"),
+    "builtins.property": _kind_of_method("property"),
     "builtins.setattr": _set_attribute,
+    "builtins.object.__setattr__": _set_attribute,
+    "builtins.type.__setattr__": _set_attribute,
+    "builtins.delattr": _delete_attribute,
+    "unittest.mock.patch": _patch,
+    "unittest.mock.patch.object": _patch_object,
     "builtins.vars": _namespace,
     "builtins.globals": _namespace,
     "builtins.exec": _execute,

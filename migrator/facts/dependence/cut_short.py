@@ -1,0 +1,174 @@
+"""What runs or not by a value that no condition asks: the rest of what `any(step(x) < 0.1 for x in data)` goes through,
+a function with a cache, what a dictionary makes of a key that it has not."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Function, Literal, Object, Result, Value, calls
+from migrator.facts.program.tree import Tree
+
+# They go through what they are given until they have found what they look for.
+_STOPPING = frozenset({"builtins.any", "builtins.all"})
+_NEXT = "builtins.next"
+# They give what they are given one after the other, or what functions make of it.
+_LAZY = frozenset({"builtins.map", "builtins.filter", "builtins.enumerate", "builtins.zip", "builtins.iter"})
+_MAPPING = frozenset({"builtins.map", "itertools.starmap"})
+_FILTERING = frozenset({"builtins.filter", "itertools.filterfalse", "itertools.takewhile", "itertools.dropwhile"})
+_CACHING = ("functools.lru_cache", "functools.cache")
+
+
+class CutShort:
+    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+        self.tree = tree
+        self.resolver = resolver
+
+    @cached_property
+    def bodies(self) -> Mapping[cst.CSTNode, Sequence[cst.CSTNode]]:
+        """By the value that decides it, the code that runs or not."""
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
+        for decider, body in (*self._by_items(), *self._by_caches(), *self._by_keys()):
+            found[decider].append(body)
+        return found
+
+    # -- what goes on until something is found -----------------------------------------------------------------------
+
+    def _by_items(self) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        for node, asks_items in self._gone_through():
+            for lazy in self._lazies(node):
+                inside = [*self._inside(lazy)]
+                bodies = [lazy, *(f for each in inside for f in self._run_by(each))]
+                items = [*self._items(lazy)] if asks_items else []
+                for decider in (*items, *(r for each in inside for r in self._told_by_filter(each))):
+                    yield from ((decider, body) for body in bodies)
+
+    def _gone_through(self) -> Iterator[tuple[cst.BaseExpression, bool]]:
+        """What is gone through until something is found, and whether that is settled by what the items are."""
+        for call in self.tree.calls:
+            paths = self.resolver.public(call.func) if call.args else ()
+            if not _STOPPING.isdisjoint(paths) or _NEXT in paths:
+                yield call.args[0].value, _NEXT not in paths
+        for comparison in self.tree.all_of(cst.Comparison):
+            for target in comparison.comparisons:
+                if isinstance(target.operator, (cst.In, cst.NotIn)):
+                    yield target.comparator, True
+
+    def _lazies(self, node: cst.BaseExpression) -> list[cst.GeneratorExp | cst.Call]:
+        """What gives items one after the other, be it by a name."""
+        if isinstance(node, (cst.GeneratorExp, cst.Call)):
+            return [node]
+        found: list[cst.GeneratorExp | cst.Call] = []
+        for value in self.resolver.values(node) if isinstance(node, (cst.Name, cst.Attribute)) else ():
+            if isinstance(value, Literal) and isinstance(value.node, cst.GeneratorExp):
+                found.append(value.node)
+            elif isinstance(value, Result):
+                found.append(value.call)
+        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else ()
+        return [*found, *(b.value for b in bindings if isinstance(b.value, cst.Call) and not b.path)]
+
+    def _inside(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.GeneratorExp | cst.Call]:
+        """All that gives items on the way to those."""
+        queue, met = [lazy], set[cst.CSTNode]()
+        while queue:
+            node = queue.pop()
+            if node not in met:
+                met.add(node)
+                yield node
+                given = self._given(node)
+                queue += [each for part in given for each in self._lazies(part)]
+
+    def _given(self, lazy: cst.GeneratorExp | cst.Call) -> list[cst.BaseExpression]:
+        """What the items are made of."""
+        if isinstance(lazy, cst.Call):
+            is_lazy = any(p in _LAZY or p.startswith("itertools.") for p in self.resolver.public(lazy.func))
+            return [arg.value for arg in lazy.args] if is_lazy else []
+        found: list[cst.BaseExpression] = []
+        clause: cst.CompFor | None = lazy.for_in
+        while clause is not None:
+            found.append(clause.iter)
+            clause = clause.inner_for_in
+        return found
+
+    def _items(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
+        """What the items are, where they are made."""
+        queue, met = [lazy], set[cst.CSTNode]()
+        while queue:
+            node = queue.pop()
+            if node in met:
+                continue
+            met.add(node)
+            if isinstance(node, cst.GeneratorExp):
+                yield node.elt
+                continue
+            yield from (item for function in self._functions(node.func) for item in self._yielded.get(function, ()))
+            if _MAPPING.isdisjoint(self.resolver.public(node.func)):
+                queue += [each for part in self._given(node) for each in self._lazies(part)]
+            elif node.args:
+                yield from (r for f in self._functions(node.args[0].value) for r in self._returned(f))
+
+    def _told_by_filter(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
+        """What decides whether a `filter` lets an item through."""
+        if isinstance(lazy, cst.Call) and lazy.args and not _FILTERING.isdisjoint(self.resolver.public(lazy.func)):
+            yield from (r for f in self._functions(lazy.args[0].value) for r in self._returned(f))
+
+    def _run_by(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
+        if isinstance(lazy, cst.Call):
+            yield from self._functions(lazy.func)
+            yield from (f for part in self._given(lazy)[:1] for f in self._functions(part))
+
+    def _returned(self, function: cst.FunctionDef | cst.Lambda) -> list[cst.BaseExpression]:
+        return [function.body] if isinstance(function, cst.Lambda) else self.resolver.returned(function)
+
+    def _functions(self, node: cst.BaseExpression) -> Iterator[cst.FunctionDef | cst.Lambda]:
+        for value in self.resolver.values(node):
+            if isinstance(value, Function):
+                yield value.node
+            elif isinstance(value, Object):
+                method = self.resolver.method(value.of, "__call__")
+                if method is not None:
+                    yield method
+
+    @cached_property
+    def _yielded(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
+        found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
+        for node in self.tree.all_of(cst.Yield):
+            function = self.tree.function_of(node)
+            value = node.value.item if isinstance(node.value, cst.From) else node.value
+            if function is not None and value is not None:
+                found[function].append(value)
+        return found
+
+    # -- what has been asked for before ------------------------------------------------------------------------------
+
+    def _by_caches(self) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        for call in self.tree.calls if self.tree.names.get("lru_cache") or self.tree.names.get("cache") else ():
+            for function in dict.fromkeys(f for v in self.resolver.values(call.func) for f in self._cached(v)):
+                yield from ((arg.value, function) for arg in call.args)
+
+    def _cached(self, value: Value) -> Iterator[cst.FunctionDef | cst.Lambda]:
+        """The function of which `lru_cache` keeps what it gives."""
+        if isinstance(value, Function) and isinstance(value.node, cst.FunctionDef):
+            if any(self._is_cache(d.decorator) for d in value.node.decorators):
+                yield value.node
+        elif isinstance(value, Result) and value.call.args and self._is_cache(value.call.func):
+            yield from self._functions(value.call.args[0].value)
+
+    def _is_cache(self, node: cst.BaseExpression) -> bool:
+        values = self.resolver.values(node)
+        return any((isinstance(v, External) and v.path in _CACHING) or calls(v) in _CACHING for v in values)
+
+    def _by_keys(self) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        """`table[key]`, where the table is of a class with a `__missing__`."""
+        for node in self.tree.all_of(cst.Subscript) if self.tree.methods.get("__missing__") else ():
+            index = node.slice[0].slice
+            if not isinstance(index, cst.Index):
+                continue
+            for value in self.resolver.values(node.value):
+                made = self.resolver.method(value.of, "__missing__") if isinstance(value, Object) else None
+                if made is not None:
+                    yield index.value, made
