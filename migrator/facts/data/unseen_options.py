@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts.objects.handed_on import HandedOn
+from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Literal, Member, Result, Value, calls, is_call_of
 from migrator.facts.program.syntax import argument, has_unpacked_keywords, method_called
@@ -16,6 +18,9 @@ from migrator.records import dataclass
 
 _METHODS = ("map", "interleave", "batch")
 _PARTIALS = ("functools.partial", "functools.partialmethod")
+_GETATTR = "builtins.getattr"
+# Their objects are no datasets, though some have methods of these names.
+_WITHOUT_DATASETS = ("multiprocessing.", "concurrent.", "pandas.", "numpy.", "joblib.", "builtins.")
 _FIRST_PLACE = 2  # of the flag among the arguments of a method
 _PUTTING = ("setdefault", "__setitem__")
 
@@ -36,17 +41,27 @@ class UnseenOptions:
         self._filled: set[cst.CSTNode] = set()
 
     def everywhere(self) -> Iterator[tuple[cst.Call, HiddenFlag]]:
-        unpacking = [call for call in self.tree.calls if has_unpacked_keywords(call) and self._may_take(call)]
+        for call, options in self._hiding:
+            if self._is_of_tensorflow(call):
+                yield from ((call, HiddenFlag(node)) for node in options)
+
+    @cached_property
+    def _hiding(self) -> list[tuple[cst.Call, list[cst.BaseExpression]]]:
+        """Calls that may be of datasets, with the options of which it is not seen that they hold no flag."""
+        calls = [c for c in self.tree.calls if has_unpacked_keywords(c) and argument(c, self.flag) is None]
+        unpacking = [call for call in calls if self._may_take(call)]
         if unpacking:
             self._find_filled()
-        for call in unpacking:
-            options = [arg.value for arg in call.args if arg.star == "**"]
-            if argument(call, self.flag) is None:
-                yield from ((call, HiddenFlag(node)) for node in options if not self._is_free(node, set()))
+        several = ((c, [arg.value for arg in c.args if arg.star == "**"]) for c in unpacking)
+        hiding = ((call, [o for o in options if not self._is_free(o, set())]) for call, options in several)
+        return [(call, options) for call, options in hiding if options]
 
     def refusals(self) -> Iterator[Refusal]:
         """Where nothing can be written that would keep the order."""
         why = "this may let the elements come in another order on each worker, so that no share is well defined"
+        for call, _ in self._hiding:
+            if not self._is_of_tensorflow(call):
+                yield Refusal(call, why, "write out the names of the options", True)
         for call in self.tree.calls:
             unpacked = [arg for arg in call.args if arg.star == "*"]
             if unpacked and self._may_take(call) and not self._are_few(call):
@@ -92,18 +107,34 @@ class UnseenOptions:
         values = self.resolver.values(call.func)
         if any(isinstance(v, External) and v.path == "operator.methodcaller" for v in values):
             return bool(call.args) and _text(call.args[0].value) in ("", *_METHODS)
-        if any(isinstance(v, External) and v.path in _PARTIALS for v in values) and call.args:
-            values = self.resolver.values(call.args[0].value)
+        values = self._called(call)
         return any(map(self._is_of_dataset, values)) or (not values and method_called(call) in _METHODS)
+
+    def _is_of_tensorflow(self, call: cst.Call) -> bool:
+        """Whether what is called surely comes from TensorFlow: nothing else takes the flag."""
+        values = self._called(call)
+        return bool(values) and all(map(self._comes_from_tensorflow, values))
+
+    def _comes_from_tensorflow(self, value: Value) -> bool:
+        if isinstance(value, Result) and calls(value) in (*_PARTIALS, _GETATTR) and value.call.args:
+            owners = self.resolver.values(value.call.args[0].value)
+            return bool(owners) and all(map(self._comes_from_tensorflow, owners))
+        return origin(value).startswith("tensorflow")
+
+    def _called(self, call: cst.Call) -> tuple[Value, ...]:
+        """The functions that it calls, or that it makes a partial of."""
+        values = self.resolver.values(call.func)
+        is_partial = any(isinstance(v, External) and v.path in _PARTIALS for v in values) and bool(call.args)
+        return self.resolver.values(call.args[0].value) if is_partial else values
 
     def _is_of_dataset(self, value: Value) -> bool:
         if isinstance(value, External):
             return value.path.startswith("tensorflow.data.Dataset.") and value.path.rpartition(".")[2] in _METHODS
         if is_call_of(value, *_PARTIALS) and isinstance(value, Result) and value.call.args:
             return any(map(self._is_of_dataset, self.resolver.values(value.call.args[0].value)))
-        if calls(value) == "builtins.getattr" and isinstance(value, Result) and len(value.call.args) > 1:
+        if calls(value) == _GETATTR and isinstance(value, Result) and len(value.call.args) > 1:
             return _text(value.call.args[1].value) in ("", *_METHODS)
-        return isinstance(value, Member) and value.name in _METHODS
+        return isinstance(value, Member) and value.name in _METHODS and not origin(value).startswith(_WITHOUT_DATASETS)
 
     # -- what surely holds no flag -----------------------------------------------------------------------------------
 

@@ -53,6 +53,7 @@ class Deciding:
         made = self._facts.sharding.made
         rows = {*self._facts.sharding.cut_rows, *(m.node for m in made if isinstance(m, Made))}
         sizes = {m.node for m in made if isinstance(m, Size)}
+        cut = [*self._facts.sharding.cut_readers, *self._facts.sharding.cut_datasets, *rows, *sizes]
         reduced = {call for u in self._training.updates for gradients in u.gradients for call in gradients.tape_calls}
         return Losses(
             self._tree,
@@ -63,11 +64,7 @@ class Deciding:
             reduced,
             self._watched,
             sites,
-            entries(
-                self._tree,
-                self._training,
-                [*self._facts.sharding.cut_readers, *self._facts.sharding.cut_datasets, *rows, *sizes],
-            ),
+            entries(self._tree, self._training, sites, cut),
             self._facts.kinds.models_of_packages,
             self._facts.stated.values,
             numbers,

@@ -10,11 +10,12 @@ from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
 
-def entries(tree: Tree, training: Training, cut: Collection[cst.CSTNode]) -> dict[cst.FunctionDef, bool]:
-    """The functions by which a training may be entered: those that nobody calls and that come by an update, a `fit` or
-    gradients, then those in which these stand. For each, whether it also comes by something of which a worker takes its
-    part, `cut`, so that nobody can have taken it before from what the function is given."""
-    sites = [*training.sites, *(call for call in tree.calls if training.flow.is_tape_call(call))]
+def entries(
+    tree: Tree, training: Training, sites: Collection[cst.CSTNode], cut: Collection[cst.CSTNode]
+) -> dict[cst.FunctionDef, bool]:
+    """The functions by which a training may be entered: those that nobody calls and that come by one of the `sites`,
+    then those in which these stand. For each, whether it also comes by something of which a worker takes its part,
+    `cut`, so that nobody can have taken it before from what the function is given."""
     cut = [*cut, *(fit.call for fit in training.fits)]
     called = {body for module in tree.modules for body in training.reached_from(module)}
     first = [f for f in tree.functions if f not in called and _holds_one(tree, training.reached_from(f), sites)]
