@@ -13,6 +13,8 @@ EPOCHS = {
     "digits_eager_loop": 3,  # custom loop on tf.data
     "digits_trainer_class": 4,  # the same, cached before it is shuffled
 }
+# These are left to `make test-long`.
+LONG = {"digits_eager_loop", "digits_trainer_class"}
 # The rows of a last batch that two workers cannot share out evenly: 455 samples in batches of 32.
 LAST_BATCH = {"cancer_subclassed": 7}
 
@@ -26,7 +28,7 @@ LAST_BATCH = {"cancer_subclassed": 7}
             Run(name, samples=True, migrated=True, workers=2),
             epochs,
             id=name,
-            marks=[pytest.mark.long] if name == "digits_trainer_class" else [],
+            marks=[pytest.mark.long] if name in LONG else [],
         )
         for name, epochs in EPOCHS.items()
     ],
