@@ -201,9 +201,17 @@ class CallGraph:
         ]
 
     def _passed(
-        self, call: cst.Call, name: str, index: int | None, way: Collection[cst.Call] | None
+        self,
+        call: cst.Call,
+        name: str,
+        index: int | None,
+        way: Collection[cst.Call] | None,
+        passed: frozenset[cst.Call] = frozenset(),
     ) -> list[cst.BaseExpression]:
-        """What the call gives the parameter, also through the `*args` and `**kwargs` of the functions around it."""
+        """What the call gives the parameter, also through the `*args` and `**kwargs` of the functions around it.
+
+        `passed`: calls that were gone through: a wrapper that is wrapped again seems to call itself.
+        """
         arg = argument(call, name, index) or self._behind_shares(call, index)
         if arg is not None:
             return [arg.value]
@@ -227,10 +235,9 @@ class CallGraph:
                     continue
                 at, index = len(function.params.posonly_params) + len(function.params.params) + index - i, None
             for caller in self.callers(function) if function is not None else ():
-                if way is None or caller in way:
-                    found += self._passed(
-                        caller, name, self._behind_self(at, cast(cst.FunctionDef, function), caller), way
-                    )
+                if (way is None or caller in way) and caller not in passed:
+                    place = self._behind_self(at, cast(cst.FunctionDef, function), caller)
+                    found += self._passed(caller, name, place, way, passed | {call})
         return found
 
     def _tuples(self, node: cst.BaseExpression) -> list[cst.Tuple]:

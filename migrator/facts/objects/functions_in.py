@@ -13,16 +13,22 @@ from migrator.facts.program.tree import FunctionLike
 
 def functions_in(resolver: Resolver, node: cst.BaseExpression) -> Iterator[FunctionLike]:
     """The functions of the program that the expression may be, hold in a display, or call as its object."""
-    if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
-        for element in node.elements:
-            yield from functions_in(resolver, element.value)
-        return
-    for value in resolver.values(node):
-        if isinstance(value, Function):
-            yield value.node
-        elif isinstance(value, Object):
-            method = resolver.method(value.of, "__call__")
-            if method is not None:
-                yield method
-        elif isinstance(value, Literal) and value.node is not node:
-            yield from functions_in(resolver, value.node)
+    asked: set[cst.BaseExpression] = set()  # a display may hold itself: `x = [x, f]` in a loop
+    pending = [node]
+    while pending:
+        node = pending.pop()
+        if node in asked:
+            continue
+        asked.add(node)
+        if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
+            pending.extend(element.value for element in reversed(node.elements))
+            continue
+        for value in resolver.values(node):
+            if isinstance(value, Function):
+                yield value.node
+            elif isinstance(value, Object):
+                method = resolver.method(value.of, "__call__")
+                if method is not None:
+                    yield method
+            elif isinstance(value, Literal):
+                pending.append(value.node)

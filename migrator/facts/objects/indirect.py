@@ -343,15 +343,23 @@ class Indirect:
         return list(dict.fromkeys([*(method.value for method in found), *more]))
 
     def _methods_behind(self, node: cst.BaseExpression) -> Iterator[cst.Attribute]:
-        for value in self.resolver.values(node):
-            if isinstance(value, Member) and value.name in _PUTTING:
-                yield from (
-                    [node]
-                    if isinstance(node, cst.Attribute)
-                    else [method for method in self._stored_methods if value in self.resolver.values(method)]
-                )
-            elif isinstance(value, Result) and value.function == _PARTIAL and value.call.args:
-                yield from self._methods_behind(value.call.args[0].value)
+        asked: set[cst.BaseExpression] = set()  # `f = partial(f, …)` is behind itself, as far as names tell
+        pending = [node]
+        while pending:
+            node = pending.pop()
+            if node in asked:
+                continue
+            asked.add(node)
+            for value in self.resolver.values(node):
+                if isinstance(value, Member) and value.name in _PUTTING:
+                    yield from self._methods_met(node, value)
+                elif isinstance(value, Result) and value.function == _PARTIAL and value.call.args:
+                    pending.append(value.call.args[0].value)
+
+    def _methods_met(self, node: cst.BaseExpression, value: Member) -> list[cst.Attribute]:
+        if isinstance(node, cst.Attribute):
+            return [node]
+        return [method for method in self._stored_methods if value in self.resolver.values(method)]
 
     @cached_property
     def _stored_methods(self) -> list[cst.Attribute]:

@@ -267,12 +267,19 @@ class GradientFlow:
         )
 
     def _is_reduction(self, function: Value) -> bool:
-        if isinstance(function, External):
-            return vocabulary.has_role(function.path, Role.REDUCE)
-        if not isinstance(function, Function) or not isinstance(function.node, cst.Lambda):
-            return False
-        body = function.node.body
-        return isinstance(body, cst.Call) and any(map(self._is_reduction, self.resolver.values(body.func)))
+        """Whether it is the runtime's, or a lambda that does nothing but call it, however many stand between."""
+        passed: set[Value] = set()  # `f = lambda x, f=f: f(x)` is behind itself, as far as names tell
+        pending = [function]
+        while pending:
+            value = pending.pop()
+            if isinstance(value, External) and vocabulary.has_role(value.path, Role.REDUCE):
+                return True
+            if value in passed or not isinstance(value, Function) or not isinstance(value.node, cst.Lambda):
+                continue
+            passed.add(value)
+            if isinstance(value.node.body, cst.Call):
+                pending.extend(self.resolver.values(value.node.body.func))
+        return False
 
     @cached_property
     def _makers_run_by(self) -> dict[cst.Call, list[FunctionLike]]:

@@ -311,14 +311,22 @@ class Unsupported:
         )
 
     def _lists_weights(self, sources: cst.BaseExpression) -> bool:
-        if isinstance(sources, (cst.List, cst.Tuple)):
-            return any(self._lists_weights(e.value) for e in sources.elements)
-        values = self.resolver.values(sources)
-        listed = [v.node for v in values if isinstance(v, Literal) and isinstance(v.node, (cst.List, cst.Tuple))]
-        if any(self._lists_weights(node) for node in listed if node is not sources):
-            return True
-        is_variable = any(self.kinds.is_variable(v) for v in values) and not self.training.is_input(sources)
-        return is_variable or any(self._is_weights(v) for v in values)
+        asked: set[cst.BaseExpression] = set()  # `weights = [weights, w]` is within itself, as far as names tell
+        pending = [sources]
+        while pending:
+            node = pending.pop()
+            if node in asked:
+                continue
+            asked.add(node)
+            if isinstance(node, (cst.List, cst.Tuple)):
+                pending += [e.value for e in node.elements]
+                continue
+            values = self.resolver.values(node)
+            is_variable = any(map(self.kinds.is_variable, values)) and not self.training.is_input(node)
+            if is_variable or any(map(self._is_weights, values)):
+                return True
+            pending += [v.node for v in values if isinstance(v, Literal) and isinstance(v.node, (cst.List, cst.Tuple))]
+        return False
 
     def _is_weights(self, value: Value) -> bool:
         return isinstance(value, Member) and value.name in _WEIGHT_LISTS

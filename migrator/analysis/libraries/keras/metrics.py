@@ -148,13 +148,16 @@ def _result(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode,
 def note_of_model(run: Run, atom: v.Atom, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
     """Notes of what kind the metrics are that the model is compiled with and that are no means over the rows."""
     queue = [compiling.metrics_of(run, atom)]
+    opened: set[v.Atom] = set()  # a list may hold itself, as far as its place tells
     given = frozenset(r for x in args.positional for d in run.objects.leaves(x) for r in d.needs)
     for value in queue:
         if value.data is not None and not value.is_none and not is_mean_metric(str(value.constant)):
             run.odd_metrics[node].add("class")
         for metric in value:
             if isinstance(metric, (Container, Tuple)):
-                queue.append(run.objects.parts(v.of(metric)))
+                if metric not in opened:
+                    opened.add(metric)
+                    queue.append(run.objects.parts(v.of(metric)))
             elif isinstance(metric, Instance):
                 if not _counts_rows(run, metric, args, given, node, frame):
                     run.odd_metrics[node].add("own")
