@@ -26,6 +26,7 @@ from migrator.analysis.values import (
     Tuple,
     Value,
 )
+from migrator.facts.program.linearisation import linearised
 from migrator.facts.program.syntax import declared_fields
 
 if TYPE_CHECKING:
@@ -67,14 +68,12 @@ class Classes:
 
     def lineage(self, cls: Class) -> list[Class]:
         """The class and its bases as far as the program defines them, in the order in which they are asked."""
-        found: list[Class] = []
-        queue = [cls]
-        while queue:
-            current = queue.pop(0)
-            if current not in found:
-                found.append(current)
-                queue.extend(b for base in self._bases(current) for b in base if isinstance(b, Class))
-        return found
+        return linearised(cls, lambda each: [b for base in self._bases(each) for b in base if isinstance(b, Class)])
+
+    def heirs(self, cls: Class) -> list[Class]:
+        """The class and those that derive from it."""
+        known = [definition.cls for definition in self._definitions.values()]
+        return [cls, *(each for each in known if each != cls and cls in self.lineage(each))]
 
     def _bases(self, cls: Class) -> list[Value]:
         known = self._definitions.get(cls.node)

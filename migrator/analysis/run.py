@@ -255,19 +255,20 @@ class Run:
             frame.names = {}
 
     def _enter_alone(self, function: cst.FunctionDef, given: Value) -> None:
-        """Runs a function that nobody calls, with arguments of which nothing else is known."""
+        """Runs a function that nobody calls, with arguments of which nothing else is known; a method also as one of the
+        classes that derive from its own."""
         scope = self.tree.scopes[function].parent
         owner = self.tree.class_of(function)
         module = self.frames[self.tree.module_of(function)]
         if owner is not None:
-            cls = self.classes.at(owner) or Class(owner, module)
-            receiver = v.of(Instance(cls, v.Site(owner, ())))
-            self.libraries.prepare(Instance(cls, v.Site(owner, ())), Arguments())
-            init = self.classes.method(Instance(cls, v.Site(owner, ())), "__init__")
-            if init is not None:
-                self.calls.call(init, Arguments(rest=v.NUMBER), owner, module)
-            method = v.of(Bound(Function(function, module), receiver))
-            self.calls.call(method, Arguments(rest=given), function, module)
+            for cls in self.classes.heirs(self.classes.at(owner) or Class(owner, module)):
+                instance = Instance(cls, v.Site(cls.node, ()))
+                self.libraries.prepare(instance, Arguments())
+                init = self.classes.method(instance, "__init__")
+                if init is not None:
+                    self.calls.call(init, Arguments(rest=v.NUMBER), cls.node, module)
+                method = v.of(Bound(Function(function, module), v.of(instance)))
+                self.calls.call(method, Arguments(rest=given), function, module)
         elif scope is not None and scope.parent is None:
             self.calls.call(v.of(Function(function, module)), Arguments(rest=given), function, module)
 

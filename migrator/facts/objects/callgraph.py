@@ -49,6 +49,7 @@ class CallGraph:
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
         self._named_callers: dict[cst.CSTNode, tuple[int, list[cst.Call]]] = {}  # of so many callers
         self._handing: set[tuple[cst.Call, cst.CSTNode]] = set()
+        self._bound: set[tuple[cst.Call, cst.CSTNode]] = set()  # the calls of functions as methods of an object
         # `partial(step, model=m)` by the functions it is made of, and the calls of what it gives.
         self._partials: dict[cst.CSTNode, list[cst.Call]] = {}
         self._of_partials: dict[cst.CSTNode, list[cst.Call]] = {}
@@ -73,6 +74,8 @@ class CallGraph:
             for function in functions:
                 for node in self._runs(function):
                     self._add_caller(node, call)
+                if isinstance(function, Function) and function.owner is not None:
+                    self._bound.add((call, function.node))
             handed = self._handed_functions(functions, call)
             self._note_partials(functions, call)
             for function in handed:
@@ -158,6 +161,11 @@ class CallGraph:
             if way is not None and call not in way:
                 continue
             index = position
+            if index is not None and not bound and not of_class and (call, function) in self._bound:
+                if index == 0 and isinstance(call.func, cst.Attribute):
+                    found.append(call.func.value)
+                    continue
+                index -= 1
             if (call, function) in self._handing:
                 if index is not None and (of_class or (bound and not self._is_of_class(call.args[0].value))):
                     index -= 1

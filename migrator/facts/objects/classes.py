@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Callable, cast
 
 import libcst as cst
 
+from migrator.facts.objects.heirs import Heirs
 from migrator.facts.objects.values import Class, External, Object, Value, Values
 from migrator.facts.program.syntax import argument, declared_fields, is_abstract
 from migrator.facts.program.tree import Binding, Tree
@@ -26,20 +27,8 @@ class Classes:
         self.tree = tree
         self._values = values
         self._binding_values = binding_values
-
-    def bases(self, cls: Class) -> Iterator[Value]:
-        for arg in cls.node.bases:
-            yield from self._values(arg.value)
-
-    def lineage(self, cls: Class) -> list[Class]:
-        """The class and its bases as far as the script defines them."""
-        found, queue = [], [cls]
-        while queue:
-            current = queue.pop(0)
-            if current not in found:
-                found.append(current)
-                queue.extend(base for base in self.bases(current) if isinstance(base, Class))
-        return found
+        self.heirs = Heirs(tree, values)
+        self.bases, self.lineage = self.heirs.bases, self.heirs.line
 
     def derives_from(self, cls: Class, is_wanted: Callable[[str], bool]) -> bool:
         return any(
@@ -54,49 +43,37 @@ class Classes:
         return [f for f in self.tree.functions if self.tree.class_of(f) in owners and not f.name.value.startswith("__")]
 
     def method(self, cls: Class, name: str) -> cst.FunctionDef | None:
-        for ancestor in self.lineage(cls):
-            for binding in self.tree.scopes[ancestor.node].bindings.get(name, ()):
-                if isinstance(binding.node, cst.FunctionDef):
-                    return binding.node
-        return None
+        return self._first(self.lineage(cls), name)
 
     def methods(self, base: Object, name: str) -> list[cst.FunctionDef]:
         """The methods of that name which the object may have: `self` may be one of a subclass, which has its own."""
-        own = self.method(base.of, name)
-        found = [own] if own is not None else []
-        if base.call is None:
-            for cls in self._subclasses.get(base.of, ()):
-                for binding in self.tree.scopes[cls.node].bindings.get(name, ()):
-                    if isinstance(binding.node, cst.FunctionDef) and binding.node not in found:
-                        found.append(binding.node)
+        lines = [self.lineage(base.of)] if base.call is not None else self.heirs.lines(base.of)
+        methods = [self._first(line, name) for line in lines]
+        found = list(dict.fromkeys(method for method in methods if method is not None))
         return [m for m in found if not is_abstract(m)] or found
 
     def methods_behind(self, cls: Class, name: str) -> list[cst.FunctionDef | None]:
         """The methods that `super().name` may be in the class: those of the bases that come next to it, in its own line
         and in those of its subclasses, where others may stand between; None for one of another library."""
-        found: list[cst.FunctionDef | None] = []
-        for heir in (cls, *self._subclasses.get(cls, ())):
-            lineage = self.lineage(heir)
-            behind = lineage[lineage.index(cls) + 1 :]
-            own = (b.node for c in behind for b in self.tree.scopes[c.node].bindings.get(name, ()))
-            found.append(next((node for node in own if isinstance(node, cst.FunctionDef)), None))
+        found = [self._first(line[line.index(cls) + 1 :], name) for line in self.heirs.lines(cls)]
         return list(dict.fromkeys(found))
 
-    @cached_property
-    def _subclasses(self) -> dict[Class, list[Class]]:
-        found: dict[Class, list[Class]] = defaultdict(list)
-        for node in self.tree.classes:
-            for ancestor in self.lineage(Class(node))[1:]:
-                found[ancestor].append(Class(node))
-        return found
+    def _first(self, line: Sequence[Class], name: str) -> cst.FunctionDef | None:
+        bindings = (b.node for cls in line for b in self.tree.scopes[cls.node].bindings.get(name, ()))
+        return next((node for node in bindings if isinstance(node, cst.FunctionDef)), None)
+
+    def kin(self, cls: Class) -> list[Class]:
+        """The classes whose methods and attributes `self` of a method of the class may have: its own line, and those of
+        its subclasses, in which others stand beside it (`class Trainer(Logging, Base)`)."""
+        return list(dict.fromkeys(each for line in self.heirs.lines(cls) for each in line))
 
     def class_attribute(self, cls: Class, name: str, is_self: bool = False) -> list[Value]:
         return [v for b in self.class_bindings(cls, name, is_self) for v in self._binding_values(b)]
 
     def class_bindings(self, cls: Class, name: str, is_self: bool = False) -> list[Binding]:
         """Where the class or one of its bases gives the name a value in its body, or `Class.name = …` does; of `self`
-        also one of its subclasses."""
-        lineage = [*self.lineage(cls), *(self._subclasses.get(cls, ()) if is_self else ())]
+        also one of its kin."""
+        lineage = self.kin(cls) if is_self else self.lineage(cls)
         found = [b for ancestor in lineage for b in self.tree.scopes[ancestor.node].bindings.get(name, ())]
         for binding in self.tree.attributes.get(name, ()):
             owners = self._values(cast(cst.Attribute, binding.target).value)
@@ -105,13 +82,13 @@ class Classes:
         return found
 
     def attribute_bindings(self, cls: Class, name: str) -> list[Binding]:
-        """Where `self.name` of the class, its bases or its subclasses gets a value, or `obj.name` from outside."""
-        family = set(self.lineage(cls))
+        """Where `self.name` of the class or its kin gets a value, or `obj.name` from outside."""
+        family = self.kin(cls)
         found = []
         for binding in self.tree.attributes.get(name, ()):
             target = cast(cst.Attribute, binding.target)
             for owner in self._values(target.value):
-                if isinstance(owner, Object) and (owner.of in family or cls in self.lineage(owner.of)):
+                if isinstance(owner, Object) and owner.of in family:
                     found.append(binding)
                     break
         return [*found, *self._field_bindings(cls, name)]

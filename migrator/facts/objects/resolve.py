@@ -112,10 +112,16 @@ class Resolver:
     def _find_calls(self) -> None:
         """Finds for each function its calls, before anything else is asked: what a parameter is depends on them all."""
         unknown = self._graph.build(self.tree.calls)
-        self._memo.clear()
+        self._forget()
+        if self._classes.heirs.hang_on_calls:
+            unknown = self.tree.calls
         if unknown:  # functions that reach their caller as a parameter are seen only with the first graph at hand
             self._graph.build(unknown)
-            self._memo.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._memo.clear()
+        self._classes.heirs.forget()
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
@@ -528,7 +534,10 @@ class Resolver:
                     found.append(Function(method, base))
             return found
         found = [v for b in self.attribute_bindings(base.of, name) for v in self.binding_values(b)]
-        return found or self._classes.class_attribute(base.of, name, base.call is None) or (Member(base, name),)
+        if found:
+            return found
+        of_class = self._classes.class_attribute(base.of, name, base.call is None)
+        return [Function(v.node, base) if isinstance(v, Function) else v for v in of_class] or (Member(base, name),)
 
 
 def _made_by(value: Value) -> str:

@@ -1,0 +1,104 @@
+"""Of which classes `self` may be: those in whose lines of bases a class stands."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from migrator.facts.objects.values import Class, External, Function, Parameter, Result, Unknown, Value, Values
+from migrator.facts.program.linearisation import linearised, merged
+from migrator.facts.program.syntax import argument
+from migrator.facts.program.tree import Tree
+
+_TYPE = External("builtins.type")
+
+
+class Heirs:
+    """`values` evaluates an expression."""
+
+    def __init__(self, tree: Tree, values: Callable[[cst.CSTNode], Values]) -> None:
+        self.tree = tree
+        self._values = values
+
+    def forget(self) -> None:
+        """What was told of bases that are parameters, before the calls were known that give them."""
+        self.__dict__.pop("_of", None)
+
+    @cached_property
+    def hang_on_calls(self) -> bool:
+        """Whether calls give classes their bases, so that those of methods are known after them only."""
+        return bool(self._calls_of_type) or any(
+            node.bases and self.tree.function_of(node) for node in self.tree.classes
+        )
+
+    @cached_property
+    def _calls_of_type(self) -> list[cst.Call]:
+        calls = [name for name in map(self.tree.parent.get, self.tree.names["type"]) if isinstance(name, cst.Call)]
+        return [call for call in calls if len(call.args) > 2 and _TYPE in self._values(call.func)]
+
+    def bases(self, cls: Class) -> Iterator[Value]:
+        for arg in cls.node.bases:
+            yield from self._values(arg.value)
+
+    def line(self, cls: Class) -> list[Class]:
+        """The class and its bases as far as the script defines them, in the order in which they are asked."""
+        return linearised(cls, lambda each: [base for base in self.bases(each) if isinstance(base, Class)])
+
+    def lines(self, cls: Class) -> list[list[Class]]:
+        """The line of the class, then those of the classes that derive from it; of a class with a base that is not seen
+        (`def cooled(cls): class Cooled(cls)`), whatever it may derive from."""
+        return list(map(list, dict.fromkeys(map(tuple, [self.line(cls), *self._of.get(cls, ())]))))
+
+    @cached_property
+    def _of(self) -> dict[Class, list[list[Class]]]:
+        found: dict[Class, list[list[Class]]] = defaultdict(list)
+        for line in [*self._written_out(), *self._made_by_type()]:
+            for base in line:
+                found[base].append(line)
+        return found
+
+    def _written_out(self) -> Iterator[list[Class]]:
+        for node in self.tree.classes:
+            cls, *bases = self.line(Class(node))
+            yield [cls, *bases]
+            for handed in self._handed if self._has_unseen_base(cls) else ():
+                before = [each for each in self.line(handed) if each != cls]
+                yield [cls, *before, *(base for base in bases if base not in before)]
+
+    def _made_by_type(self) -> Iterator[list[Class]]:
+        """The lines of the classes of `type(name, bases, names)`."""
+        for call in self._calls_of_type:
+            bases = argument(call, "bases", 1)
+            if bases is not None and isinstance(bases.value, cst.Tuple):
+                values = [v for element in bases.value.elements for v in self._values(element.value)]
+                classes = [v for v in values if isinstance(v, Class)]
+            else:
+                classes = self._handed
+            yield merged([*map(self.line, classes), classes])
+
+    def _has_unseen_base(self, cls: Class) -> bool:
+        values = [(arg, self._values(arg.value)) for arg in cls.node.bases if arg.keyword is None]
+        return any(arg.star or not found or any(map(_is_unseen, found)) for arg, found in values)
+
+    @cached_property
+    def _handed(self) -> list[Class]:
+        """The classes that decorators or functions may get, and derive others from."""
+        return [Class(node) for node in self.tree.classes if node.decorators or self._is_handed_on(node)]
+
+    def _is_handed_on(self, node: cst.ClassDef) -> bool:
+        return any(self._is_argument(name) for name in self.tree.names[node.name.value] if name is not node.name)
+
+    def _is_argument(self, name: cst.Name) -> bool:
+        parent = self.tree.parent.get(name)
+        if isinstance(parent, (cst.Element, cst.DictElement, cst.Assign, cst.Return)):
+            return True
+        return isinstance(parent, cst.Arg) and isinstance(self.tree.parent.get(parent), cst.Call)
+
+
+def _is_unseen(value: Value) -> bool:
+    if isinstance(value, Result):
+        return isinstance(value.function, (Function, Parameter))
+    return isinstance(value, (Parameter, Unknown))
