@@ -245,7 +245,7 @@ class Expressions:
         truth = self.run.way(node, condition)
         if truth is not None:
             return self.eval(node.body if truth else node.orelse, frame)
-        return self.run.chosen(v.join(self.eval(node.body, frame), self.eval(node.orelse, frame)), [agreed])
+        return self.run.chosen(v.one_of(self.eval(node.body, frame), self.eval(node.orelse, frame)), [agreed])
 
     def assume(self, test: cst.BaseExpression, outcome: bool, frame: Frame) -> None:
         """Takes `None` out of a name that a test has shown not to be it."""

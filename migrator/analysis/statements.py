@@ -167,7 +167,9 @@ class Statements:
             if any(e is not None and e.get(name) is not known.get(name) for e in ends)
         ]
         for name in changed:
-            joined[name] = self.run.chosen(joined[name], conditions)
+            met = [end[name] for end in ends if end is not None and name in end]
+            value = v.one_of(*met) if len(met) == 2 else joined[name]
+            joined[name] = self.run.chosen(value, conditions)
         return joined
 
     def _while(self, node: cst.While, frame: Frame) -> None:

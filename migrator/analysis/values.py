@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # More alternatives than these tell nothing; deeper tuples are data.
 _MOST_ALTERNATIVES = 64
+_MOST_CHOICES = 4
 _DEEPEST_TUPLE = 5
 _MOST_PLACEMENTS = 4
 PARTLY_WHOLE = Unknown("it holds all rows of the batch on one way, and a worker's part of them on another")
@@ -102,7 +103,8 @@ _NO_REPAIRS: frozenset[Repair] = frozenset()
 class Data:
     """Numbers, text, arrays, tensors.
 
-    `constant`: the Python literal, where it is one. `whole`: every worker has all rows of the batch, so that it does
+    `constant`: the Python literal, where it is one; `choices`: the few whole numbers of which it is one, as a condition
+    has it. `whole`: every worker has all rows of the batch, so that it does
     not fit beside a worker's part. `nested`: may be a tuple or dictionary of tensors. `symbolic`: a Keras tensor of a
     functional model. `least`: where the rank is not known, so many axes there are at least. `width`: the size of the
     last axis. `masked`: Keras carries a mask along. `needs`: the repairs without which the placement does not hold.
@@ -154,6 +156,7 @@ class Data:
     maker: cst.CSTNode | None = None
     sized: Placement | None = None
     built: bool = False
+    choices: tuple[int, ...] = ()
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
@@ -454,7 +457,23 @@ def join_data(a: Data, b: Data) -> Data:
         maker=a.maker if a.maker is b.maker else None,
         sized=a.sized if a.sized == b.sized else None,
         built=a.built and b.built,
+        choices=a.choices if a.choices == b.choices else (),
     )
+
+
+def one_of(a: Value, b: Value) -> Value:
+    """What a condition has chosen: of whole numbers it is told which they are, `3 if is_last else 1`."""
+    joined, first, second = join(a, b), _whole_numbers(a), _whole_numbers(b)
+    numbers = {*first, *second}
+    if not (first and second and 1 < len(numbers) <= _MOST_CHOICES) or joined.data is None:
+        return joined
+    return Value(replace(joined.data, choices=tuple(sorted(numbers))))
+
+
+def _whole_numbers(value: Value) -> tuple[int, ...]:
+    if value.data is None or value.objects or not value.data.is_replicated:
+        return ()
+    return (value.constant,) if type(value.constant) is int else value.data.choices
 
 
 def _are_mixed(a: Data, b: Data) -> bool:

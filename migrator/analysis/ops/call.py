@@ -53,8 +53,9 @@ class Arg:
     that its first row is written as. `on_trust`: it stands so as far as rows of a batch stay apart, which their SIZE or
     AXES would tell. `rows`: that of the first one, of values that all workers have; `as_batch`: it is as large as a
     batch of the script's.
-    `integral`: all its numbers are whole; `positive`: it is one such above zero, or several in a list; `from_zero`: a
-    list of unknown length of such numbers behind a zero. `listed`: a list of Python's with an item for each row.
+    `choices`: the few whole numbers of which it is one. `integral`: all its numbers are whole; `positive`: it is one
+    such above zero, or several in a list; `from_zero`: a list of unknown length of such numbers behind a zero.
+    `listed`: a list of Python's with an item for each row.
     """
 
     placement: Placement = REPLICATED
@@ -76,6 +77,7 @@ class Arg:
     first: tuple[int, ...] | None = None
     on_trust: str = ""
     listed: bool = False
+    choices: tuple[int, ...] = ()
 
     def leaves(self) -> Iterator[Arg]:
         """The argument, or the items that it holds."""
@@ -127,6 +129,10 @@ class Bound:
                 self._seen.add(name)
                 return self.values[name]
         return None
+
+    def all(self) -> list[Arg]:
+        """The arguments, then those of the making."""
+        return [*self.values.values(), *self.made.values()]
 
     def data(self, position: int = 0) -> Arg:
         """The argument of the parameter at this position, which must be given."""
@@ -201,7 +207,7 @@ class Op:
             bound = self._bind(call)
         except NeedsWhole as error:
             return Arg(REPLICATED if _all_replicated(leaves) else error.unknown)
-        if any(isinstance(leaf.placement, Either) for leaf in leaves):
+        if any(isinstance(leaf.placement, Either) for leaf in leaves) or any(map(_has_choices, bound.all())):
             return self._either(bound)
         return self._result(bound)
 
@@ -219,13 +225,15 @@ class Op:
         return _replicated(result) if _all_replicated(leaves) else result
 
     def _either(self, bound: Bound) -> Arg:
-        """Each way in which the arguments' placements may turn out, up to as many as are worth telling apart."""
-        names = [n for n, v in bound.values.items() if any(isinstance(leaf.placement, Either) for leaf in v.leaves())]
-        ways = list(itertools.islice(itertools.product(*(_options(bound.values[n]) for n in names)), 17))
+        """Each way in which the arguments' placements, and numbers that a condition chooses, may turn out, up to as
+        many as are worth telling apart."""
+        count = len(bound.values)
+        ways = list(itertools.islice(itertools.product(*map(_options, bound.all())), 17))
         if len(ways) > 16:
             return Arg(Unknown("too many ways in which its arguments may stand"))
         results = [
-            self._result(Bound({**bound.values, **dict(zip(names, way))}, bound.parameters, bound.made)) for way in ways
+            self._result(Bound(dict(zip(bound.values, way)), bound.parameters, dict(zip(bound.made, way[count:]))))
+            for way in ways
         ]
         placements = [leaf.placement for result in results for leaf in result.leaves()]
         ranks = {result.rank for result in results}
@@ -267,4 +275,10 @@ def _options(arg: Arg) -> list[Arg]:
         return [replace(arg, items=items) for items in itertools.product(*(_options(item) for item in arg.items))]
     if isinstance(arg.placement, Either):
         return [replace(arg, placement=option) for option in arg.placement.options]
+    if _has_choices(arg):
+        return [replace(arg, constant=choice, choices=()) for choice in arg.choices]
     return [arg]
+
+
+def _has_choices(arg: Arg) -> bool:
+    return any(leaf.choices and isinstance(leaf.placement, Replicated) for leaf in arg.leaves())

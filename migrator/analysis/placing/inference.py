@@ -138,6 +138,7 @@ def _arg_of_data(run: Run, data: Data, view: View) -> Arg:
         shape=(data.rows,) if isinstance(data.placement, Shape) else None,
         sample=shapes.of_a_row(data),
         first=data.first,
+        choices=data.choices,
         listed=data.listed,
     )
 
