@@ -11,6 +11,7 @@ import libcst as cst
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Binding, Tree, semantic_children
+from migrator.facts.training.carried import Carried
 from migrator.facts.training.gradients import GradientFlow, sources_of
 from migrator.facts.training.sites import Training
 
@@ -26,11 +27,22 @@ class PlainTensors:
 
     @cached_property
     def trained(self) -> list[cst.Call]:
-        """The calls that ask for gradients by which watched tensors are replaced, batch for batch; none where anything
-        trains that is understood, and none for an image that is changed without data."""
-        if self.training.sites or not self.tree.names["watch"]:
+        """The calls that ask for gradients by which watched tensors are replaced, batch for batch; none for an image
+        that is changed without data, and none of those that enter a training that is understood."""
+        if not self.tree.names["watch"]:
             return []
-        return [call for call in self.tree.calls if self.flow.is_tape_call(call) and self._is_step(call)]
+        taken = list(filter(self.flow.is_tape_call, self.tree.calls))
+        if self.training.sites:
+            return [call for call in taken if self._trains_beside(call)]
+        return [call for call in taken if self._is_step(call) or self._carried.are_weights(call)]
+
+    def _trains_beside(self, call: cst.Call) -> bool:
+        """Whether it does so for itself, where other things train, too."""
+        return not self._carried.enters(call, self.training.sites) and self._carried.are_weights(call)
+
+    @cached_property
+    def _carried(self) -> Carried:
+        return Carried(self.tree, self.resolver, self.training.kinds)
 
     def _is_step(self, call: cst.Call) -> bool:
         sources = sources_of(call)
