@@ -16,13 +16,14 @@ from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External
+from migrator.facts.objects.values import External, Member
 from migrator.facts.program.syntax import is_constant
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.gradients import differentiated, sources_of
 
 _CARRYING = frozenset({Way.WHOLE, Way.USED, Way.INTO})
 _COUNTING = frozenset({"builtins.range", "tensorflow.range", "itertools.count"})
+_WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 # They give none of the samples that a program learns from.
 _EMPTY = ("tensorflow.GradientTape", "time.", "builtins.print", "builtins.range", "builtins.float", "builtins.int")
 # They make a tensor of a number.
@@ -48,11 +49,8 @@ class Carried:
 
     def are_weights(self, call: cst.Call) -> bool:
         """Whether what the call takes the gradients of is replaced by them, from data, and is no model's input."""
-        sources, loss = sources_of(call), differentiated(call)
-        if sources is None or loss is None:
-            return False
-        state = self._state(call, sources)
-        if not state:
+        loss, state = differentiated(call), self._state(call)
+        if loss is None or not state:
             return False
         read = self._made_of([loss], state, call)
         if not any(map(self._is_data, read)) and not any(
@@ -67,8 +65,26 @@ class Carried:
         found.feed_back()
         return found
 
-    def _state(self, call: cst.Call, sources: cst.BaseExpression) -> set[Key]:
+    def begins_with_weights(self, call: cst.Call) -> bool:
+        """Whether what is replaced begins as the weights of a model, or as variables: those of an inner loop do."""
+        state = self._state(call)
+        return any(self._holds_weights(key) for key in self._started(state, call))
+
+    def _holds_weights(self, key: Key) -> bool:
+        values = self.resolver.values(key) if isinstance(key, (cst.Name, cst.Attribute)) else ()
+        return any(map(self.kinds.is_variable, values)) or any(
+            isinstance(v, Member) and v.name in _WEIGHT_LISTS for v in values
+        )
+
+    def _started(self, state: Collection[Key], call: cst.Call) -> set[Key]:
+        """All that the state, before any gradients have changed it, is made of."""
+        return self._made_of((k for key in state for k in self._begun_with(key, state)), (), call)
+
+    def _state(self, call: cst.Call) -> set[Key]:
         """All that is made of the gradients and of which they are taken again."""
+        sources = sources_of(call)
+        if sources is None:
+            return set()
         after = self._after(call)
         before, queue = dict[Key, None]({sources: None}), list[Key]([sources])
         for key in queue:
@@ -124,7 +140,7 @@ class Carried:
         """Whether the state is an input by itself, or what each of the samples has of its own."""
         if not any(map(self._is_data, self._made_of(given, state, call))):
             return True
-        of_start = self._made_of((k for key in state for k in self._begun_with(key, state)), (), call)
+        of_start = self._started(state, call)
         return any(isinstance(key, Binding) and key in read and self._is_data_in(key) for key in of_start)
 
     def _is_data_in(self, binding: Binding) -> bool:
