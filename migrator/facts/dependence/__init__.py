@@ -145,6 +145,8 @@ class Dependence(Graph):
                 self._functions.link_lambda(node)
             elif kind is cst.Del:
                 self._items.link_deleted(node.target)
+            elif kind is cst.Subscript:
+                self._items.link_missing(node)
             elif kind is cst.Yield:
                 self.link(("sent",), node, Way.USED)
             elif kind is cst.Raise and node.exc is not None:

@@ -125,7 +125,9 @@ class Carried:
         """What the calls of models and layers are given, where the state is among it."""
         for call in self.tree.calls:
             given = [arg.value for arg in call.args]
-            if any(node in state for node in given) and any(map(self.kinds.has_weights, self.resolver.values(call.func))):
+            if any(node in state for node in given) and any(
+                map(self.kinds.has_weights, self.resolver.values(call.func))
+            ):
                 yield given
 
     def enters(self, call: cst.Call, others: Iterable[cst.Call]) -> bool:
