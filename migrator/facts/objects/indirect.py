@@ -494,7 +494,8 @@ class Indirect:
         elif isinstance(node, cst.Subscript):
             yield from self._methods(node.value, ["__getitem__"], list(node.slice))
             yield from self._methods(node.value, ["__missing__"], list(node.slice))
-            yield from ((function, list(node.slice)) for function in self._factories(node.value))
+            for function in self._factories(node.value):
+                yield function, list(node.slice)
             for value in self.resolver.values(node.value):
                 method = self.resolver.method(value, "__class_getitem__") if isinstance(value, Class) else None
                 if method is not None:

@@ -21,7 +21,8 @@ _NAMESPACES = frozenset({"builtins.globals", "builtins.vars", "builtins.locals"}
 _SETATTR = frozenset({"builtins.setattr", "builtins.object.__setattr__"})
 _RUNNING = frozenset({"builtins.exec", "builtins.eval"})
 _TRAINING = frozenset({
-    "fit", "train_on_batch", "apply_gradients", "apply", "minimize", "assign", "assign_sub", "assign_add", "set_weights",
+    "fit", "train_on_batch", "apply_gradients", "apply", "minimize", "assign", "assign_sub", "assign_add",
+    "set_weights",
 })  # fmt: skip
 _OPEN = "_open_"  # stands for a part of a text that is not seen
 _DEEPEST = 5
@@ -141,7 +142,7 @@ class PutByName:
             params = [b.node for b in self.resolver.reaching(node) if isinstance(b.node, cst.Param)]
             return any(self._may_have_weights(g, depth + 1) for p in params for g in self.resolver.given(p))
         inner = [_whole(v) for v in values]
-        behind = [v.node for v in inner if isinstance(v, Literal) and v.node is not node]
+        behind: list[cst.CSTNode] = [v.node for v in inner if isinstance(v, Literal) and v.node is not node]
         if isinstance(node, (cst.Dict, cst.DictComp, cst.List, cst.Tuple, cst.IfExp, cst.DictElement, cst.Element)):
             behind += semantic_children(node)
         return any(self._may_have_weights(part, depth + 1) for part in behind)
