@@ -1,8 +1,8 @@
 """What a tape watches and what is replaced by what is made of its gradients, in whichever form the program carries it
 from step to step: a loop, a recursion, `functools.reduce`, `tf.scan`, a generator that is sent batches, attributes.
 
-It is followed through the graph of dependence/: gradients that come to be what the tape watches next are those of weights,
-but where it is a model's input that they move: an image, an adversarial example.
+It is followed through the graph of dependence/: gradients that come to be what the tape watches next are those of
+weights, but where it is the input of a model that they move: an image, an adversarial example.
 """
 
 from __future__ import annotations
