@@ -75,7 +75,7 @@ class Items:
                 self.graph.link(operand, ("handed to", method))
 
     def link_missing(self, node: cst.Subscript) -> None:
-        """`ids[name]` of a defaultdict puts the key in; what makes the entry, by a method of something, changes that."""
+        """`ids[name]` of a defaultdict puts the key in; a method that makes the entry changes its object."""
         made = factories(self.resolver.values(node.value))
         if not made or constant_key(node) is not None:
             return
