@@ -50,6 +50,12 @@ def all_reduce_gradients(facts: Facts) -> Findings:
             "let every worker see all data, or put together by hand what is made of a worker's part of them, with "
             "lockstep.all_reduce; send the variables that start at random to all with lockstep.broadcast",
         )
+    for call in facts.put_by_name.training():
+        yield _refuse(
+            call,
+            "the text that is run here trains, where no rule can reach it",
+            "write it as code of the script",
+        )
     for call in facts.plain_tensors.trained:
         yield _refuse(
             call,

@@ -79,6 +79,14 @@ def broadcast_weights(facts: Facts) -> Findings:
             yield Replace(origin.node, (name,))
         elif not gives(facts, origin.name, origin.function.body, Role.BROADCAST):
             params.append(origin)
+    for place in facts.put_by_name.among([holder.target for holder in holders]):
+        yield Refusal(
+            place,
+            "a model or variable gets a name here that only the run knows: it may take the place of what is trained, "
+            "which has been sent to all workers before",
+            "give it a name that is written out, or keep such models in a list or dictionary",
+            breaks_training=True,
+        )
     restored = list(_after_restoring(facts, holders))
     yield from _after_building(facts, holders, params, restored)
     yield from restored

@@ -58,6 +58,7 @@ from migrator.facts.training.early_reads import EarlyReads
 from migrator.facts.training.looked_at import LookedAt
 from migrator.facts.training.optimizers import Optimizers
 from migrator.facts.training.plain_tensors import PlainTensors
+from migrator.facts.training.put_by_name import PutByName
 from migrator.facts.training.reductions import Reductions
 from migrator.facts.training.sites import Training
 from migrator.facts.training.trained import Trained
@@ -223,6 +224,10 @@ class Facts:
     @cached_property
     def plain_tensors(self) -> PlainTensors:
         return PlainTensors(self.tree, self.resolver, self.training, self.training.flow)
+
+    @cached_property
+    def put_by_name(self) -> PutByName:
+        return PutByName(self.tree, self.resolver, self.kinds)
 
     @cached_property
     def unbuilt(self) -> Unbuilt:

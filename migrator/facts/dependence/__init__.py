@@ -106,6 +106,11 @@ class Dependence(Graph):
         """Where what is put into the value goes, from which it comes to all that hold it."""
         return self._containers.contents(node)
 
+    def feed_back(self) -> None:
+        """Links what functions give that are handed on to what they are given: what folds, or scans, hands the one to
+        the other."""
+        self._functions.feed_back(self.tree.calls)
+
     def is_run(self, node: cst.CSTNode) -> bool:
         """Whether the node may run, which in no function is that nothing runs."""
         if not self._unrun:
@@ -140,6 +145,8 @@ class Dependence(Graph):
                 self._functions.link_lambda(node)
             elif kind is cst.Del:
                 self._items.link_deleted(node.target)
+            elif kind is cst.Subscript:
+                self._items.link_missing(node)
             elif kind is cst.Yield:
                 self.link(("sent",), node, Way.USED)
             elif kind is cst.Raise and node.exc is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cached_property
 from typing import Callable, Optional
 
@@ -163,6 +163,12 @@ class Functions:
             self.link_returned(function, call)
             for node in () if is_loop else given:
                 self.graph.link(node, ("handed to", function), Way.USED)
+
+    def feed_back(self, calls: Iterable[cst.Call]) -> None:
+        """Links what functions give that are handed to these calls to what they get there."""
+        for call in calls:
+            for function in self.indirect.handed(call)[0]:
+                self.link_returned(function, ("handed to", function))
 
     def _is_described(self, call: cst.Call) -> bool:
         """Whether a layer of Keras's tells what it will give, and runs on no samples for that."""

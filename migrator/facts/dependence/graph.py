@@ -60,6 +60,10 @@ class Graph:
         number = self._numbers.get(key)
         return [] if number is None else [(self.keys[source], way) for source, way in self.sources[number]]
 
+    def used_by(self, key: Key) -> list[tuple[Key, Way]]:
+        number = self._numbers.get(key)
+        return [] if number is None else [(self.keys[user], way) for user, way in self.edges[number]]
+
     def link(self, source: Key | None, target: Key, way: Way = Way.WHOLE) -> None:
         if source is None or source is target:
             return

@@ -13,7 +13,7 @@ from migrator.facts.dependence.containers import Containers
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.item_paths import Path, constant_key, meeting, taken_out
 from migrator.facts.dependence.namespaces import Namespaces
-from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.indirect import Indirect, factories
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Literal, Value, calls
 from migrator.facts.program.tree import Tree
@@ -73,6 +73,17 @@ class Items:
         for method, operands in self.indirect.stores(target, value):
             for operand in operands:
                 self.graph.link(operand, ("handed to", method))
+
+    def link_missing(self, node: cst.Subscript) -> None:
+        """`ids[name]` of a defaultdict puts the key in; a method that makes the entry changes its object."""
+        made = factories(self.resolver.values(node.value))
+        if not made or constant_key(node) is not None:
+            return
+        held = [("keys", holder) for holder, _ in self.containers.holders(node.value, (None,))]
+        changed = [key for f in made if isinstance(f, cst.Attribute) for key in self.containers.contents(f.value)]
+        for part in node.slice:
+            for key in (*held, *changed):
+                self.graph.link(part, key, Way.USED)
 
     def link_deleted(self, target: cst.BaseExpression) -> None:
         """`del losses[worst]`"""

@@ -502,10 +502,17 @@ class Indirect:
         elif isinstance(node, cst.Subscript):
             yield from self._methods(node.value, ["__getitem__"], list(node.slice))
             yield from self._methods(node.value, ["__missing__"], list(node.slice))
+            for function in self._factories(node.value):
+                yield function, list(node.slice)
             for value in self.resolver.values(node.value):
                 method = self.resolver.method(value, "__class_getitem__") if isinstance(value, Class) else None
                 if method is not None:
                     yield method, list(node.slice)
+
+    def _factories(self, node: cst.BaseExpression) -> Iterator[FunctionLike]:
+        """What a defaultdict runs for keys that it has not met."""
+        for made in factories(self.resolver.values(node)):
+            yield from (f for v in self.resolver.values(made) for f in self._run_by(v))
 
     def stores(self, target: cst.Subscript, value: cst.CSTNode) -> Iterator[Use]:
         """`log[key] = value` of an object of the script's"""
@@ -570,6 +577,12 @@ def _may_be_any(value: Value) -> bool:
 
 def _class_of(value: Object | Class) -> Class:
     return value.of if isinstance(value, Object) else value
+
+
+def factories(values: Iterable[Value]) -> list[cst.BaseExpression]:
+    """What makes the entries of these, where they are dictionaries that make entries for keys which are not met."""
+    made = [v for v in values if isinstance(v, Result) and calls(v) == "collections.defaultdict"]
+    return [v.call.args[0].value for v in made if v.call.args]
 
 
 def _is_setter(decorator: cst.BaseExpression) -> bool:

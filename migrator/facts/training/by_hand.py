@@ -14,11 +14,13 @@ from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class
+from migrator.facts.objects.values import Class, External, Function
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
 _CHANGING = api.SETTING_VARIABLES | {"set_weights"}
+# They run what they are given once for each of several; of optimizers of other libraries see unsupported.py.
+_REPEATING = ("functools.", "itertools.", "builtins.", "tensorflow.")
 _OF_LAYERS = frozenset({"kernel", "bias", "gamma", "beta", "embeddings"})
 
 
@@ -77,4 +79,16 @@ class ByHand:
         function = self.tree.function_of(node)
         if function is None or function in passed:
             return False
-        return any(self._is_repeated(call, passed | {function}) for call in self.resolver.callers(function))
+        callers = self.resolver.callers(function)
+        return any(self._is_repeated(call, passed | {function}) for call in callers) or self._is_handed_on(function)
+
+    def _is_handed_on(self, function: cst.FunctionDef) -> bool:
+        """Whether a call gets it, that may run it many times: `functools.reduce(step, batches, weights)`."""
+        return any(
+            isinstance(value, Function) and value.node is function
+            for call in self.tree.calls
+            if any(isinstance(v, External) and v.path.startswith(_REPEATING) for v in self.resolver.values(call.func))
+            for arg in call.args
+            if isinstance(arg.value, (cst.Name, cst.Attribute, cst.Lambda))
+            for value in self.resolver.values(arg.value)
+        )

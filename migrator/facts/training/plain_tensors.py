@@ -11,9 +11,15 @@ import libcst as cst
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Binding, Tree, semantic_children
+from migrator.facts.training.carried import Carried
 from migrator.facts.training.gradients import GradientFlow, sources_of
 from migrator.facts.training.sites import Training
 
+_JACOBIANS = frozenset({"jacobian", "batch_jacobian"})
+# They take what is differentiated and what by, in this order.
+_FUNCTIONS = frozenset({
+    "tensorflow.gradients", "tensorflow.compat.v1.gradients", "tensorflow_probability.math.value_and_gradient",
+})  # fmt: skip
 _COUNTING = frozenset({"builtins.range", "tensorflow.range", "itertools.count"})
 
 
@@ -26,11 +32,32 @@ class PlainTensors:
 
     @cached_property
     def trained(self) -> list[cst.Call]:
-        """The calls that ask for gradients by which watched tensors are replaced, batch for batch; none where anything
-        trains that is understood, and none for an image that is changed without data."""
-        if self.training.sites or not self.tree.names["watch"]:
-            return []
-        return [call for call in self.tree.calls if self.flow.is_tape_call(call) and self._is_step(call)]
+        """The calls that ask for gradients by which watched tensors are replaced, batch for batch; none for an image
+        that is changed without data, and none of those that enter a training that is understood."""
+        followed = {call for update in self.training.updates for g in update.gradients for call in g.tape_calls}
+        taken = [call for call in self.tree.calls if call not in followed and self._takes_gradients(call)]
+        if self.training.sites:
+            return [call for call in taken if self._trains_beside(call)]
+        return [call for call in taken if self._is_step(call) or self._carried.are_weights(call)]
+
+    def _takes_gradients(self, call: cst.Call) -> bool:
+        """Whether it does, of a tape or by a function, or takes Jacobians."""
+        if self.flow.is_tape_call(call):
+            return True
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _JACOBIANS:
+            return any(map(self.training.kinds.is_tape, self.resolver.values(call.func.value)))
+        return any(v.path in _FUNCTIONS for v in self.resolver.values(call.func) if isinstance(v, External))
+
+    def _trains_beside(self, call: cst.Call) -> bool:
+        """Whether it does so for itself, where other things train, too: no inner loop of theirs, which begins with
+        weights each time."""
+        if not self._carried.are_weights(call):
+            return False
+        return not self._carried.enters(call, self.training.sites) or not self._carried.begins_with_weights(call)
+
+    @cached_property
+    def _carried(self) -> Carried:
+        return Carried(self.tree, self.resolver, self.training.kinds)
 
     def _is_step(self, call: cst.Call) -> bool:
         sources = sources_of(call)
