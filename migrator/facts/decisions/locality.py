@@ -129,9 +129,17 @@ class Locality:
     def hold(self, call: cst.Call) -> None:
         """From here on, the call gives as many values on all workers, which hold what it is given."""
         if self.of(call) & Mark.VALUE:
-            self.dependence.put_into(call.args, call)
-            self._routes.forget()
-            self._take_back([call])
+            self._put_into(call.args, call)
+
+    def hold_all(self, node: cst.BaseExpression) -> None:
+        """From here on, the expression is as many values on all workers, which hold what it is made of."""
+        if self.of(node) & Mark.VALUE and node not in self.origins:
+            self._put_into([key for key, _ in self.dependence.inputs(node)], node)
+
+    def _put_into(self, keys: Iterable[Key], node: cst.BaseExpression) -> None:
+        self.dependence.put_into(keys, node)
+        self._routes.forget()
+        self._take_back([node])
 
     def forget(self, *keys: Key) -> None:
         """From here on, the values are each worker's own only where they are made of such ones."""
