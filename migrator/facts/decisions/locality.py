@@ -136,8 +136,15 @@ class Locality:
         if self.of(node) & Mark.VALUE and node not in self.origins:
             self._put_into([key for key, _ in self.dependence.inputs(node)], node)
 
-    def _put_into(self, keys: Iterable[Key], node: cst.BaseExpression) -> None:
-        self.dependence.put_into(keys, node)
+    def hand_on(self, call: cst.Call) -> None:
+        """From here on, the method gives what its object holds, as many of them: `losses.items()`."""
+        method = cst.ensure_type(call.func, cst.Attribute)
+        if self.of(call) & Mark.VALUE:
+            self._put_into([method.value], method, Way.WHOLE)
+            self._put_into([method], call, Way.WHOLE)
+
+    def _put_into(self, keys: Iterable[Key], node: cst.BaseExpression, by: Way = Way.INTO) -> None:
+        self.dependence.put_into(keys, node, by)
         self._routes.forget()
         self._take_back([node])
 

@@ -62,6 +62,8 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
     for node in _gone_through(tree, resolver):
         if losses.number_of_items(node) is not None:
             locality.hold_all(node)
+        elif isinstance(node, cst.Call) and _is_asked_for_items(node, losses):
+            locality.hand_on(node)
     # Each call of the function around it may have a length of its own; or the samples choose.
     locality.settle(*(call for call in several if locality.of(call) == Mark.COUNT))
     settle_together(several, locality, Mark.COUNT)
@@ -80,6 +82,14 @@ def _gone_through(tree: Tree, resolver: Resolver) -> Iterator[cst.BaseExpression
         yield node
         if isinstance(node, cst.Call) and set(resolver.values(node.func)) & _ITERATING:
             queue += [arg.value for arg in node.args if not arg.star]
+
+
+def _is_asked_for_items(call: cst.Call, losses: Losses) -> bool:
+    """`losses.items()` of a dictionary of the script's."""
+    method = call.func
+    if not isinstance(method, cst.Attribute) or call.args or method.attr.value not in ("items", "values", "keys"):
+        return False
+    return losses.is_dictionary(method.value)
 
 
 def settle_ends(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
