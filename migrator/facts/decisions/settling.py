@@ -76,7 +76,7 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
 
 def _gone_through(tree: Tree, resolver: Resolver) -> Iterator[cst.BaseExpression]:
     """What loops go through item by item, also inside of `zip` and `enumerate`."""
-    queue = [node.iter for node in (*tree.all_of(cst.For), *tree.all_of(cst.CompFor))]
+    queue = [node.iter for node in tree.all_of(cst.For)] + [node.iter for node in tree.all_of(cst.CompFor)]
     while queue:
         node = queue.pop()
         yield node

@@ -132,7 +132,9 @@ def _activations(path: str, made: Arguments) -> Iterator[Value]:
         given = made.get(name, position if name == "activation" else None)
         if given is not None and given.objects:
             # Of several that a list holds, those by name are what they are where it holds nothing else.
-            is_named = given.data is not None and given.data.is_replicated and not (given.data.nested or given.data.needs)
+            is_named = (
+                given.data is not None and given.data.is_replicated and not (given.data.nested or given.data.needs)
+            )
             yield given.without_data() if is_named else given
             made.keywords.pop(name, None)
             if position is not None and position < len(made.positional) and name == "activation":
