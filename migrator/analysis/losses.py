@@ -316,6 +316,13 @@ class Losses:
         several = [self._run.objects.sequence_items(v.of(atom)) for atom in value]
         return {len(items) for items in several if items is not None} if None not in several else set()
 
+    def is_dictionary(self, node: cst.CSTNode) -> bool:
+        """Whether it surely is a dictionary that the script makes."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        if value is None or value.data is not None or not value.objects:
+            return False
+        return all(isinstance(atom, v.Container) and atom.kind == "dict" for atom in value)
+
     def gives_several(self, node: cst.CSTNode) -> bool:
         """Whether an operation gives a list of tensors there, or one that has the samples along another axis than the
         first: a loop goes through as many on all workers, whatever they hold."""

@@ -510,8 +510,15 @@ def _join_placements(a: Data, b: Data) -> Placement:
         return Unknown("it adds up over the batch on one way otherwise than on another")
     if a.whole != b.whole:
         return PARTLY_WHOLE
-    joined = either([a.placement, b.placement])
+    joined = _one_cut(a.placement, b.placement) or either([a.placement, b.placement])
     return joined if len(getattr(joined, "options", ())) <= _MOST_PLACEMENTS else Unknown("it may stand in many ways")
+
+
+def _one_cut(a: Placement, b: Placement) -> Placement | None:
+    """What holds for both of two that are cut alike: one row a sample is a number of rows that is the same for each."""
+    if isinstance(a, Sharded) and isinstance(b, Sharded) and {a.rows, b.rows} == {"one", "even"}:
+        return replace(a, rows="even") if (a.axis, a.blocks) == (b.axis, b.blocks) else None
+    return None
 
 
 def _adds_up(placement: Placement) -> str:

@@ -257,7 +257,7 @@ class Libraries:
         if name == "get_next" or name == "__next__":
             return self.read(self.run.placing.parts.elements(data, node), node)
         if (data.nested and name in _PARTS) or (name in ("get", "pop") and _is_word(args.get("key", 0))):
-            return containers.nested_method(data, name)
+            return containers.nested_method(self.run, data, name, Site(node, frame.context))
         result = self.run.placing.unknown(given, node)
         return self._of_foreign(data, result, node) if data.foreign else result
 

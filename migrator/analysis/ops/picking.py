@@ -7,6 +7,7 @@ from typing import Any
 
 from migrator.analysis.ops.call import NOT_CONSTANT, Arg, Bound, NeedsWhole
 from migrator.analysis.ops.terms import (
+    ImpossibleRank,
     axis_in,
     moved,
     one_layout,
@@ -130,6 +131,8 @@ def _picked(value: Arg, entries: list[Any], rank: int) -> Arg:
     cut = sharded(value.placement)
     assert cut is not None
     used = sum(entry is not None and entry is not Ellipsis for entry in entries)
+    if used > max(rank, 1):
+        raise ImpossibleRank
     if Ellipsis not in entries:
         entries = [*entries, Ellipsis]
     source = place = 0

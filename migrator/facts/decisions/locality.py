@@ -129,9 +129,24 @@ class Locality:
     def hold(self, call: cst.Call) -> None:
         """From here on, the call gives as many values on all workers, which hold what it is given."""
         if self.of(call) & Mark.VALUE:
-            self.dependence.put_into(call.args, call)
-            self._routes.forget()
-            self._take_back([call])
+            self._put_into(call.args, call)
+
+    def hold_all(self, node: cst.BaseExpression) -> None:
+        """From here on, the expression is as many values on all workers, which hold what it is made of."""
+        if self.of(node) & Mark.VALUE and node not in self.origins:
+            self._put_into([key for key, _ in self.dependence.inputs(node)], node)
+
+    def hand_on(self, call: cst.Call) -> None:
+        """From here on, the method gives what its object holds, as many of them: `losses.items()`."""
+        method = cst.ensure_type(call.func, cst.Attribute)
+        if self.of(call) & Mark.VALUE:
+            self._put_into([method.value], method, Way.WHOLE)
+            self._put_into([method], call, Way.WHOLE)
+
+    def _put_into(self, keys: Iterable[Key], node: cst.BaseExpression, by: Way = Way.INTO) -> None:
+        self.dependence.put_into(keys, node, by)
+        self._routes.forget()
+        self._take_back([node])
 
     def forget(self, *keys: Key) -> None:
         """From here on, the values are each worker's own only where they are made of such ones."""

@@ -4,7 +4,7 @@ numbers, or by what is put together for the losses."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from typing import cast
 
 import libcst as cst
@@ -23,6 +23,8 @@ from migrator.facts.objects.values import External, Result, Value, is_call_of
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.randomness.draws import draws
 
+# They give the items of what they are given, as many of them.
+_ITERATING = {External(f"builtins.{name}") for name in ("zip", "enumerate", "reversed", "list", "tuple")}
 _OF_ROWS = Mark.VALUE | Mark.COUNT
 
 
@@ -57,6 +59,11 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
             several.add(call)
         elif losses.gives_several(call):
             locality.hold(call)
+    for node in _gone_through(tree, resolver):
+        if losses.number_of_items(node) is not None:
+            locality.hold_all(node)
+        elif isinstance(node, cst.Call) and _is_asked_for_items(node, losses):
+            locality.hand_on(node)
     # Each call of the function around it may have a length of its own; or the samples choose.
     locality.settle(*(call for call in several if locality.of(call) == Mark.COUNT))
     settle_together(several, locality, Mark.COUNT)
@@ -65,6 +72,24 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
         sides = [node.left, *(c.comparator for c in node.comparisons)]
         if locality.of(node) == Mark.COUNT and all(map(losses.meets_rows, sides)) and losses.is_same(node):
             locality.settle(node)
+
+
+def _gone_through(tree: Tree, resolver: Resolver) -> Iterator[cst.BaseExpression]:
+    """What loops go through item by item, also inside of `zip` and `enumerate`."""
+    queue = [node.iter for node in tree.all_of(cst.For)] + [node.iter for node in tree.all_of(cst.CompFor)]
+    while queue:
+        node = queue.pop()
+        yield node
+        if isinstance(node, cst.Call) and set(resolver.values(node.func)) & _ITERATING:
+            queue += [arg.value for arg in node.args if not arg.star]
+
+
+def _is_asked_for_items(call: cst.Call, losses: Losses) -> bool:
+    """`losses.items()` of a dictionary of the script's."""
+    method = call.func
+    if not isinstance(method, cst.Attribute) or call.args or method.attr.value not in ("items", "values", "keys"):
+        return False
+    return losses.is_dictionary(method.value)
 
 
 def settle_ends(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:

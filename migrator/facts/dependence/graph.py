@@ -75,9 +75,9 @@ class Graph:
         self.edges[start].append((end, way))
         self.sources[end].append((start, way))
 
-    def put_into(self, sources: Iterable[Key], target: Key) -> None:
-        """From here on, the target contains these, of which it was said to be computed."""
+    def put_into(self, sources: Iterable[Key], target: Key, by: Way = Way.INTO) -> None:
+        """From here on, the target contains these, of which it was said to be computed; or they enter it otherwise."""
         end = self.number(target)
         for start in map(self.number, sources):
             for edges, other in ((self.edges[start], end), (self.sources[end], start)):
-                edges[:] = [(n, Way.INTO if n == other and way in _MAKING else way) for n, way in edges]
+                edges[:] = [(n, by if n == other and way in _MAKING else way) for n, way in edges]

@@ -11,7 +11,7 @@ from migrator.facts.files.paths import Paths, lies_in
 from migrator.facts.files.writes import Files
 from migrator.facts.names.api import LOAD_MODEL
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Function, is_call_of
+from migrator.facts.objects.values import Class, Function, Value, is_call_of
 from migrator.facts.program.tree import Tree
 
 _TABLES = frozenset({"to_csv", "savefig"})
@@ -121,7 +121,7 @@ class ReadAgain:
             for name in self.resolver.public(call.func)
         ):
             return False
-        if any(isinstance(v, Function) for v in self.resolver.values(call.func)):
+        if any(map(self._is_seen, self.resolver.values(call.func))):
             # What it does with the path is seen by itself.
             alike = ((arg.value, path) for arg in call.args for path in written)
             return any(
@@ -129,3 +129,9 @@ class ReadAgain:
                 for one, other in alike
             )
         return any(self._is_one_of(arg.value, written) for arg in call.args)
+
+    def _is_seen(self, function: Value) -> bool:
+        """Whether code of the script is run, also to make an object of a class."""
+        if isinstance(function, Class):
+            return self.resolver.method(function, "__init__") is not None
+        return isinstance(function, Function)

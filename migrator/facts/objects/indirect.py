@@ -56,7 +56,7 @@ _RUNNING = (
 )  # fmt: skip
 # They keep the functions that they are given, in what they make or as they are: none runs yet.
 _KEEPING = re.compile(
-    r"^functools\.partial$|^tensorflow\.feature_column\."
+    r"^functools\.partial$|^tensorflow\.feature_column\.|^builtins\.(?:zip|enumerate|list|tuple|reversed|dict|len)$"
     r"|^keras\.(?:activations|initializers|regularizers|constraints|losses|metrics)\.get$"
 )
 _OPERATORS = {

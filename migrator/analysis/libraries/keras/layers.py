@@ -131,7 +131,11 @@ def _activations(path: str, made: Arguments) -> Iterator[Value]:
     for name in ("activation", "recurrent_activation"):
         given = made.get(name, position if name == "activation" else None)
         if given is not None and given.objects:
-            yield given
+            # Of several that a list holds, those by name are what they are where it holds nothing else.
+            is_named = (
+                given.data is not None and given.data.is_replicated and not (given.data.nested or given.data.needs)
+            )
+            yield given.without_data() if is_named else given
             made.keywords.pop(name, None)
             if position is not None and position < len(made.positional) and name == "activation":
                 made.positional[position] = v.constant("linear")

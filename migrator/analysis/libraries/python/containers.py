@@ -282,9 +282,14 @@ def _counts(run: Run, atom: v.Atom) -> bool:
     return False
 
 
-def nested_method(data: Data, name: str) -> Value:
-    """The parts of a dictionary of tensors of which nothing is known."""
+def nested_method(run: Run, data: Data, name: str, site: Site) -> Value:
+    """The parts of a dictionary of tensors of which nothing is known. What has a method `values` is one: of tensors and
+    arrays that are no rows of a worker's, nothing hangs on it."""
     part = Value(replace(data, constant=NOT_CONSTANT))
+    if name == "values" and isinstance(data.placement, Sharded):
+        several = Container("list", site)
+        run.heap.store(several, None, part)
+        return v.of(several)
     return v.of(Tuple((v.of(Tuple((NUMBER, part))),))) if name == "items" else NUMBER if name == "keys" else part
 
 
