@@ -62,7 +62,7 @@ def settle_structures(tree: Tree, resolver: Resolver, locality: Locality, losses
     for node in _gone_through(tree, resolver):
         if losses.number_of_items(node) is not None:
             locality.hold_all(node)
-        elif isinstance(node, cst.Call) and _is_asked_for_items(node, losses):
+        elif isinstance(node, cst.Call) and _is_asked_for_items(node, tree, losses):
             locality.hand_on(node)
     # Each call of the function around it may have a length of its own; or the samples choose.
     locality.settle(*(call for call in several if locality.of(call) == Mark.COUNT))
@@ -84,12 +84,15 @@ def _gone_through(tree: Tree, resolver: Resolver) -> Iterator[cst.BaseExpression
             queue += [arg.value for arg in node.args if not arg.star]
 
 
-def _is_asked_for_items(call: cst.Call, losses: Losses) -> bool:
-    """`losses.items()` of a dictionary of the script's."""
+def _is_asked_for_items(call: cst.Call, tree: Tree, losses: Losses) -> bool:
+    """`losses.items()` of a dictionary of the script's; of `**losses`, what a call gives is followed by its names."""
     method = call.func
     if not isinstance(method, cst.Attribute) or call.args or method.attr.value not in ("items", "values", "keys"):
         return False
-    return losses.is_dictionary(method.value)
+    function = tree.function_of(call)
+    rest = function.params.star_kwarg if function is not None else None
+    is_rest = rest is not None and isinstance(method.value, cst.Name) and method.value.value == rest.name.value
+    return not is_rest and losses.is_dictionary(method.value)
 
 
 def settle_ends(tree: Tree, resolver: Resolver, locality: Locality, losses: Losses) -> None:
