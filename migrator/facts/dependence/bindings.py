@@ -61,7 +61,7 @@ class Bindings:
         elif binding.kind == "other":
             self._link_other(binding)
         if isinstance(binding.target, cst.Attribute):
-            for method, operands in self.indirect.sets(binding.target, binding.target):
+            for method, operands in self.indirect.operators.sets(binding.target, binding.target):
                 for operand in operands:
                     self.graph.link(binding if operand is binding.target else operand, ("handed to", method))
             for owner in self.resolver.values(binding.target.value):

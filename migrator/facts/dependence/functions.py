@@ -221,7 +221,7 @@ class Functions:
                     self.graph.link(arg, call, Way.USED)
 
     def link_operators(self, node: cst.CSTNode) -> None:
-        for method, operands in self.indirect.operators(node):
+        for method, operands in self.indirect.operators.run(node):
             for operand in operands:
                 self.graph.link(operand, ("handed to", method))
             if not isinstance(node, cst.AugAssign):

@@ -70,7 +70,7 @@ class HandedBack:
         node = self.tree.class_of(function) if isinstance(function, cst.FunctionDef) else None
         if node is None:
             return
-        for cls in (Class(node), *self.indirect.subclasses(Class(node))):
+        for cls in (Class(node), *self.resolver.subclasses(Class(node))):
             keeps = bool(cls.node.bases) or cls.node is not node  # behind a mixin stand the bases of its heirs alone
             if keeps and not libraries.is_of_keras(Object(cls), self.resolver):
                 yield cls

@@ -13,7 +13,8 @@ from migrator.facts.dependence.containers import Containers
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.item_paths import Path, constant_key, meeting, taken_out
 from migrator.facts.dependence.namespaces import Namespaces
-from migrator.facts.objects.indirect import Indirect, factories
+from migrator.facts.objects.indirect import Indirect
+from migrator.facts.objects.operators import factories
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Literal, Value, calls
 from migrator.facts.program.tree import Tree
@@ -70,7 +71,7 @@ class Items:
             for part in target.slice if key is None else ():
                 self.graph.link(part, ("keys", item[1]) if is_dict else item, Way.USED)
         self.namespaces.link_item(target, key, value)
-        for method, operands in self.indirect.stores(target, value):
+        for method, operands in self.indirect.operators.stores(target, value):
             for operand in operands:
                 self.graph.link(operand, ("handed to", method))
 
@@ -91,7 +92,7 @@ class Items:
             for element in target.elements:
                 self.link_deleted(element.value)
         elif isinstance(target, cst.Subscript):
-            for method, operands in self.indirect.deletes(target):
+            for method, operands in self.indirect.operators.deletes(target):
                 for operand in operands:
                     self.graph.link(operand, ("handed to", method))
             for key in self.deleted_from(target):

@@ -52,6 +52,10 @@ class Heirs:
         (`def cooled(cls): class Cooled(cls)`), whatever it may derive from."""
         return list(map(list, dict.fromkeys(map(tuple, [self.line(cls), *self._of.get(cls, ())]))))
 
+    def subclasses(self, cls: Class) -> list[Class]:
+        """The classes that are written out and derive from it."""
+        return [Class(node) for node in self.tree.classes if cls in self.line(Class(node))[1:]]
+
     @cached_property
     def _of(self) -> dict[Class, list[list[Class]]]:
         found: dict[Class, list[list[Class]]] = defaultdict(list)

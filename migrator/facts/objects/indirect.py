@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Union
 
 import libcst as cst
 
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds, origin
+from migrator.facts.objects.operators import Operators
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
     Class,
@@ -59,17 +59,6 @@ _KEEPING = re.compile(
     r"^functools\.partial$|^tensorflow\.feature_column\.|^builtins\.(?:zip|enumerate|list|tuple|reversed|dict|len)$"
     r"|^keras\.(?:activations|initializers|regularizers|constraints|losses|metrics)\.get$"
 )
-_OPERATORS = {
-    cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "truediv", cst.FloorDivide: "floordiv",
-    cst.Modulo: "mod", cst.Power: "pow", cst.MatrixMultiply: "matmul", cst.LeftShift: "lshift",
-    cst.RightShift: "rshift", cst.BitAnd: "and", cst.BitOr: "or", cst.BitXor: "xor",
-}  # fmt: skip
-_COMPARISONS = {
-    cst.LessThan: ("lt", "gt"), cst.GreaterThan: ("gt", "lt"), cst.LessThanEqual: ("le", "ge"),
-    cst.GreaterThanEqual: ("ge", "le"), cst.Equal: ("eq", "eq"), cst.NotEqual: ("ne", "ne"),
-}  # fmt: skip
-Use = tuple[FunctionLike, list[cst.CSTNode]]  # a method, and what an operator gives it
-Operation = Union[cst.BinaryOperation, cst.Comparison, cst.Subscript]
 
 
 class Indirect:
@@ -77,6 +66,7 @@ class Indirect:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
+        self.operators = Operators(tree, resolver, self._run_by)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -148,7 +138,9 @@ class Indirect:
         elif path == "builtins.getattr" and isinstance(value, Result) and len(value.call.args) > 1:
             name = _text(value.call.args[1].value)
             owners = self.resolver.values(value.call.args[0].value)
-            classes = {c.node for v in owners if isinstance(v, (Object, Class)) for c in self._family(_class_of(v))}
+            classes = {
+                c.node for v in owners if isinstance(v, (Object, Class)) for c in self.resolver.kin(_class_of(v))
+            }
             is_seen = bool(owners) and all(isinstance(v, (Object, Class)) for v in owners)
             files = {v.node for v in owners if isinstance(v, File)}
             for function in self.tree.functions:
@@ -156,14 +148,6 @@ class Indirect:
                 is_there = cls in classes or (not is_seen and cls is not None) or (cls is None and module in files)
                 if is_there and name in ("", function.name.value):
                     yield function
-
-    def _family(self, cls: Class) -> Iterator[Class]:
-        """The class, what it derives from, and what derives from it."""
-        yield from self.resolver.lineage(cls)
-        yield from self.subclasses(cls)
-
-    def subclasses(self, cls: Class) -> list[Class]:
-        return [Class(node) for node in self.tree.classes if cls in self.resolver.lineage(Class(node))]
 
     def _run_by(self, value: Value) -> Iterator[FunctionLike]:
         """The functions of the script that run when somebody calls the value."""
@@ -200,7 +184,7 @@ class Indirect:
             for function in (*functions, *self.wrappers_run_by(call)):
                 found[function].update(dict.fromkeys(given))
         for node in self.tree.all_of(cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign):
-            for method, operands in self.operators(node):
+            for method, operands in self.operators.run(node):
                 found[method].update(dict.fromkeys(operands))
         return {function: list(given) for function, given in found.items()}
 
@@ -476,79 +460,6 @@ class Indirect:
                 for value in self.resolver.values(node):
                     yield from self._run_by(value)
 
-    # -- operators -----------------------------------------------------------------------------------------------
-
-    def operators(self, node: cst.CSTNode) -> Iterator[Use]:
-        """The methods of the script's objects that an operator runs."""
-        if isinstance(node, cst.BinaryOperation):
-            name = _OPERATORS.get(type(node.operator), "")
-            yield from self._methods(node.left, [f"__{name}__"], [node.right])
-            yield from self._methods(node.right, [f"__r{name}__"], [node.left])
-        elif isinstance(node, cst.AugAssign):
-            name = type(node.operator).__name__.removesuffix("Assign")
-            name = next((text for kind, text in _OPERATORS.items() if kind.__name__ == name), "")
-            yield from self._methods(node.target, [f"__i{name}__", f"__{name}__"], [node.value])
-            yield from self._methods(node.value, [f"__r{name}__"], [node.target])
-        elif isinstance(node, cst.Comparison):
-            left: cst.BaseExpression = node.left
-            for target in node.comparisons:
-                if isinstance(target.operator, (cst.In, cst.NotIn)):
-                    yield from self._methods(target.comparator, ["__contains__"], [left])
-                else:
-                    forth, back = _COMPARISONS.get(type(target.operator), ("", ""))
-                    yield from self._methods(left, [f"__{forth}__"], [target.comparator])
-                    yield from self._methods(target.comparator, [f"__{back}__"], [left])
-                left = target.comparator
-        elif isinstance(node, cst.Subscript):
-            yield from self._methods(node.value, ["__getitem__"], list(node.slice))
-            yield from self._methods(node.value, ["__missing__"], list(node.slice))
-            for function in self._factories(node.value):
-                yield function, list(node.slice)
-            for value in self.resolver.values(node.value):
-                method = self.resolver.method(value, "__class_getitem__") if isinstance(value, Class) else None
-                if method is not None:
-                    yield method, list(node.slice)
-
-    def _factories(self, node: cst.BaseExpression) -> Iterator[FunctionLike]:
-        """What a defaultdict runs for keys that it has not met."""
-        for made in factories(self.resolver.values(node)):
-            yield from (f for v in self.resolver.values(made) for f in self._run_by(v))
-
-    def stores(self, target: cst.Subscript, value: cst.CSTNode) -> Iterator[Use]:
-        """`log[key] = value` of an object of the script's"""
-        yield from self._methods(target.value, ["__setitem__"], [*target.slice, value])
-
-    def deletes(self, target: cst.Subscript) -> Iterator[Use]:
-        """`del log[key]` of an object of the script's"""
-        yield from self._methods(target.value, ["__delitem__"], list(target.slice))
-
-    def sets(self, target: cst.Attribute, value: cst.CSTNode) -> Iterator[Use]:
-        """`log.last = value` where that is a method's task: of a property, of `__setattr__`, of a descriptor."""
-        name = target.attr.value
-        yield from self._methods(target.value, ["__setattr__"], [value])
-        for owner in self.resolver.values(target.value):
-            for cls in self._family(owner.of) if isinstance(owner, Object) else ():
-                for binding in self.tree.scopes[cls.node].bindings.get(name, ()):
-                    if isinstance(binding.node, cst.FunctionDef):
-                        if any(_is_setter(d.decorator) for d in binding.node.decorators):
-                            yield binding.node, [value]
-                    elif binding.value is not None:
-                        yield from self._methods(binding.value, ["__set__"], [value])
-                        yield from ((setter, [value]) for setter in self._setters(binding.value))
-
-    def _setters(self, node: cst.CSTNode) -> Iterator[FunctionLike]:
-        """`rate = property(get, set)`"""
-        if isinstance(node, cst.Call) and External("builtins.property") in self.resolver.values(node.func):
-            yield from (f for arg in node.args for v in self.resolver.values(arg.value) for f in self._run_by(v))
-
-    def _methods(self, node: cst.CSTNode, names: Iterable[str], operands: list[cst.CSTNode]) -> Iterator[Use]:
-        for value in self.resolver.values(node):
-            if isinstance(value, Object):
-                classes = [value.of, *(self.subclasses(value.of) if value.call is None else ())]
-                for method in dict.fromkeys(self.resolver.method(cls, name) for cls in classes for name in names):
-                    if method is not None:
-                        yield method, operands
-
 
 def accepts(function: FunctionLike, call: cst.Call) -> bool:
     """Whether the function may be called with so many arguments."""
@@ -577,16 +488,6 @@ def _may_be_any(value: Value) -> bool:
 
 def _class_of(value: Object | Class) -> Class:
     return value.of if isinstance(value, Object) else value
-
-
-def factories(values: Iterable[Value]) -> list[cst.BaseExpression]:
-    """What makes the entries of these, where they are dictionaries that make entries for keys which are not met."""
-    made = [v for v in values if isinstance(v, Result) and calls(v) == "collections.defaultdict"]
-    return [v.call.args[0].value for v in made if v.call.args]
-
-
-def _is_setter(decorator: cst.BaseExpression) -> bool:
-    return isinstance(decorator, cst.Attribute) and decorator.attr.value == "setter"
 
 
 def _name(node: cst.Name | cst.Attribute) -> str:
