@@ -386,3 +386,35 @@ model.fit(train)
     folder = folder_with(tmp_path, main=main, imports="import tensorflow as tf\nimport tensorflow_datasets as tfds\n")
     assert migrate(folder).exit_code == NOTHING_LEFT
     assert b"read_config=tfds.ReadConfig(" in contents(folder)["main.py"]
+
+
+def test_no_worker_trains_on_all_data_by_a_file_that_puts_rows_of_the_workers_together(tmp_path: Path) -> None:
+    """Each row would count as often as there are workers."""
+    model = """import lockstep
+import tensorflow as tf
+
+
+class Net(tf.keras.Sequential):
+    def compile(self, loss_fn):
+        super().compile()
+        self.loss_fn = loss_fn
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.loss_fn(lockstep.all_gather(y), lockstep.all_gather(self(x)))
+        gradients = lockstep.all_reduce(tape.gradient(loss, self.trainable_variables))
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"loss": loss}
+"""
+    main = """import tensorflow as tf
+from net import Net
+
+model = Net([tf.keras.layers.Dense(1)])
+model.compile(tf.keras.losses.MeanSquaredError(reduction="sum"))
+model.fit(eval("pairs"), steps_per_epoch=2)
+"""
+    folder = folder_with(tmp_path, main=main, net=model)
+    result = migrate("--check", folder / "main.py", folder / "net.py")
+    assert "every worker trains on all of the data" not in result.stdout
+    assert "shard-arrays: refused" in result.stdout
