@@ -418,3 +418,16 @@ model.fit(eval("pairs"), steps_per_epoch=2)
     result = migrate("--check", folder / "main.py", folder / "net.py")
     assert "every worker trains on all of the data" not in result.stdout
     assert "shard-arrays: refused" in result.stdout
+
+
+def test_a_file_that_is_not_there_is_named_where_all_rows_are_put_together_for_it(tmp_path: Path) -> None:
+    main = STEP.replace("\n\n", "\nfrom our.losses import pairs\n\n", 1).replace(
+        "tf.square(y - model(x))", "pairs(model(x))"
+    )
+    file = tmp_path / "main.py"
+    file.write_text(main + MAIN.split("\n", 2)[2])
+    result = migrate("--diff", file)
+    assert "pairs(lockstep.all_gather(model(x)))" in result.stdout
+    told = "what `pairs` does is not seen, so it is given all rows of the batch, and must not train; "
+    assert told in result.stderr + result.stdout
+    assert "our/losses.py is imported and not among the files given: migrate main.py our/losses.py" in result.stderr
