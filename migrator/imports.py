@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Callable
 
 # What these names lead to is never a file of the user's, whatever a folder beside the script is called.
 _FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras", "numpy", "horovod", "npu_device", "lockstep"})
+# Where a project keeps the packages that it installs, if not in its own folder.
+SOURCES = "src"
 _STATEMENT = re.compile(
     rb"^[ \t]*(?:from[ \t]+(?P<dots>\.*)[ \t]*(?P<module>[\w.]*)[ \t]+import\b[ \t]*(?P<names>\([^)]*\)|[^\n#;]*)"
     rb"|import[ \t]+(?P<plain>[^\n#;]+))",
@@ -19,10 +21,12 @@ _NAME = re.compile(rb"([\w.]+)(?:\s+as\s+\w+)?")
 
 
 class Imports:
-    """Look-ups among the files of which `exists` is true. Nothing is read: a file is known by its path."""
+    """Look-ups among the files of which `exists` is true. Nothing is read: a file is known by its path. `added`: the
+    folders that scripts add to the search path; None where only those of the files are looked through."""
 
-    def __init__(self, exists: Callable[[Path], bool]) -> None:
+    def __init__(self, exists: Callable[[Path], bool], added: Sequence[Path] | None) -> None:
         self._exists = cache(exists)
+        self._added = added
         self._folders: dict[Path, list[Path]] = {}
         # Most files of a folder import the same modules.
         self._known: dict[tuple[Path, str], list[Path]] = {}
@@ -32,7 +36,8 @@ class Imports:
 
         Python looks into the folder of the script that it was started with and into PYTHONPATH; neither is known. So
         the importer's folder and those above it are tried, nearest first; the folder of a package comes last, since
-        its modules are reached by the package's name.
+        its modules are reached by the package's name. Then those that scripts add, and the folders in which projects
+        keep the packages that they install.
         """
         parts = module.split(".") if module else []
         if level:
@@ -48,7 +53,10 @@ class Imports:
         """The files that the module may be for the scripts of a folder, the likeliest first."""
         if (folder, module) not in self._known:
             if folder not in self._folders:
-                self._folders[folder] = sorted((folder, *folder.parents), key=self._is_package)
+                above = sorted((folder, *folder.parents), key=self._is_package)
+                if self._added is not None:
+                    above += [*self._added, *(f / SOURCES for f in (folder, *folder.parents))]
+                self._folders[folder] = above
             found = (self._file(above, module.split(".")) for above in self._folders[folder])
             self._known[folder, module] = [path for path in found if path is not None]
         return self._known[folder, module]

@@ -23,12 +23,15 @@ def pointed_out(facts: Facts, refusal: Refusal) -> Refusal:
     """The refusal; where what it could not see comes out of a file that is missing, with the name of that file."""
     if isinstance(refusal.node, cst.Module) or not any(word in refusal.reason for word in _SAYS_SO):
         return refusal
-    name = next((name for part in _parts(facts, refusal.node) for name in _missing(facts, part, 0)), None)
-    if name is None:
-        return refusal
-    script = facts.scripts[facts.tree.module_of(refusal.node)].path.name
-    told = f"{name} {_LACKING}: migrate {script} {name}"
-    return replace(refusal, advice=f"{told}; or {refusal.advice}")
+    named = next((told for part in _parts(facts, refusal.node) if (told := told_of(facts, part))), "")
+    return replace(refusal, advice=f"{named}; or {refusal.advice}") if named else refusal
+
+
+def told_of(facts: Facts, node: cst.CSTNode) -> str:
+    """That the file is missing which a name in the node comes from, and how to give it; empty where none is."""
+    name = next(_missing(facts, node, 0), None)
+    script = facts.scripts[facts.tree.module_of(node)].path.name
+    return f"{name} {_LACKING}: migrate {script} {name}" if name is not None else ""
 
 
 def names_a_file(refusal: Refusal) -> bool:

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Callable
 
-from migrator.imports import Imports, in_order_of_import, reachable
+from migrator.imports import SOURCES, Imports, in_order_of_import, reachable
 from migrator.layout import Style
 from migrator.records import dataclass
 from migrator.results import Failure
+from migrator.search_path import added_by
 from migrator.source import is_ignoring, mentions_framework, mentions_training
 
 # A program that is larger is analysed by folder, and then file by file: memory must stay bounded.
 _MOST_BYTES = 1_500_000
 # A script that leads to more files than these on disk is one of a library: they are then left out.
 _MOST_CONTEXT = 200
+# Files that are found by what scripts add to the search path may add to it, too.
+_MOST_ROUNDS = 3
+# What says that a folder is that of a project, and how far above a script it is looked for.
+_OF_PROJECTS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+_HIGHEST = 6
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ def programs(
     """
     unread = unread or {}
     everything = {**dict.fromkeys(unread, b""), **(context or {}), **files}
-    imports = Imports(everything.__contains__)
+    imports = Imports(everything.__contains__, added_by(everything))
     imported = {path: imports.named_in(path, data) for path, data in everything.items()}
     relevant = _around_training(everything, imported)
     groups = [*_groups(relevant, imported), *([path] for path in everything if path not in relevant)]
@@ -112,13 +118,35 @@ def _is_runtime(path: Path) -> bool:
 def context_of(files: Mapping[Path, bytes], looked_for: set[Path] | None = None) -> dict[Path, bytes]:
     """The files on disk that those of the run import without being among them, directly or not.
 
-    Looked for beside the importing file and from the folder in which its package lies. Paths are absolute.
-    `looked_for` takes the paths that were looked for on disk, whether they are there or not.
+    Looked for beside the importing file, from the folder in which its package lies, in those that the files add to the
+    search path, and in those of their project; where that is too much, beside the file alone. `looked_for` takes the
+    paths that were looked for on disk, whether they are there or not.
     """
-    roots = {folder: _import_root(folder) for folder in {path.parent for path in files}}
-    found: dict[Path, bytes] = {}
     looked_for = looked_for if looked_for is not None else set()
-    lookups = {root: Imports(_among(files, root, looked_for)) for root in set(roots.values())}
+    found, added = None, added_by(files)
+    for _ in range(_MOST_ROUNDS):
+        found = _found_on_disk(files, added, looked_for)
+        more = added_by({**files, **(found or {})})
+        if more == added:
+            break
+        added = more
+    if found is None:
+        found = _found_on_disk(files, None, looked_for)
+    return found or {}
+
+
+def _found_on_disk(
+    files: Mapping[Path, bytes], added: Sequence[Path] | None, looked_for: set[Path]
+) -> dict[Path, bytes] | None:
+    """The same, with these folders in the search path; if there are none, beside the importing file alone. None where
+    that are too many."""
+    roots = {folder: _import_root(folder) for folder in {path.parent for path in files}}
+    lookups: dict[Path, Imports] = {}
+    for root in set(roots.values()):
+        project = _of_project(root) if added is not None else []
+        tops = [root, *(added or ()), *project, *(folder / SOURCES for folder in project)]
+        lookups[root] = Imports(_among(files, tops, looked_for), added)
+    found: dict[Path, bytes] = {}
     queue = list(files.items())
     while queue:
         path, data = queue.pop()
@@ -130,24 +158,31 @@ def context_of(files: Mapping[Path, bytes], looked_for: set[Path] | None = None)
             except OSError:
                 continue
             if len(found) > _MOST_CONTEXT:
-                return {}
+                return None
             queue.append((other, found[other]))
     return found
 
 
-def _among(files: Collection[Path], root: Path, looked_for: set[Path]) -> Callable[[Path], bool]:
-    """Whether a path is one of the files, or one on disk below the root."""
-    top = f"{root}{os.sep}"
+def _among(files: Collection[Path], folders: Iterable[Path], looked_for: set[Path]) -> Callable[[Path], bool]:
+    """Whether a path is one of the files, or one on disk below one of the folders."""
+    tops = tuple(f"{str(folder).rstrip(os.sep)}{os.sep}" for folder in folders)
 
     def exists(path: Path) -> bool:
         if path in files:
             return True
-        if not str(path).startswith(top):
+        if not str(path).startswith(tops):
             return False
         looked_for.add(path)
         return os.path.isfile(path)
 
     return exists
+
+
+def _of_project(folder: Path) -> list[Path]:
+    """The folder and those above it, up to that of the project; of none that is seen, the one above."""
+    above = [folder, *folder.parents][:_HIGHEST]
+    top = next((i for i, f in enumerate(above) if any(os.path.exists(f / name) for name in _OF_PROJECTS)), 1)
+    return [f for f in above[: top + 1] if f.parent != f]
 
 
 def _import_root(folder: Path) -> Path:

@@ -98,7 +98,7 @@ def is_trained_whole(facts: Facts, program: Program) -> bool:
 
 def _is_shared_out(facts: Facts) -> bool:
     ports = facts.ports
-    if ports.is_foreign or ports.has(*_SHARING):
+    if ports.is_foreign or ports.has(*_SHARING) or ports.has_gathers:
         return True
     ranks = [_name(call.call) for call in ports.of(Role.RANK)]
     return any(name != "is_chief" for name in ranks) or any(_is_other_than_mean(c.call) for c in ports.of(Role.REDUCE))

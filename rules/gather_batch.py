@@ -34,9 +34,11 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.analysis.ops.call import AXES, SIZE
-from migrator.analysis.values import Operand
+from migrator.analysis.placing.ranks import UNKNOWN
+from migrator.analysis.values import Operand, Repair
 from migrator.edits import Refusal, Trust, Wrap
 from migrator.facts.script import Facts
+from migrator.missing import told_of
 from migrator.repairs import ahead_of_loops, cannot_be, put_together, waits_alone
 from migrator.rule import Findings, rule
 
@@ -77,6 +79,7 @@ def gather_batch(facts: Facts) -> Findings:
         if refusal is not None:
             yield refusal
             continue
+        yield from _of_missing_file(facts, repair)
         operands.update(dict.fromkeys(sorted(repair.operands, key=lambda o: facts.tree.order[o.node])))
     done: set[cst.CSTNode] = set()
     for node, edits in ahead_of_loops(facts, operands):
@@ -86,6 +89,17 @@ def gather_batch(facts: Facts) -> Findings:
         if operand.node not in done:
             done.add(operand.node)
             yield from put_together(facts, operand)
+
+
+def _of_missing_file(facts: Facts, repair: Repair) -> Findings:
+    """Tells which file has what is given all rows, as nothing is known of it."""
+    call = repair.node
+    if repair.why == UNKNOWN and isinstance(call, cst.Call):
+        told = told_of(facts, call.func)
+        if told:
+            name = facts.source(call.func)
+            reason = f"what `{name}` does is not seen, so it is given all rows of the batch, and must not train"
+            yield Trust(call, f"{reason}; {told}", "give that file, too, or write it in this one")
 
 
 def _has_all_rows(facts: Facts, compile_: cst.Call) -> bool:

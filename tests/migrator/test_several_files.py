@@ -386,3 +386,48 @@ model.fit(train)
     folder = folder_with(tmp_path, main=main, imports="import tensorflow as tf\nimport tensorflow_datasets as tfds\n")
     assert migrate(folder).exit_code == NOTHING_LEFT
     assert b"read_config=tfds.ReadConfig(" in contents(folder)["main.py"]
+
+
+def test_no_worker_trains_on_all_data_by_a_file_that_puts_rows_of_the_workers_together(tmp_path: Path) -> None:
+    """Each row would count as often as there are workers."""
+    model = """import lockstep
+import tensorflow as tf
+
+
+class Net(tf.keras.Sequential):
+    def compile(self, loss_fn):
+        super().compile()
+        self.loss_fn = loss_fn
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.loss_fn(lockstep.all_gather(y), lockstep.all_gather(self(x)))
+        gradients = lockstep.all_reduce(tape.gradient(loss, self.trainable_variables))
+        self.optimizer.apply_gradients(zip(gradients, self.trainable_variables))
+        return {"loss": loss}
+"""
+    main = """import tensorflow as tf
+from net import Net
+
+model = Net([tf.keras.layers.Dense(1)])
+model.compile(tf.keras.losses.MeanSquaredError(reduction="sum"))
+model.fit(eval("pairs"), steps_per_epoch=2)
+"""
+    folder = folder_with(tmp_path, main=main, net=model)
+    result = migrate("--check", folder / "main.py", folder / "net.py")
+    assert "every worker trains on all of the data" not in result.stdout
+    assert "shard-arrays: refused" in result.stdout
+
+
+def test_a_file_that_is_not_there_is_named_where_all_rows_are_put_together_for_it(tmp_path: Path) -> None:
+    main = STEP.replace("\n\n", "\nfrom our.losses import pairs\n\n", 1).replace(
+        "tf.square(y - model(x))", "pairs(model(x))"
+    )
+    file = tmp_path / "main.py"
+    file.write_text(main + MAIN.split("\n", 2)[2])
+    result = migrate("--diff", file)
+    assert "pairs(lockstep.all_gather(model(x)))" in result.stdout
+    told = "what `pairs` does is not seen, so it is given all rows of the batch, and must not train; "
+    assert told in result.stderr + result.stdout
+    assert "our/losses.py is imported and not among the files given: migrate main.py our/losses.py" in result.stderr

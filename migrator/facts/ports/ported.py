@@ -15,6 +15,8 @@ from migrator.facts.program.syntax import argument, imported_modules, method_cal
 from migrator.facts.program.tree import Tree
 from migrator.records import dataclass
 
+_GATHERING = (".all_gather", ".allgather", ".whole_batch")
+
 
 @dataclass(frozen=True, eq=False)
 class PortCall:
@@ -107,6 +109,12 @@ class Ports:
 
     def has(self, *roles: Role) -> bool:
         return any(c.role in roles for c in self.calls)
+
+    @cached_property
+    def has_gathers(self) -> bool:
+        """Whether rows of the workers are put together somewhere, by this tool or by hand."""
+        public = (name for call in self.tree.calls for name in self.resolver.public(call.func))
+        return any(vocabulary.toolkit_of(name) is not None and name.endswith(_GATHERING) for name in public)
 
     @property
     def launches(self) -> bool:

@@ -12,6 +12,7 @@ from migrator.facts.program.syntax import dotted
 from migrator.imports import Imports
 from migrator.layout import LONGEST_LINE, Style
 from migrator.records import dataclass
+from migrator.search_path import added_by
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Modules:
     def __init__(self, scripts: Sequence[Script]) -> None:
         self._module_at = {script.path: script.module for script in scripts}
         self._path_of = {script.module: script.path for script in scripts}
-        self._imports = Imports(self._module_at.__contains__)
+        self._added = added_by({script.path: script.text.encode() for script in scripts})
+        self._imports = Imports(self._module_at.__contains__, self._added)
         self._named: dict[tuple[cst.Module, str], cst.Module | None] = {}
 
     def path(self, module: cst.Module) -> Path:
@@ -62,7 +64,7 @@ class Modules:
     def path_named(self, importer: cst.Module, name: str, among: Collection[Path]) -> Path | None:
         """The path that the dotted name means in an import of this file, where others than the parsed files count."""
         plain = name.lstrip(".")
-        return Imports(among.__contains__).find(self._path_of[importer], len(name) - len(plain), plain)
+        return Imports(among.__contains__, self._added).find(self._path_of[importer], len(name) - len(plain), plain)
 
     def submodule(self, package: cst.Module, name: str) -> cst.Module | None:
         """`package.name` where that is a file of its own."""

@@ -142,7 +142,7 @@ def told_of(atom: Made) -> str:
 def unknown_method(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -> Value:
     """What a method gives that nothing is known of: of Keras's, the same on all workers if it is given nothing else."""
     if is_of(run, atom, lambda p: p.startswith(BASES)) and all(
-        d.is_replicated for _, x in args.all() for d in run.objects.leaves(x)
+        d.is_replicated and not d.needs for _, x in args.all() for d in run.objects.leaves(x)
     ):
         return NUMBER
     return run.placing.unknown(args, node)
