@@ -71,9 +71,9 @@ class Dependence(Graph):
         self._containers = containers
         self._items = items = Items(self, tree, resolver, indirect, namespaces, containers)
         self._reads = reads = Reads(self, tree, resolver, kinds, names, sizes, functions, items, namespaces)
-        ordering = Ordering(self, tree, resolver, kinds, functions)
-        self._changes = changes = Changes(self, resolver, kinds, indirect, names, sizes, containers, ordering, computing)
-        self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, ordering, changes)
+        order = Ordering(self, tree, resolver, kinds, functions)
+        self._changes = changes = Changes(self, resolver, kinds, indirect, names, sizes, containers, order, computing)
+        self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, order, changes)
         self._expressions = Expressions(self, tree, names, sizes)
         self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions, self.is_run)
         self._internals = Internals(self, tree, resolver)

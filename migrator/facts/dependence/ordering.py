@@ -22,7 +22,7 @@ _ORDERING = frozenset({
     "numpy.unique", "numpy.searchsorted",
 })  # fmt: skip
 _ORDERING_IN = ("heapq.", "bisect.", "statistics.", "queue.", "sortedcontainers.")
-_FILLING = ("heapq.", "bisect.insort", "builtins.list.sort")  # in an order, their first argument
+_FILLING = ("heapq.heap", "bisect.insort", "builtins.list.sort")  # in an order, their first argument
 # Methods that compare what containers hold.
 _COMPARING = frozenset({"sort", "index", "count", "remove"})
 _OF_QUEUES = frozenset({"put", "put_nowait", "get", "get_nowait"})
@@ -31,6 +31,7 @@ _TOLD = ("__str__", "__repr__", "__len__", "__float__", "__int__", "__index__", 
          "__neg__", "__getitem__", "__iter__", "__call__", "__format__")  # fmt: skip
 _ATTRGETTER, _METHODCALLER = "operator.attrgetter", "operator.methodcaller"
 _SEEN_KEYS = frozenset({_ATTRGETTER, _METHODCALLER, "functools.cmp_to_key"})
+_KEY_PLACES = {"heapq.nlargest": 2, "heapq.nsmallest": 2, "itertools.groupby": 1}
 _NONE = External("builtins.None")
 
 
@@ -60,9 +61,10 @@ class Ordering:
         """What the call puts in an order."""
         if any(path.startswith(_FILLING) for path in paths):
             return call.args[0].value if call.args else None
-        if isinstance(call.func, cst.Attribute) and self._compared and self._orders(call, paths):
-            return call.func.value
-        return None
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("sort", "put", "put_nowait"):
+            return None
+        is_own = bool(self._compared) or any(True for _ in _keys(call, paths))  # numbers come in the order of themselves
+        return call.func.value if is_own and self._orders(call, paths) else None
 
     def _orders(self, call: cst.Call, paths: Collection[str]) -> bool:
         method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
@@ -85,11 +87,11 @@ class Ordering:
                         self.graph.link(holder, call, Way.USED)
                     self._link_methods(name, call)
         elif _METHODCALLER in paths and call.args:
-            name = _text(call.args[0].value)
-            if name is None:
+            method = _text(call.args[0].value)
+            if method is None:
                 self._link_all(call)
             else:
-                self._link_methods(name, call)
+                self._link_methods(method, call)
 
     def _link_all(self, target: Key) -> None:
         """All that objects of the script's classes hold, and what they say of themselves."""
@@ -126,7 +128,7 @@ class Ordering:
 
 def _keys(call: cst.Call, paths: Collection[str]) -> Iterator[cst.BaseExpression]:
     """What may be the key by which the call orders."""
-    place = 2 if paths & {"heapq.nlargest", "heapq.nsmallest"} else 1 if "itertools.groupby" in paths else None
+    place = next((place for path, place in _KEY_PLACES.items() if path in paths), None)
     for i, arg in enumerate(call.args):
         if arg.keyword.value == "key" if arg.keyword is not None else arg.star == "**" or i == place:
             yield arg.value
