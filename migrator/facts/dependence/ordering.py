@@ -63,7 +63,7 @@ class Ordering:
             return call.args[0].value if call.args else None
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("sort", "put", "put_nowait"):
             return None
-        is_own = bool(self._compared) or any(True for _ in _keys(call, paths))  # numbers come in the order of themselves
+        is_own = bool(self._compared) or any(True for _ in _keys(call, paths))  # numbers order themselves
         return call.func.value if is_own and self._orders(call, paths) else None
 
     def _orders(self, call: cst.Call, paths: Collection[str]) -> bool:
