@@ -91,7 +91,9 @@ def _shard(batches: Any, loss: str) -> Any:
         )
     agree_on_host_order("shard_batches")
     cut = Cut(loss)
-    if hasattr(batches, "__getitem__") and hasattr(batches, "__len__") and not isinstance(batches, (list, tuple)):
+    is_sequence = hasattr(batches, "__getitem__") and hasattr(batches, "__len__")
+    # One of Keras's may tell the number of its batches by `num_batches` alone.
+    if (is_sequence and not isinstance(batches, (list, tuple))) or isinstance(batches, tf.keras.utils.Sequence):
         return _shard_sequence(batches, cut)
     if inspect.isgenerator(batches) or hasattr(batches, "__next__"):
         own = (_own_rows(batch, cut) for batch in checked(batches))

@@ -25,6 +25,7 @@ from migrator.facts.dependence.internals import Internals
 from migrator.facts.dependence.items import Items
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.namespaces import Namespaces
+from migrator.facts.dependence.ordering import Ordering
 from migrator.facts.dependence.out_of_sight import OutOfSight
 from migrator.facts.dependence.reads import Reads
 from migrator.facts.dependence.sizes import Sizes
@@ -70,8 +71,9 @@ class Dependence(Graph):
         self._containers = containers
         self._items = items = Items(self, tree, resolver, indirect, namespaces, containers)
         self._reads = reads = Reads(self, tree, resolver, kinds, names, sizes, functions, items, namespaces)
-        self._changes = changes = Changes(self, resolver, kinds, indirect, names, sizes, containers, computing)
-        self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, changes)
+        order = Ordering(self, tree, resolver, kinds, functions)
+        self._changes = changes = Changes(self, resolver, kinds, indirect, names, sizes, containers, order, computing)
+        self._calls = Calls(self, resolver, kinds, sizes, functions, namespaces, reads, order, changes)
         self._expressions = Expressions(self, tree, names, sizes)
         self._bindings = Bindings(self, tree, resolver, kinds, indirect, names, functions, self.is_run)
         self._internals = Internals(self, tree, resolver)

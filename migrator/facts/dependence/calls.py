@@ -10,6 +10,7 @@ from migrator.facts.dependence.choosing import arguments_beside, choosing
 from migrator.facts.dependence.functions import Functions
 from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.namespaces import Namespaces
+from migrator.facts.dependence.ordering import Ordering
 from migrator.facts.dependence.reads import Reads
 from migrator.facts.dependence.sizes import Sizes, is_shape
 from migrator.facts.objects.kinds import Kinds
@@ -27,6 +28,7 @@ class Calls:
         functions: Functions,
         namespaces: Namespaces,
         reads: Reads,
+        ordering: Ordering,
         changes: Changes,
     ) -> None:
         self.graph = graph
@@ -36,6 +38,7 @@ class Calls:
         self.functions = functions
         self.namespaces = namespaces
         self.reads = reads
+        self.ordering = ordering
         self.changes = changes
 
     def _makes_weights(self, call: cst.Call) -> bool:
@@ -88,4 +91,5 @@ class Calls:
             is_number = self.sizes.tells_number(call.func)
             self.graph.link(call.func.value, call.func, Way.SIZE if is_number else Way.USED)
         self.functions.link_handed(call)
+        self.ordering.link(call, paths)
         self.changes.link(call, values)

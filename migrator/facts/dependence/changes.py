@@ -12,6 +12,7 @@ from migrator.facts.dependence.containers import COLLECTING, JOINING, Containers
 from migrator.facts.dependence.functions import is_member_of_unknown
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.names import Names
+from migrator.facts.dependence.ordering import Ordering
 from migrator.facts.dependence.sizes import Sizes
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import Kinds
@@ -33,6 +34,7 @@ class Changes:
         names: Names,
         sizes: Sizes,
         containers: Containers,
+        ordering: Ordering,
         computing: Collection[cst.CSTNode],
     ) -> None:
         self.graph = graph
@@ -42,6 +44,7 @@ class Changes:
         self.names = names
         self.sizes = sizes
         self.containers = containers
+        self.ordering = ordering
         self._computing = computing
         self.advancing = Advancing(indirect.tree, resolver)
 
@@ -49,6 +52,9 @@ class Changes:
         """What the call may put into its receiver and into what else it is given."""
         given = list(call.args)
         paths = [v.path for v in values if isinstance(v, External)]
+        ordered = self.ordering.filled_by(call, paths)
+        for holder in self.containers.contents(ordered) if ordered is not None else ():
+            self.graph.link(call, holder, Way.USED)
         runs = any(isinstance(v, Function) for arg in given for v in self.resolver.values(arg.value))
         for holder in self.changed_by(call) if given else ():
             if runs:  # `members.sort(key=score)`

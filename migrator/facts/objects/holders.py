@@ -11,14 +11,16 @@ from migrator.facts.objects.contents import Contents, Parts
 from migrator.facts.objects.iteration import Iteration, Turn
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Object, Result
-from migrator.facts.program.syntax import is_constant
+from migrator.facts.objects.values import Class, External, Function, Object, Result, Value
+from migrator.facts.program.syntax import argument, declared_fields, is_constant
 from migrator.facts.program.tree import Binding, Statement, Tree, nodes_in
 from migrator.records import dataclass
 
 _NO_NAME = "it has no name of its own here"
 # They give what they are given one by one.
 _SAME_ITEMS = {External(f"builtins.{name}") for name in ("list", "tuple", "reversed", "sorted", "set")}
+# They declare what objects of a class hold: their value is none of these.
+_FIELDS = {"dataclasses.field", "attr.ib", "attr.attrib", "attr.field", "attrs.field", "pydantic.Field"}
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,8 @@ class Holders:
         bindings = [*self.resolver.bindings_of(node), *self.resolver.class_bindings_of(node)]
         for binding in bindings:
             yield from self._trace_binding(binding, seen, node)
+        if bindings and all(map(self._declares, bindings)) and not any(map(self._factory, bindings)):
+            yield Unheld(node, f"no statement in this file shows what the field `{node.attr.value}` gets")
         if not bindings:
             # A part of a larger object (`vae.encoder` of an imported class): the whole is broadcast in its stead.
             if any(self.kinds.has_weights(v) for v in self.resolver.values(node.value)):
@@ -208,6 +212,8 @@ class Holders:
     def _trace_binding(self, binding: Binding, seen: set[cst.CSTNode], use: cst.CSTNode) -> Iterator[Origin]:
         if binding.kind == "param":
             yield from self._trace_parameter(binding, seen, use)
+        elif self._declares(binding):
+            yield from self._trace_declared(binding, seen)
         elif binding.kind == "assign" and binding.value is not None and not isinstance(binding.node, cst.NamedExpr):
             yield from self._trace_assignment(binding, seen)
         elif binding.kind == "field" and binding.value is not None:
@@ -289,6 +295,42 @@ class Holders:
         else:
             yield Unheld(target, f"`{binding.name}` gets its value in a way that cannot be followed")
 
+    def _declares(self, binding: Binding) -> bool:
+        """`model: keras.Model = field(init=False)` in the body of a class, which has no model itself."""
+        value = binding.value if binding.kind == "assign" else None
+        if not isinstance(value, cst.Call) or not isinstance(self.tree.scope_of(value).node, cst.ClassDef):
+            return False
+        return bool(_FIELDS & set(self.resolver.public(value.func)))
+
+    def _factory(self, binding: Binding) -> cst.BaseExpression | None:
+        """What makes the value of the field that is declared, in each object or for all of them."""
+        call = cast(cst.Call, binding.value)
+        given = [arg for name in ("default_factory", "factory", "default") if (arg := argument(call, name)) is not None]
+        return next((arg.value for arg in given if not is_constant(arg.value)), None)
+
+    def _trace_declared(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Origin]:
+        """What the field is made with in objects that are called with nothing for it, where these have names."""
+        declared = cast(cst.Call, binding.value)
+        factory = self._factory(binding)
+        if factory is None:
+            return  # it gets its value where the object is made
+        if argument(declared, "default") is not None:
+            yield from self._trace(factory, seen)
+            return
+        cls = Class(cst.ensure_type(self.tree.scope_of(declared).node, cst.ClassDef))
+        makers = [c for c in self.tree.calls if any(self._is_of(v, cls) for v in self.resolver.values(c.func))]
+        for call in makers:
+            if argument(call, binding.name) is None:
+                yield from self._in_record(call, binding.name, declared, seen)
+        if not makers:
+            yield Unheld(declared, f"no statement in this file makes an object of the class `{cls.node.name.value}`")
+
+    def _is_declared(self, cls: Class, field: str) -> bool:
+        return any(field in declared_fields(each.node) for each in self.resolver.lineage(cls))
+
+    def _is_of(self, value: Value, cls: Class) -> bool:
+        return isinstance(value, Class) and cls in self.resolver.lineage(value)
+
     def _trace_field(self, binding: Binding, seen: set[cst.CSTNode]) -> Iterator[Origin]:
         """What a dataclass is called with: it has a name before that, or that of the field."""
         yield from self._in_record(binding.node, binding.name, cast(cst.BaseExpression, binding.value), seen)
@@ -333,13 +375,13 @@ class Holders:
         arguments = self.resolver.arguments(param, function)
         if not arguments:
             yield Unheld(use, f"no call in this file shows what the parameter `{binding.name}` is")
-        for argument in arguments:
-            if is_constant(argument):
+        for given in arguments:
+            if is_constant(given):
                 continue
-            if isinstance(argument, (cst.Name, cst.Attribute)):
-                yield from self._trace(argument, seen)
+            if isinstance(given, (cst.Name, cst.Attribute)):
+                yield from self._trace(given, seen)
                 continue
-            held = list(self._trace(argument, set(seen))) if isinstance(argument, cst.Subscript) else []
+            held = list(self._trace(given, set(seen))) if isinstance(given, cst.Subscript) else []
             if held and all(isinstance(origin, Holder) for origin in held):
                 yield from held  # `step(models[name], x)`
             else:
@@ -436,7 +478,9 @@ class Holders:
         """Whether it surely has an attribute of that name."""
         values = self.resolver.values(node)
         return bool(values) and all(
-            isinstance(value, Object) and self.resolver.attribute_bindings(value.of, field) for value in values
+            isinstance(value, Object)
+            and (self.resolver.attribute_bindings(value.of, field) or self._is_declared(value.of, field))
+            for value in values
         )
 
     @staticmethod
