@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Mapping
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
 from pathlib import Path
 
 _SPEAKS_OF_IT = re.compile(rb"\bsys\b[\s\S]*\bpath\b|\baddsitedir\b")
@@ -121,11 +121,11 @@ class _Reader:
             # A list that is added to the search path; else what is written behind a path.
             if _is_search_path(node.left) or _is_search_path(node.right):
                 return [*self.texts(node.left, depth), *self.texts(node.right, depth)]
-            several = product(self.texts(node.left, depth), self.texts(node.right, depth))
+            several = _together([self.texts(node.left, depth), self.texts(node.right, depth)])
             return [os.path.join(*two) if isinstance(node.op, ast.Div) else "".join(two) for two in several]
         if isinstance(node, ast.JoinedStr):
             parts = [p.value if isinstance(p, ast.FormattedValue) else p for p in node.values]
-            return ["".join(texts) for texts in product(*(self.texts(part, depth) for part in parts))]
+            return ["".join(texts) for texts in _together([self.texts(part, depth) for part in parts])]
         return self._call(node, depth) if isinstance(node, ast.Call) else []
 
     def _attribute(self, node: ast.Attribute, depth: int) -> list[str]:
@@ -152,5 +152,10 @@ class _Reader:
         if name in _SAME:
             return parts[0] if parts else []
         if name in ("join", "joinpath", *_PATHS) and parts:
-            return [os.path.join(*texts) for texts in product(*parts)]
+            return [os.path.join(*texts) for texts in _together(parts)]
         return []
+
+
+def _together(parts: Sequence[Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    """One of each, not more than a path may stand for: parts of many choices have them multiplied."""
+    return islice(product(*parts), _MOST)
