@@ -1,10 +1,11 @@
-"""Leave to the runtime what a function sets up of GPUs, and report device settings that come too late.
+"""Leave to the runtime what a function sets up of GPUs and threads, and report device settings that come too late.
 
 `import lockstep` joins the cluster, which starts TensorFlow up; memory growth, visible devices and thread counts can
 only be set before that. Where they are set at the top level of the script, or under `if __name__ == "__main__":`, the
 import goes right after them. Inside a function they run after every import, below the import of another file of the
-program perhaps after one that joins, and TensorFlow would raise an error on N workers. Of GPUs the runtime has given
-each worker its own by then, and lets the memory of these grow: what the script says of that is for one process.
+program perhaps after one that joins, and TensorFlow would raise an error on N workers. The runtime has given each
+worker a GPU of its own by then, lets the memory of these grow, and shares out the cores: what the script says of that
+is for one process.
 
 before:
     def use_gpus():
@@ -21,8 +22,8 @@ import of `lockstep` with it. So do random numbers that are drawn there, or abov
 script's own fixes: joining is what gives all workers one seed, and before it each would draw data of its own.
 
 Leaves alone: settings at the top level; scripts that do not train, also under `if __name__` of a file of a program.
-Refuses: other settings inside of a function, or under `if __name__` of a file that others import, of threads or virtual
-devices; settings below what needs the workers already, or their seed.
+Refuses: other settings inside of a function, or under `if __name__` of a file that others import, of virtual devices;
+settings below what needs the workers already, or their seed.
 """
 
 from __future__ import annotations

@@ -205,7 +205,9 @@ DEVICE_SETTINGS = re.compile(
     r"^tensorflow\.config\.(?:threading\.set_\w+|(?:experimental\.)?set_(?:memory_growth|visible_devices"
     r"|virtual_device_configuration|logical_device_configuration)|optimizer\.set_jit)$"
 )
-# Those of them that the runtime makes by itself on several workers: each gets a GPU of its own, whose memory may grow.
+# Those of them that the runtime makes by itself on several workers: each gets a GPU of its own, whose memory may grow,
+# and its share of the cores.
+SETS_THREADS = re.compile(r"^tensorflow\.config\.threading\.set_\w+$")
 SETS_MEMORY_GROWTH = re.compile(r"^tensorflow\.config\.(?:experimental\.)?set_memory_growth$")
 SETS_VISIBLE_DEVICES = re.compile(r"^tensorflow\.config\.(?:experimental\.)?set_visible_devices$")
 LISTS_DEVICES = re.compile(r"^tensorflow\.config\.(?:experimental\.)?(?:list_physical|get_visible)_devices$")

@@ -175,7 +175,7 @@ class Joining:
             return True
         if self.drawn_above(self._tree.module_of(setting), setting):
             return True
-        return self.is_made_by_runtime(setting) and self._is_below_program(setting)
+        return self._is_of_gpus(setting) and self._is_below_program(setting)
 
     def block_of_script(self, setting: cst.Call) -> Statement | None:
         """The `if __name__ == "__main__":` around it, of a file that others import, too."""
@@ -192,8 +192,12 @@ class Joining:
         return any(self._leads_to(node, using - {module}) for node in above)
 
     def is_made_by_runtime(self, setting: cst.Call) -> bool:
-        """Whether the runtime sets this up by itself on several workers, as each gets a GPU of its own there. A script
-        that hides all GPUs means to do without."""
+        """Whether the runtime sets this up by itself on several workers: each gets a GPU of its own there, and its share
+        of the cores."""
+        return self._calls(setting, api.SETS_THREADS) or self._is_of_gpus(setting)
+
+    def _is_of_gpus(self, setting: cst.Call) -> bool:
+        """Whether it chooses GPUs, or lets their memory grow. A script that hides all GPUs means to do without."""
         if self._calls(setting, api.SETS_MEMORY_GROWTH):
             return True
         devices, kind = argument(setting, "devices", 0), argument(setting, "device_type", 1)
