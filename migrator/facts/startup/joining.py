@@ -192,8 +192,8 @@ class Joining:
         return any(self._leads_to(node, using - {module}) for node in above)
 
     def is_made_by_runtime(self, setting: cst.Call) -> bool:
-        """Whether the runtime sets this up by itself on several workers: each gets a GPU of its own there, and its share
-        of the cores."""
+        """Whether the runtime sets this up by itself on several workers: each gets a GPU of its own there, and its
+        share of the cores."""
         return self._calls(setting, api.SETS_THREADS) or self._is_of_gpus(setting)
 
     def _is_of_gpus(self, setting: cst.Call) -> bool:
