@@ -30,12 +30,11 @@ class Heirs:
     @cached_property
     def hang_on_calls(self) -> bool:
         """Whether calls give classes their bases, so that those of methods are known after them only."""
-        return bool(self._calls_of_type) or any(
-            node.bases and self.tree.function_of(node) for node in self.tree.classes
-        )
+        return bool(self.calls_of_type) or any(node.bases and self.tree.function_of(node) for node in self.tree.classes)
 
     @cached_property
-    def _calls_of_type(self) -> list[cst.Call]:
+    def calls_of_type(self) -> list[cst.Call]:
+        """Those of `type(name, bases, names)`."""
         calls = [name for name in map(self.tree.parent.get, self.tree.names["type"]) if isinstance(name, cst.Call)]
         return [call for call in calls if len(call.args) > 2 and _TYPE in self._values(call.func)]
 
@@ -74,7 +73,7 @@ class Heirs:
 
     def _made_by_type(self) -> Iterator[list[Class]]:
         """The lines of the classes of `type(name, bases, names)`."""
-        for call in self._calls_of_type:
+        for call in self.calls_of_type:
             bases = argument(call, "bases", 1)
             if bases is not None and isinstance(bases.value, cst.Tuple):
                 values = [v for element in bases.value.elements for v in self._values(element.value)]

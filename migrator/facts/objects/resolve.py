@@ -89,7 +89,7 @@ class Resolver:
         # What the parts know is asked of the resolver.
         self.bases, self.lineage, self.derives_from = classes.bases, classes.lineage, classes.derives_from
         self.method, self.methods_of = classes.method, classes.methods_of
-        self.kin, self.subclasses = classes.kin, classes.heirs.subclasses
+        self.heirs, self.kin, self.subclasses = classes.heirs, classes.kin, classes.heirs.subclasses
         self.attribute_bindings = classes.attribute_bindings
         self.reaching, self.bindings_of = names.reaching, names.bindings_of
         self.class_bindings_of = names.class_bindings_of

@@ -10,7 +10,18 @@ import libcst as cst
 
 from migrator.facts.objects.kinds import Kinds, is_of_other_library
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Element, External, Function, Literal, Member, Result, Value
+from migrator.facts.objects.values import (
+    Class,
+    Element,
+    External,
+    Function,
+    Literal,
+    Member,
+    Parameter,
+    Result,
+    Unknown,
+    Value,
+)
 from migrator.facts.program.syntax import argument, imported_modules, is_constant, method_called
 from migrator.facts.program.tree import FunctionLike, Tree
 from migrator.facts.training.gradients import sources_of
@@ -83,6 +94,7 @@ class Unsupported:
             *self._taken_in_optimizers(),
             *self._compiled_steps(),
             *self._raw_updates(),
+            *self._classes_of_type(),
         ]
 
     def _foreign_drivers(self) -> Iterator[UnsupportedTraining]:
@@ -136,6 +148,20 @@ class Unsupported:
                     call,
                     "this op changes the weights without an optimizer, so its gradients cannot be followed",
                     "apply them with an optimizer, or by assign_sub",
+                )
+
+    def _classes_of_type(self) -> Iterator[UnsupportedTraining]:
+        """Classes that `type(name, bases, names)` makes of the script's own: which methods their objects run is not
+        seen where these decide."""
+        for call in self.resolver.heirs.calls_of_type if self.training.sites else ():
+            bases = call.args[1].value
+            given = [e.value for e in bases.elements] if isinstance(bases, (cst.Tuple, cst.List)) else [bases]
+            values = [value for node in given for value in self.resolver.values(node) or (Unknown(node),)]
+            if any(isinstance(value, (Class, Unknown, Parameter)) for value in values):
+                yield UnsupportedTraining(
+                    call,
+                    "a class is made here while the script runs, so which methods its objects have is not seen",
+                    "write it out: class Name(Base): ...",
                 )
 
     def _compiles_step(self, call: cst.Call) -> bool:
