@@ -37,6 +37,7 @@ from migrator.analysis.ops.call import AXES, SIZE
 from migrator.analysis.placing.ranks import UNKNOWN
 from migrator.analysis.values import Operand, Repair
 from migrator.edits import Refusal, Trust, Wrap
+from migrator.facts.objects.values import Result
 from migrator.facts.script import Facts
 from migrator.missing import told_of
 from migrator.repairs import ahead_of_loops, cannot_be, put_together, waits_alone
@@ -92,9 +93,11 @@ def gather_batch(facts: Facts) -> Findings:
 
 
 def _of_missing_file(facts: Facts, repair: Repair) -> Findings:
-    """Tells which file has what is given all rows, as nothing is known of it."""
+    """Tells which file makes what is given all rows, as nothing is known of it: a model, perhaps. Whatever a mere
+    function does with all rows, it does as on one device."""
     call = repair.node
-    if repair.why == UNKNOWN and isinstance(call, cst.Call):
+    is_made = isinstance(call, cst.Call) and any(isinstance(v, Result) for v in facts.resolver.values(call.func))
+    if repair.why == UNKNOWN and isinstance(call, cst.Call) and is_made:
         told = told_of(facts, call.func)
         if told:
             name = facts.source(call.func)

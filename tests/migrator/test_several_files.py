@@ -225,7 +225,7 @@ def test_device_settings_after_the_import_that_joins_are_refused(tmp_path: Path)
 def test_settings_of_a_file_that_trains_nothing_by_itself_are_left_alone(tmp_path: Path) -> None:
     net = "import tensorflow as tf\n\n\ndef make():\n    return tf.keras.Sequential([tf.keras.layers.Dense(1)])\n\n\n"
     net += "def train(x):\n    model = make()\n    model.compile('sgd', 'mse')\n    model.fit(x, x)\n\n\n"
-    net += "if __name__ == '__main__':\n    tf.config.threading.set_intra_op_parallelism_threads(2)\n    {}\n"
+    net += "if __name__ == '__main__':\n    tf.config.optimizer.set_jit(True)\n    {}\n"
     main = "import numpy as np\nimport net\n\nnet.train(np.ones((13, 1)))\n"
     quiet = migrate(folder_with(tmp_path, main=main, net=net.format("print(make())")))
     assert quiet.exit_code == NOTHING_LEFT, quiet.stdout
@@ -421,7 +421,7 @@ model.fit(eval("pairs"), steps_per_epoch=2)
 
 
 def test_a_file_that_is_not_there_is_named_where_all_rows_are_put_together_for_it(tmp_path: Path) -> None:
-    main = STEP.replace("\n\n", "\nfrom our.losses import pairs\n\n", 1).replace(
+    main = STEP.replace("\n\n", "\nfrom our.pairs import Pairs\n\npairs = Pairs(2)\n\n", 1).replace(
         "tf.square(y - model(x))", "pairs(model(x))"
     )
     file = tmp_path / "main.py"
@@ -430,4 +430,4 @@ def test_a_file_that_is_not_there_is_named_where_all_rows_are_put_together_for_i
     assert "pairs(lockstep.all_gather(model(x)))" in result.stdout
     told = "what `pairs` does is not seen, so it is given all rows of the batch, and must not train; "
     assert told in result.stderr + result.stdout
-    assert "our/losses.py is imported and not among the files given: migrate main.py our/losses.py" in result.stderr
+    assert "our/pairs.py is imported and not among the files given: migrate main.py our/pairs.py" in result.stderr
