@@ -49,7 +49,9 @@ class CallGraph:
         self._callers: dict[cst.CSTNode, list[cst.Call]] = {}
         self._named_callers: dict[cst.CSTNode, tuple[int, list[cst.Call]]] = {}  # of so many callers
         self._handing: set[tuple[cst.Call, cst.CSTNode]] = set()
-        self._bound: set[tuple[cst.Call, cst.CSTNode]] = set()  # the calls of functions as methods of an object
+        # The calls of functions as methods of an object, and by themselves; they may be either.
+        self._bound: set[tuple[cst.Call, cst.CSTNode]] = set()
+        self._free: set[tuple[cst.Call, cst.CSTNode]] = set()
         # `partial(step, model=m)` by the functions it is made of, and the calls of what it gives.
         self._partials: dict[cst.CSTNode, list[cst.Call]] = {}
         self._of_partials: dict[cst.CSTNode, list[cst.Call]] = {}
@@ -74,8 +76,8 @@ class CallGraph:
             for function in functions:
                 for node in self._runs(function):
                     self._add_caller(node, call)
-                if isinstance(function, Function) and function.owner is not None:
-                    self._bound.add((call, function.node))
+                if isinstance(function, Function):
+                    (self._bound if function.owner is not None else self._free).add((call, function.node))
             handed = self._handed_functions(functions, call)
             self._note_partials(functions, call)
             for function in handed:
@@ -161,11 +163,6 @@ class CallGraph:
             if way is not None and call not in way:
                 continue
             index = position
-            if index is not None and not bound and not of_class and (call, function) in self._bound:
-                if index == 0 and isinstance(call.func, cst.Attribute):
-                    found.append(call.func.value)
-                    continue
-                index -= 1
             if (call, function) in self._handing:
                 if index is not None and (of_class or (bound and not self._is_of_class(call.args[0].value))):
                     index -= 1
@@ -174,6 +171,9 @@ class CallGraph:
                 if index is not None and (of_class or (bound and not self._passes_self(call))):
                     index -= 1
                 given = self._passed(call, param.name.value, index, way)
+            if not (bound or of_class) and (call, function) in self._bound:
+                of_object = self._passed_to_method(call, param.name.value, position, way)
+                given = [*given, *of_object] if (call, function) in self._free else of_object
             found.extend(given)
             if not given and param.default is not None:
                 found.append(param.default)
@@ -183,6 +183,14 @@ class CallGraph:
                 given = [param.default]
             found += given
         return found
+
+    def _passed_to_method(
+        self, call: cst.Call, name: str, position: int | None, way: Collection[cst.Call] | None
+    ) -> list[cst.BaseExpression]:
+        """What the call gives the parameter of a function that is an attribute of the object's class."""
+        if position == 0 and isinstance(call.func, cst.Attribute):
+            return [call.func.value]
+        return self._passed(call, name, position - 1 if position is not None else None, way)
 
     def _given_by_partial(
         self, made: cst.Call, name: str, position: int | None, *, is_bound: bool

@@ -81,6 +81,10 @@ class Classes:
                 found.append(binding)
         return found
 
+    def declares(self, cls: Class, name: str) -> bool:
+        """Whether the name is a field that the class or a base of it declares with a type."""
+        return any(name in declared_fields(each.node) for each in self.lineage(cls))
+
     def attribute_bindings(self, cls: Class, name: str) -> list[Binding]:
         """Where `self.name` of the class or its kin gets a value, or `obj.name` from outside."""
         family = self.kin(cls)

@@ -8,12 +8,9 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts.objects.values import Class, External, Function, Parameter, Result, Unknown, Value, Values
-from migrator.facts.program.linearisation import linearised, merged
-from migrator.facts.program.syntax import argument
+from migrator.facts.objects.values import Class, Function, Parameter, Result, Unknown, Value, Values
+from migrator.facts.program.linearisation import linearised
 from migrator.facts.program.tree import Tree
-
-_TYPE = External("builtins.type")
 
 
 class Heirs:
@@ -30,13 +27,7 @@ class Heirs:
     @cached_property
     def hang_on_calls(self) -> bool:
         """Whether calls give classes their bases, so that those of methods are known after them only."""
-        return bool(self.calls_of_type) or any(node.bases and self.tree.function_of(node) for node in self.tree.classes)
-
-    @cached_property
-    def calls_of_type(self) -> list[cst.Call]:
-        """Those of `type(name, bases, names)`."""
-        calls = [name for name in map(self.tree.parent.get, self.tree.names["type"]) if isinstance(name, cst.Call)]
-        return [call for call in calls if len(call.args) > 2 and _TYPE in self._values(call.func)]
+        return any(node.bases and self.tree.function_of(node) is not None for node in self.tree.classes)
 
     def bases(self, cls: Class) -> Iterator[Value]:
         for arg in cls.node.bases:
@@ -58,29 +49,18 @@ class Heirs:
     @cached_property
     def _of(self) -> dict[Class, list[list[Class]]]:
         found: dict[Class, list[list[Class]]] = defaultdict(list)
-        for line in [*self._written_out(), *self._made_by_type()]:
+        for line in self._lines():
             for base in line:
                 found[base].append(line)
         return found
 
-    def _written_out(self) -> Iterator[list[Class]]:
+    def _lines(self) -> Iterator[list[Class]]:
         for node in self.tree.classes:
             cls, *bases = self.line(Class(node))
             yield [cls, *bases]
             for handed in self._handed if self._has_unseen_base(cls) else ():
                 before = [each for each in self.line(handed) if each != cls]
                 yield [cls, *before, *(base for base in bases if base not in before)]
-
-    def _made_by_type(self) -> Iterator[list[Class]]:
-        """The lines of the classes of `type(name, bases, names)`."""
-        for call in self.calls_of_type:
-            bases = argument(call, "bases", 1)
-            if bases is not None and isinstance(bases.value, cst.Tuple):
-                values = [v for element in bases.value.elements for v in self._values(element.value)]
-                classes = [v for v in values if isinstance(v, Class)]
-            else:
-                classes = self._handed
-            yield merged([*map(self.line, classes), classes])
 
     def _has_unseen_base(self, cls: Class) -> bool:
         values = [(arg, self._values(arg.value)) for arg in cls.node.bases if arg.keyword is None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Union
 
 import libcst as cst
 
@@ -21,7 +20,6 @@ _COMPARISONS = {
     cst.GreaterThanEqual: ("ge", "le"), cst.Equal: ("eq", "eq"), cst.NotEqual: ("ne", "ne"),
 }  # fmt: skip
 Use = tuple[FunctionLike, list[cst.CSTNode]]  # a method, and what an operator gives it
-Operation = Union[cst.BinaryOperation, cst.Comparison, cst.Subscript]
 
 
 class Operators:

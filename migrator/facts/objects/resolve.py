@@ -89,7 +89,7 @@ class Resolver:
         # What the parts know is asked of the resolver.
         self.bases, self.lineage, self.derives_from = classes.bases, classes.lineage, classes.derives_from
         self.method, self.methods_of = classes.method, classes.methods_of
-        self.heirs, self.kin, self.subclasses = classes.heirs, classes.kin, classes.heirs.subclasses
+        self.kin, self.subclasses = classes.kin, classes.heirs.subclasses
         self.attribute_bindings = classes.attribute_bindings
         self.reaching, self.bindings_of = names.reaching, names.bindings_of
         self.class_bindings_of = names.class_bindings_of
@@ -535,10 +535,13 @@ class Resolver:
                     found.append(Function(method, base))
             return found
         found = [v for b in self.attribute_bindings(base.of, name) for v in self.binding_values(b)]
-        if found:
+        is_field = self._classes.declares(base.of, name)
+        if found and not is_field:
             return found
+        # What a field has from the class, an object that is made without it has as its own: a function is no method.
         of_class = self._classes.class_attribute(base.of, name, base.call is None)
-        return [Function(v.node, base) if isinstance(v, Function) else v for v in of_class] or (Member(base, name),)
+        found += [v for v in of_class if is_field or not isinstance(v, Function)]
+        return [*found, *(Function(v.node, base) for v in of_class if isinstance(v, Function))] or (Member(base, name),)
 
 
 def _made_by(value: Value) -> str:

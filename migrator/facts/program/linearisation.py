@@ -19,10 +19,10 @@ def linearised(cls: T, bases_of: Callable[[T], Iterable[T]]) -> list[T]:
 def _linearised(cls: T, bases_of: Callable[[T], Iterable[T]], heirs: tuple[T, ...]) -> list[T]:
     bases = [base for base in bases_of(cls) if base != cls and base not in heirs]
     lines = [_linearised(base, bases_of, (*heirs, cls)) for base in bases]
-    return [cls, *(lines[0] if len(lines) == 1 else merged([*lines, bases]))]
+    return [cls, *(lines[0] if len(lines) == 1 else _merged([*lines, bases]))]
 
 
-def merged(lines: list[list[T]]) -> list[T]:
+def _merged(lines: list[list[T]]) -> list[T]:
     """The classes of the lines, none before one that stands in front of it in a line, as far as that can be had."""
     found: list[T] = []
     while lines := [line for line in ([c for c in line if c not in found] for line in lines) if line]:

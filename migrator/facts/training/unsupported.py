@@ -153,7 +153,9 @@ class Unsupported:
     def _classes_of_type(self) -> Iterator[UnsupportedTraining]:
         """Classes that `type(name, bases, names)` makes of the script's own: which methods their objects run is not
         seen where these decide."""
-        for call in self.resolver.heirs.calls_of_type if self.training.sites else ():
+        for call in self.tree.calls if self.training.sites else ():
+            if len(call.args) < 3 or External("builtins.type") not in self.resolver.values(call.func):
+                continue
             bases = call.args[1].value
             given = [e.value for e in bases.elements] if isinstance(bases, (cst.Tuple, cst.List)) else [bases]
             values = [value for node in given for value in self.resolver.values(node) or (Unknown(node),)]
