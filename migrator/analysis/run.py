@@ -489,6 +489,3 @@ def _functions_of(value: Value) -> Iterator[cst.CSTNode]:
 
 def _placed(nodes: Sequence[cst.CSTNode | None]) -> dict[Any, Any]:
     return {i: n for i, n in enumerate(nodes) if n is not None}
-
-
-__all__ = ["Mapping", "Run", "TooMuch"]
