@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import cast
 
 import libcst as cst
 
@@ -19,9 +18,10 @@ from migrator.facts.data.first_axis import FirstAxis
 from migrator.facts.data.noise import Noise
 from migrator.facts.data.pipeline import Pipeline, Step, batch_argument
 from migrator.facts.data.reading import Consumption
+from migrator.facts.data.size_uses import SizeUses
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Object, Parameter, Value
+from migrator.facts.objects.values import External, Function, Literal, Parameter, Value
 from migrator.facts.program.syntax import argument, dotted, is_none, method_called
 from migrator.facts.program.tree import Binding, Loop, Tree
 from migrator.facts.randomness.entropy import Entropy
@@ -30,21 +30,7 @@ from migrator.facts.training.sites import Training
 _AFTER_BATCH = api.ELEMENTWISE | api.ORDERING | {
     "take", "skip", "filter", "take_while", "enumerate", "apply", "rebatch", "as_numpy_iterator", "scan",
 }  # fmt: skip
-_REPORTING = (
-    *(f"builtins.{name}" for name in ("print", "len", "int", "float", "str", "range", "round", "min", "max")),
-    "math.", "numpy.ceil", "logging.", "absl.logging.", "tensorflow.print", "time.",
-)  # fmt: skip
-# Outside of a step they count steps, inside of it rows.
-_COUNTING = frozenset({"builtins.range", "builtins.min", "builtins.max"})
-# They make a number of a number, as `//` does.
-_ARITHMETIC = frozenset({"numpy.sqrt", "numpy.ceil", "numpy.floor", "numpy.log2", "builtins.int", "builtins.round"})
 _SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
-
-
-def _key(item: cst.Subscript) -> str | None:
-    """The literal key of `config["batch_size"]`."""
-    index = item.slice[0].slice.value if isinstance(item.slice[0].slice, cst.Index) else None
-    return str(index.evaluated_value) if isinstance(index, cst.SimpleString) else None
 
 
 def _is_for_input_pipelines(step: Step) -> bool:
@@ -113,6 +99,7 @@ class Obstacles:
         self.kinds = training.kinds
         self.entropy = Entropy(tree, resolver, training)
         self._batch_shapes = BatchShapes(tree, resolver)
+        self._size_uses = SizeUses(tree, resolver, self.kinds, self._batch_shapes)
         self._noise = Noise(tree, resolver, training, self._batch_shapes)
         self._first_axis = FirstAxis(resolver)
         self._changed_meanwhile = ChangedMeanwhile(tree, resolver)
@@ -323,7 +310,7 @@ class Obstacles:
         if batch is None or not isinstance(batch.value, (cst.Name, cst.Attribute, cst.Subscript)):
             return []
         found: list[Made | Size | Shown] = []
-        for use in self._uses_of(batch.value):
+        for use in self._size_uses.of(batch.value):
             if self.tree.contains(consumption.dataset, use):
                 continue  # the dataset is made of it there
             cut = self._batch_cut_by(use, consumption)
@@ -332,12 +319,11 @@ class Obstacles:
                 found.append(Shown(cut))
                 continue
             in_step = any(self.tree.contains(body, use) for body in bodies)
-            shapes_it = self._shapes_something(use, _COUNTING if in_step else ())
-            if not cuts and (self._is_divisor(use) or not shapes_it or self._is_own(use, batch)):
+            if not cuts and (not self._size_uses.makes_rows(use, in_step=in_step) or self._is_own(use, batch)):
                 continue
             if self._batch_shapes.is_said(use):
                 continue
-            kept = self._builds_model(use) or self._is_in_model(use)
+            kept = self._size_uses.is_kept(use)
             if cuts or in_step or kept or self._batch_shapes.reaches(use, bodies):
                 shapes = self._batch_shapes.of(use, bodies[0]) if bodies and not cuts else None
                 if shapes is None:
@@ -380,11 +366,11 @@ class Obstacles:
         """Why batches that a loop makes of arrays cannot be split. `sizes`: the names that they are made of; `cut`: the
         expressions that make them in the step."""
         for size in sizes:
-            for use in self._uses_of(size):
+            for use in self._size_uses.of(size):
                 inside = any(self.tree.contains(step, use) for step in steps)
                 if any(self.tree.contains(batch, use) for batch in cut) or self._batch_shapes.is_said(use):
                     continue
-                if inside and self._shapes_something(use) and not self._is_divisor(use) and self._is_size(use):
+                if inside and self._size_uses.makes_rows(use) and self._is_size(use):
                     return Refusal(
                         use,
                         f"the training step uses the global batch size `{size.value}`, but each worker has only its "
@@ -400,9 +386,8 @@ class Obstacles:
 
     def kept_by_model(self, size: cst.BaseExpression) -> Refusal | None:
         """A refusal where a model that `fit` trains has the batch size in it."""
-        for use in self._uses_of(size):
-            kept = self._builds_model(use) or self._is_in_model(use)
-            if kept and self._shapes_something(use) and not self._is_divisor(use):
+        for use in self._size_uses.of(size):
+            if self._size_uses.is_kept(use) and self._size_uses.makes_rows(use):
                 return Refusal(
                     use,
                     "the model keeps the global batch size, but each worker has only its part of a batch",
@@ -410,12 +395,6 @@ class Obstacles:
                     breaks_training=True,
                 )
         return None
-
-    def _is_in_model(self, use: cst.BaseExpression) -> bool:
-        return any(
-            isinstance(owner, cst.ClassDef) and self.kinds.has_weights(Object(Class(owner)))
-            for owner in self.tree.ancestors(use)
-        )
 
     def _step_bodies(self, consumption: Consumption) -> list[cst.CSTNode]:
         """The code that runs for each batch; for each of several that a loop takes by `next` where it makes updates
@@ -460,79 +439,6 @@ class Obstacles:
         bodies = [body for loop in loops for body in self.training.reached_from(loop)]
         return any(self.tree.contains(body, site) for body in bodies for site in self.training.sites)
 
-    def _uses_of(
-        self, size: cst.BaseExpression, seen: tuple[cst.BaseExpression, ...] = ()
-    ) -> Iterator[cst.BaseExpression]:
-        """The other places that read the same name, attribute or item, also what a parameter is given."""
-        if isinstance(size, cst.Name):
-            yield from (use for use in self.resolver.uses(size) if not isinstance(use, cst.Name) or self._is_load(use))
-            for binding in self.resolver.reaching(size):
-                if binding.kind == "param":
-                    for given in self.resolver.given(cast(cst.Param, binding.node)):
-                        if isinstance(given, (cst.Name, cst.Attribute, cst.Subscript)) and given not in seen:
-                            yield from self._uses_of(given, (*seen, given))
-        elif isinstance(size, cst.Subscript):
-            for item in self.tree.all_of(cst.Subscript):
-                if item is not size and _key(item) == _key(size) is not None:
-                    yield item
-        elif isinstance(size, cst.Attribute):
-            for name in self.tree.names[size.attr.value]:
-                owner = self.tree.parent.get(name)
-                if not isinstance(owner, cst.Attribute) or owner.attr is not name or owner is size:
-                    continue
-                if not isinstance(self.tree.parent.get(owner), cst.AssignTarget):
-                    yield owner
-
-    def _builds_model(self, use: cst.BaseExpression) -> bool:
-        """Whether the size is given to a model or layer, which may keep it for its steps."""
-        arg = self.tree.parent.get(use)
-        call = self.tree.parent.get(arg) if isinstance(arg, cst.Arg) else None
-        return isinstance(call, cst.Call) and any(self.kinds.has_weights(v) for v in self.resolver.values(call))
-
-    def _shapes_something(self, use: cst.BaseExpression, counting: Collection[str] = ()) -> bool:
-        """Whether the size goes into a shape, a list or a call that does more than report or count; in plain
-        arithmetic it counts global samples."""
-        child: cst.CSTNode = use
-        for owner in self.tree.ancestors(use):
-            if isinstance(owner, (cst.List, cst.Tuple)):
-                return True
-            if isinstance(owner, cst.BinaryOperation) and isinstance(owner.operator, cst.Multiply):
-                other = owner.left if owner.right is child else owner.right
-                if isinstance(other, (cst.List, cst.Tuple)):
-                    return True
-            if isinstance(owner, cst.Comparison) or (isinstance(owner, cst.Call) and self._compares(owner)):
-                return False  # whether a batch is a full one
-            if isinstance(owner, cst.Call) and not self._is_arithmetic(owner):
-                return child is not owner.func and not self._only_reports(owner, counting)
-            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
-                return False
-            child = owner
-        return False
-
-    def _compares(self, call: cst.Call) -> bool:
-        paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(call.func)]
-        return bool(paths) and all(api.COMPARING.match(path) for path in paths)
-
-    def _is_arithmetic(self, call: cst.Call) -> bool:
-        paths = [v.path if isinstance(v, External) else "" for v in self.resolver.values(call.func)]
-        return bool(paths) and all(path.startswith("math.") or path in _ARITHMETIC for path in paths)
-
-    def _only_reports(self, call: cst.Call, counting: Collection[str]) -> bool:
-        """Calls that print, log or count, but for those that count rows here."""
-        paths = set(self.resolver.public(call.func))
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("format", "set_postfix", "update"):
-            return True
-        return bool(paths) and all(p.startswith(_REPORTING) and p not in counting for p in paths)
-
-    def _is_load(self, name: cst.Name) -> bool:
-        """Whether the node reads the name: attributes and keywords only look alike."""
-        parent = self.tree.parent.get(name)
-        if isinstance(parent, cst.Attribute):
-            return parent.value is name
-        if isinstance(parent, (cst.AssignTarget, cst.Param, cst.AnnAssign)):
-            return False
-        return not (isinstance(parent, cst.Arg) and parent.keyword is name)
-
     def _is_own(self, use: cst.BaseExpression, batch: cst.Arg) -> bool:
         """The pipelines themselves: this one, and those of other data."""
         arg = self.tree.parent.get(use)
@@ -546,38 +452,6 @@ class Obstacles:
         if isinstance(statement, cst.SimpleStatementLine):
             return statement
         return next(owner for owner in self.tree.ancestors(node) if self.tree.parent.get(owner) is statement)
-
-    def _is_divisor(self, name: cst.BaseExpression, passed: tuple[cst.CSTNode, ...] = ()) -> bool:
-        """A normaliser of the loss (`/ BATCH`, `global_batch_size=BATCH`), or of gradients by a function that is given
-        it (`sgd(weights, rate, BATCH, gradients)`): it means the global batch and stays."""
-        if self._is_divisor_of_function(name, passed):
-            return True
-        child: cst.CSTNode = name
-        for owner in self.tree.ancestors(name):
-            if isinstance(owner, cst.BinaryOperation):
-                return isinstance(owner.operator, (cst.Divide, cst.FloorDivide)) and owner.right is child
-            if isinstance(owner, cst.Arg) and owner.keyword is not None and owner.keyword.value == "global_batch_size":
-                return True
-            if isinstance(owner, cst.Call) and not any(a is child for a in owner.args):
-                return False
-            if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
-                return False
-            child = owner
-        return False
-
-    def _is_divisor_of_function(self, name: cst.BaseExpression, passed: tuple[cst.CSTNode, ...]) -> bool:
-        arg = self.tree.parent[name]
-        call = self.tree.parent[arg] if isinstance(arg, cst.Arg) else None
-        functions = self.resolver.values(call.func) if isinstance(call, cst.Call) else ()
-        if not isinstance(call, cst.Call) or not functions or call in passed:
-            return False
-        for function in functions:
-            if not isinstance(function, Function):
-                return False
-            loads = self._batch_shapes.loads_of_parameter(function, call, name)
-            if not loads or not all(self._is_divisor(load, (*passed, call)) for load in loads):
-                return False
-        return True
 
 
 def _holds_several(value: Literal) -> bool:
