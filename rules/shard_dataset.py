@@ -102,17 +102,21 @@ def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     # Where its line is the block of a header, the statement is all of that: the cut stands inside.
     in_suite = any(isinstance(o, cst.SimpleStatementSuite) for o in _within(facts, plan))
     place = plan.prefix if in_suite else plan.statement
+    before = ""
     if not isinstance(plan.prefix, (cst.Name, cst.Attribute)):
         inner = facts.indent(plan.prefix)
         opening, closing = ("", "") if stands_alone(facts.source(plan.prefix)) else (f"(\n{inner}", "\n)")
         yield InsertBefore(place, (f"{name} = {opening}", plan.prefix, closing))
         yield Replace(plan.prefix, (name,))
     elif facts.source(plan.prefix) != name:
-        arguments[0] = facts.source(plan.prefix)
+        if plan.condition is None:
+            arguments[0] = facts.source(plan.prefix)
+        else:  # what is not cut needs the name, too, that is read from here on
+            before = f"{name} = {facts.source(plan.prefix)}\n"
         yield Replace(plan.prefix, (name,))
     cut = f"{name}, {local} = {facts.call('shard_and_rebatch_dataset', *arguments)}"
     if plan.condition is not None:
-        cut = f"if {plan.condition}:\n{facts.indent(plan.prefix)}{cut}"
+        cut = f"{before}if {plan.condition}:\n{facts.indent(plan.prefix)}{cut}"
     yield InsertBefore(place, (cut,))
     if not plan.keeps_batch_name:
         yield Replace(plan.batch.value, (local,))

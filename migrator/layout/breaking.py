@@ -224,12 +224,12 @@ class Breaks:
                     i = self.line.partner[i]
                 else:
                     opened.append(i)
-            elif token.text == "," and i + 1 < end and (not opened or below):
+            elif token.text == "," and i + 1 < end and (below if opened else self._is_in_brackets(i)):
                 pieces.append(i + 1)
                 starts[i + 1] = below if opened else indent
             i += 1
         # Between the elements of a bracket that is open at neither end of the line, nothing is known of the layout.
-        is_continued = bool(opened) or any(i < start < self.line.partner[i] for i in self.line.partner)
+        is_continued = bool(opened) or self._is_in_brackets(start)
         column = len(indent.expandtabs(TAB))
         current = indent
         for first, last in zip(pieces, [*pieces[1:], end]):
@@ -244,6 +244,10 @@ class Breaks:
             if column + width + room > self.longest and not any(i in range(first, last) for i in opened):
                 self._greedy(first, last, column, current, room)
             column += width
+
+    def _is_in_brackets(self, i: int) -> bool:
+        """Whether a line may end there."""
+        return any(opening < i < closing for opening, closing in self.line.partner.items())
 
     @property
     def keeps_comments(self) -> bool:

@@ -170,6 +170,12 @@ def test_an_added_argument_goes_below_the_others() -> None:
     ]
 
 
+def test_several_targets_stay_on_one_line() -> None:
+    script = Script(f"first, self.{'s' * 60} = f({'x' * 20},\n  y)\n")
+    result = script.after(Wrap(script.node("x" * 20), "lockstep.all_gather(", ")"))
+    assert result.startswith("first, self.") and compile(result, "script.py", "exec")
+
+
 @pytest.mark.parametrize("skip", ["# fmt: skip", "# yapf: disable"])
 def test_what_no_formatter_may_touch_stays_on_its_line(skip: str) -> None:
     script = Script(f"x = f({'a' * 40}, {'b' * 40})  {skip}\n")

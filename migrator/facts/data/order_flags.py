@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -56,7 +57,7 @@ class OrderFlags:
 
     def _of_items(self) -> Iterator[AnyOrder]:
         """What `dataset.map(read, **options)` may be given: the flags of all dictionaries of the program."""
-        if not any(has_unpacked_keywords(call) and self._may_take(call) for call in self.tree.calls):
+        if not self._has_takers:
             return
         for entry in self.tree.all_of(cst.DictElement):
             if _is_text(entry.key, FLAG):
@@ -77,12 +78,28 @@ class OrderFlags:
     def _of_options(self) -> Iterator[AnyOrder]:
         for name in _OPTIONS:
             for binding in self.tree.attributes.get(name, ()):
-                if isinstance(binding.value, cst.BaseExpression):
-                    yield AnyOrder(binding.value)
+                flag, target = binding.value, binding.target
+                is_set = isinstance(target, cst.Attribute) and self._may_be_options(target.value)
+                if is_set and isinstance(flag, cst.BaseExpression):
+                    yield AnyOrder(flag)
         for call in self.tree.calls:
             is_set = len(call.args) == 3 and _is_pair(call.args[1:], _OPTIONS)
-            if is_set and External("builtins.setattr") in self.resolver.values(call.func):
+            is_set = is_set and External("builtins.setattr") in self.resolver.values(call.func)
+            if is_set and self._may_be_options(call.args[0].value):
                 yield AnyOrder(call.args[2].value)
+
+    def _may_be_options(self, owner: cst.BaseExpression) -> bool:
+        """Whether these may be the options of a dataset, and not a setting of a layer, a policy or the program."""
+        values = self.resolver.values(owner)
+        if any(is_call_of(value, "tensorflow.data.Options") for value in values if isinstance(value, Result)):
+            return True
+        is_own = bool(values) and all(isinstance(value, (Class, Object, Function)) for value in values)
+        return not is_own and self._has_options
+
+    @cached_property
+    def _has_options(self) -> bool:
+        """Whether the program gives a dataset options anywhere."""
+        return any(self.tree.names.get(name) for name in ("with_options", "Options"))
 
     def _of_sloppy(self, call: cst.Call) -> Iterator[AnyOrder]:
         """`tf.data.experimental.parallel_interleave(read, cycle_length=8, sloppy=True)`"""
@@ -101,7 +118,23 @@ class OrderFlags:
 
     def _hands_on(self, call: cst.Call) -> bool:
         """Whether the keyword may come to a method of a dataset, and is no parameter whose uses are seen."""
-        return argument(call, FLAG) is not None and (method_called(call) == "update" or self._may_take(call))
+        if argument(call, FLAG) is None:
+            return False
+        if method_called(call) in PLACES or self._is_foreign(call):
+            return self._may_take(call)
+        return self._has_takers and (method_called(call) == "update" or self._may_take(call))
+
+    @cached_property
+    def _has_takers(self) -> bool:
+        """Whether keywords that are not written out come to a dataset anywhere; the program's own functions only hand
+        theirs on."""
+        unpacking = (call for call in self.tree.calls if has_unpacked_keywords(call))
+        return any(self._may_take(call) and self._is_foreign(call) for call in unpacking)
+
+    def _is_foreign(self, call: cst.Call) -> bool:
+        values = self.resolver.values(call.func)
+        is_kept = any(isinstance(value, External) and value.path == "builtins.dict" for value in values)
+        return not is_kept and (not values or not all(map(self._functions, values)))
 
     def _may_take(self, call: cst.Call) -> bool:
         if method_called(call) in PLACES:

@@ -118,7 +118,18 @@ class PipelineCuts:
         keeps_name = self._may_rebind(batch, statement)
         if condition is not None and not (keeps_name and isinstance(anchor.base, cst.Name)):
             return None
+        if condition is not None and self._is_read_last(anchor.base):
+            target = anchor.base  # on both ways, it is read by its name
         return CutPipeline(anchor.base, target, statement, batch, keeps_name, condition)
+
+    def _is_read_last(self, base: cst.BaseExpression) -> bool:
+        """Whether it is a local name that nothing reads behind this place."""
+        scope = self.tree.scope_of(base)
+        if not isinstance(base, cst.Name) or scope.lookup(base.value) is not scope:
+            return False
+        reads = {read for binding in self.resolver.reaching(base) for read in self.pipelines.loads.of(binding)}
+        home, here = self.tree.function_of(base), self.tree.order[base]
+        return all(self.tree.function_of(read) is home and self.tree.order[read] <= here for read in reads)
 
     def _is_for_each_row(self, step: Step) -> bool:
         """Whether a step behind the batches does with each row, and each batch, what it would do with any other."""
