@@ -168,9 +168,12 @@ class CallGraph:
                     index -= 1
                 given = _given_in_its_turn(call, index)
             else:
-                if index is not None and (of_class or (bound and not self._passes_self(call))):
+                is_free = (call, function) in self._free and not of_class  # `hook = Trainer.after`, then `hook(trainer)`
+                if index is not None and (of_class or (bound and not is_free and not self._passes_self(call))):
                     index -= 1
                 given = self._passed(call, param.name.value, index, way)
+                if bound and is_free and (call, function) in self._bound and index is not None:
+                    given = [*given, *self._passed(call, param.name.value, index - 1, way)]
             if not (bound or of_class) and (call, function) in self._bound:
                 of_object = self._passed_to_method(call, param.name.value, position, way)
                 given = [*given, *of_object] if (call, function) in self._free else of_object
