@@ -45,8 +45,8 @@ class Functions:
         self, graph: Graph, tree: Tree, resolver: Resolver, indirect: Indirect, run_at: RunAt, met_at: MetAt
     ) -> None:
         """`run_at`: the functions of the program that the abstract run has seen a call run, and no other; None where it
-        has not seen all of them. It tells tables of functions apart that one function fills. `met_at`: those that it has
-        seen there, be they all or not: what names do not tell, such as the methods of what `__getattr__` asks."""
+        has not seen all of them. It tells tables of functions apart that one function fills. `met_at`: those that it
+        has seen there, be they all or not: what names do not tell, such as the methods of what `__getattr__` asks."""
         self.graph = graph
         self.tree = tree
         self.resolver = resolver

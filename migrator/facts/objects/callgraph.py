@@ -168,7 +168,8 @@ class CallGraph:
                     index -= 1
                 given = _given_in_its_turn(call, index)
             else:
-                is_free = (call, function) in self._free and not of_class  # `hook = Trainer.after`, then `hook(trainer)`
+                # `hook = Trainer.after`, then `hook(trainer)`
+                is_free = not of_class and (call, function) in self._free
                 if index is not None and (of_class or (bound and not is_free and not self._passes_self(call))):
                     index -= 1
                 given = self._passed(call, param.name.value, index, way)
