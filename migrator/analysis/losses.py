@@ -236,6 +236,12 @@ class Losses:
         nodes = [atom.node for atom in found if isinstance(atom, v.Function)]
         return nodes if len(nodes) == len(found) else None
 
+    def met_at(self, call: cst.Call) -> list[FunctionLike]:
+        """The functions of the program that the call was seen to run, whether or not it may run others, too."""
+        value = self._run.seen.get(call.func) if not self.too_much else None
+        atoms = (atom.function if isinstance(atom, v.Bound) else atom for atom in value or ())
+        return [atom.node for atom in atoms if isinstance(atom, v.Function)]
+
     def is_symbolic(self, node: cst.CSTNode) -> bool:
         """Whether the value is a tensor of a functional model that is built, and no number."""
         value = self._run.seen.get(node) if not self.too_much else None

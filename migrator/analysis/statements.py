@@ -313,7 +313,7 @@ class Statements:
 
     def _class(self, node: cst.ClassDef, frame: Frame) -> None:
         cls = Class(node, frame)
-        bases = [self.run.packages.base(self.eval(arg.value, frame)) for arg in node.bases if arg.star == ""]
+        bases = [self.run.packages.base(base) for arg in node.bases for base in self._bases(arg, frame)]
         keywords = {k.keyword.value: self.eval(k.value, frame) for k in node.keywords if k.keyword is not None}
         inner = Frame(self.run.tree.scopes[node], frame, frame.context, owner=node)
         self.body(node.body, inner)
@@ -326,6 +326,13 @@ class Statements:
         for decorator in reversed(node.decorators):
             value = self.run.definitions.decorated(value, decorator.decorator, frame)
         self.run.bindings.assign(node.name.value, value, frame)
+
+    def _bases(self, arg: cst.Arg, frame: Frame) -> list[Value]:
+        value = self.eval(arg.value, frame)
+        if arg.star == "":
+            return [value]
+        items = self.run.objects.sequence_items(value)  # `class Trainer(*mixins, Base)`
+        return items if items is not None else [self.run.objects.elements(value, arg, arg.value)]
 
     def _made_by_metaclass(self, cls: Class, metaclass: Value | None, node: cst.ClassDef, frame: Frame) -> Value:
         made = v.of(cls)

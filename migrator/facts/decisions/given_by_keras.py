@@ -12,6 +12,7 @@ from migrator.facts.names import api
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, Element, Object, Parameter, Result, Unknown
+from migrator.facts.program.syntax import is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.facts.training.sites import Training
 
@@ -52,18 +53,23 @@ class GivenByKeras:
     def by_models(self) -> Iterator[Binding]:
         """What Keras gives the script's own layers, losses, metrics and activations in a model that is trained."""
         for function in dict.fromkeys(self._run_by_models()):
-            params = [*function.params.posonly_params, *function.params.params, *function.params.kwonly_params]
+            placed = [*function.params.posonly_params, *function.params.params]
             is_method = isinstance(function, cst.FunctionDef) and self.resolver.owner_class(function) is not None
-            for position, param in enumerate(params[is_method:]):
-                is_option = _is_option(param) and not self._may_be_given(param, position)
+            for position, param in enumerate([*placed[is_method:], *function.params.kwonly_params]):
+                has_place = param not in function.params.kwonly_params
+                is_option = _is_option(param) and not self._may_be_given(param, position if has_place else None)
                 if param.name.value not in _OF_MODES and not is_option:
                     yield from (b for b in self.tree.scopes[function].bindings[param.name.value] if b.node is param)
 
-    def _may_be_given(self, param: cst.Param, position: int) -> bool:
-        """Whether a call gives an option of which it is not seen what it calls; others are followed."""
+    def _may_be_given(self, param: cst.Param, position: int | None) -> bool:
+        """Whether a call gives an option, at that position or by its name alone, of which it is not seen what it calls;
+        others are followed."""
+        stars = ("*", "**") if position is not None else ("**",)
         for call in self.tree.calls:
-            named = any(arg.star or (arg.keyword and arg.keyword.value == param.name.value) for arg in call.args)
-            if named or len(call.args) > position:
+            named = any(
+                arg.star in stars or (arg.keyword and arg.keyword.value == param.name.value) for arg in call.args
+            )
+            if named or (position is not None and len(call.args) > position):
                 values = self.resolver.values(call.func)
                 if not values or any(isinstance(v, _UNSEEN) or is_member_of_unknown(v) for v in values):
                     return True
@@ -98,6 +104,4 @@ class GivenByKeras:
 def _is_option(param: cst.Param) -> bool:
     """Whether nobody gives it but who calls the function by hand: Keras gives tensors, and has no others than `None` to
     begin with."""
-    return isinstance(param.default, (cst.BaseNumber, cst.BaseString)) or (
-        isinstance(param.default, cst.Name) and param.default.value in ("True", "False")
-    )
+    return param.default is not None and not is_none(param.default)

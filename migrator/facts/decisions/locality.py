@@ -80,7 +80,7 @@ class Locality:
     def dependence(self) -> Dependence:
         computing = self._calls_behind(self._computing)
         kinds, unrun = self.training.kinds, self.training.unrun
-        found = Dependence(self.tree, self.resolver, kinds, computing, unrun, self.losses.run_at)
+        found = Dependence(self.tree, self.resolver, kinds, computing, unrun, self.losses.run_at, self.losses.met_at)
         for call in self.metrics.results:
             for given in self.metrics.fed_to(cast(cst.Attribute, call.func).value):
                 found.link(given, call, Way.USED)

@@ -18,7 +18,7 @@ from migrator.facts.dependence.calls import Calls
 from migrator.facts.dependence.changes import Changes
 from migrator.facts.dependence.containers import COLLECTING, Containers
 from migrator.facts.dependence.expressions import Expressions
-from migrator.facts.dependence.functions import Functions, RunAt
+from migrator.facts.dependence.functions import Functions, MetAt, RunAt
 from migrator.facts.dependence.graph import DECIDING, Graph, Key, Way
 from migrator.facts.dependence.handed_back import HandedBack
 from migrator.facts.dependence.internals import Internals
@@ -54,9 +54,10 @@ class Dependence(Graph):
         computing: Collection[cst.CSTNode] = (),
         unrun: Sequence[cst.CSTNode] = (),
         run_at: RunAt = lambda call: None,
+        met_at: MetAt = lambda call: (),
     ) -> None:
         """`computing`: calls that put nothing into what they are given, by the user's word. `unrun`: functions that
-        nothing runs, in source order, of which nothing depends on anything. `run_at`: see Functions."""
+        nothing runs, in source order, of which nothing depends on anything. `run_at`, `met_at`: see Functions."""
         super().__init__()
         self.tree = tree
         self._unrun = unrun
@@ -64,7 +65,7 @@ class Dependence(Graph):
         indirect = Indirect(tree, resolver, kinds)
         self._names = names = Names(tree, resolver)
         sizes = Sizes(tree, resolver, kinds, names)
-        self._functions = functions = Functions(self, tree, resolver, indirect, run_at)
+        self._functions = functions = Functions(self, tree, resolver, indirect, run_at, met_at)
         namespaces = Namespaces(self, tree, resolver, names)
         handed_back = HandedBack(tree, resolver, indirect, functions)
         containers = Containers(self, tree, resolver, kinds, indirect, names, namespaces, handed_back)

@@ -58,6 +58,7 @@ class Calls:
         for function in self.functions.run_by(call):
             self.functions.link_returned(function, call)
         self.functions.link_wrappers(call)
+        self.functions.link_met(call)
         self.reads.link_object(call)
         self.namespaces.link_call(call)
         self.reads.link_reflection(call)

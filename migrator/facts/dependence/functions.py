@@ -37,18 +37,23 @@ _DESCRIBING = frozenset({"compute_output_shape", "get_config", "count_params"})
 
 
 RunAt = Callable[[cst.Call], Optional[Collection[FunctionLike]]]
+MetAt = Callable[[cst.Call], Collection[FunctionLike]]
 
 
 class Functions:
-    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, indirect: Indirect, run_at: RunAt) -> None:
+    def __init__(
+        self, graph: Graph, tree: Tree, resolver: Resolver, indirect: Indirect, run_at: RunAt, met_at: MetAt
+    ) -> None:
         """`run_at`: the functions of the program that the abstract run has seen a call run, and no other; None where it
-        has not seen all of them. It tells tables of functions apart that one function fills."""
+        has not seen all of them. It tells tables of functions apart that one function fills. `met_at`: those that it
+        has seen there, be they all or not: what names do not tell, such as the methods of what `__getattr__` asks."""
         self.graph = graph
         self.tree = tree
         self.resolver = resolver
         self.indirect = indirect
         self.loops = Loops(graph, tree, resolver)
         self._run_at = run_at
+        self._met_at = met_at
 
     def may_run(self, call: cst.Call, function: cst.CSTNode) -> bool:
         """Whether the call may run the function, one of those that the names say."""
@@ -163,6 +168,14 @@ class Functions:
             self.link_returned(function, call)
             for node in () if is_loop else given:
                 self.graph.link(node, ("handed to", function), Way.USED)
+
+    def link_met(self, call: cst.Call) -> None:
+        """The functions that no name shows to run there get what the call gives."""
+        for function in self._met_at(call):
+            if call not in self.resolver.callers(function):
+                self.link_returned(function, call)
+                for arg in call.args:
+                    self.graph.link(arg, ("handed to", function), Way.USED)
 
     def feed_back(self, calls: Iterable[cst.Call]) -> None:
         """Links what functions give that are handed to these calls to what they get there."""

@@ -29,6 +29,7 @@ from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.facts.program.unnamed import Unnamed
 
 _PARTIAL = External("functools.partial")
+_OF_CLASSES = frozenset({"__init_subclass__", "__class_getitem__"})
 
 
 class CallGraph:
@@ -137,14 +138,13 @@ class CallGraph:
 
     def is_class_itself(self, param: cst.Param, function: FunctionLike) -> bool:
         """Whether it is the first parameter of a class method."""
-        is_class_method = isinstance(function, cst.FunctionDef) and _is_decorated(function, "classmethod")
-        return is_class_method and self.is_first(param, function)
+        return _is_class_method(function) and self.is_first(param, function)
 
     def owner_class(self, function: FunctionLike) -> cst.ClassDef | None:
         """The class whose instance the function's first parameter is; None for functions and static methods."""
         if not isinstance(function, cst.FunctionDef):
             return None
-        if _is_decorated(function, "staticmethod", "classmethod"):
+        if _is_decorated(function, "staticmethod") or _is_class_method(function):
             return None
         return self.tree.class_of(function)
 
@@ -155,7 +155,7 @@ class CallGraph:
         params = [*function.params.posonly_params, *function.params.params]
         position = next((i for i, p in enumerate(params) if p is param), None)
         bound = self.owner_class(function) is not None
-        of_class = isinstance(function, cst.FunctionDef) and _is_decorated(function, "classmethod")
+        of_class = _is_class_method(function)
         found: list[cst.BaseExpression] = []
         if way is None and position == 1 and isinstance(function, cst.FunctionDef):
             found += self._set_by(function)
@@ -168,9 +168,13 @@ class CallGraph:
                     index -= 1
                 given = _given_in_its_turn(call, index)
             else:
-                if index is not None and (of_class or (bound and not self._passes_self(call))):
+                # `hook = Trainer.after`, then `hook(trainer)`
+                is_free = not of_class and (call, function) in self._free
+                if index is not None and (of_class or (bound and not is_free and not self._passes_self(call))):
                     index -= 1
                 given = self._passed(call, param.name.value, index, way)
+                if bound and is_free and (call, function) in self._bound and index is not None:
+                    given = [*given, *self._passed(call, param.name.value, index - 1, way)]
             if not (bound or of_class) and (call, function) in self._bound:
                 of_object = self._passed_to_method(call, param.name.value, position, way)
                 given = [*given, *of_object] if (call, function) in self._free else of_object
@@ -321,6 +325,13 @@ def _add(known: dict[cst.CSTNode, list[cst.Call]], node: cst.CSTNode, call: cst.
 
 def _is_decorated(function: cst.FunctionDef, *names: str) -> bool:
     return any(isinstance(d.decorator, cst.Name) and d.decorator.value in names for d in function.decorators)
+
+
+def _is_class_method(function: FunctionLike) -> bool:
+    """Whether it gets the class itself; Python makes class methods of some by their names."""
+    return isinstance(function, cst.FunctionDef) and (
+        function.name.value in _OF_CLASSES or _is_decorated(function, "classmethod")
+    )
 
 
 def _is_setter(function: cst.FunctionDef) -> bool:

@@ -81,6 +81,7 @@ class Indirect:
         found = [f for node in running for v in self.resolver.values(node) for f in self._run_by(v)]
         by_name = [(f, value) for value in values for f in self._looked_up(value)]
         found += [f for f, value in by_name if calls(value) == "operator.methodcaller" or accepts(f, call)]
+        found += [f for f in self._methods_of_unseen(call) if accepts(f, call)]
         wrapped = self.wrapped_by(call)
         found += wrapped
         if not wrapped and self._is_unseen(call):
@@ -92,6 +93,12 @@ class Indirect:
         """What the call gives, and what its function was made with."""
         made = [node for value in self.resolver.values(call.func) for node in _built_with(value)]
         return [*(arg.value for arg in call.args), *made]
+
+    def _methods_of_unseen(self, call: cst.Call) -> list[cst.FunctionDef]:
+        """The methods of that name, where one is called of an object that may be any: `HOOKS[name]().after(loss)`."""
+        methods = self.tree.methods.get(call.func.attr.value, []) if isinstance(call.func, cst.Attribute) else []
+        values = self.resolver.values(call.func) if methods else ()
+        return methods if methods and (not values or any(map(_is_of_any, values))) else []
 
     def _is_unseen(self, call: cst.Call) -> bool:
         """Whether the call may run functions that it does not show."""
@@ -172,6 +179,10 @@ class Indirect:
             value.of, lambda path: path.startswith(("keras.", "tensorflow."))
         )
 
+    def _is_called_by_keras(self, method: cst.FunctionDef) -> bool:
+        cls = self.tree.class_of(method)
+        return cls is not None and self._is_of_keras(Object(Class(cls)))
+
     def given_to(self, function: FunctionLike) -> list[cst.CSTNode]:
         """What the function may run with besides what the calls give it that show it."""
         return self._given.get(function, [])
@@ -201,6 +212,8 @@ class Indirect:
                 and not self._stands_for_decorated(function, node)
             ):
                 found[function] = None
+        # Nothing reads the name of what runs where objects are called that are not seen.
+        found.update((f, None) for f in self.tree.methods.get("__call__", ()) if not self._is_called_by_keras(f))
         found.update((node, None) for node in self.tree.all_of(cst.Lambda) if self._escapes(node))
         return list(found)
 
@@ -484,6 +497,13 @@ def _may_be_any(value: Value) -> bool:
         return value.function.path in _TAKING_OUT
     path = origin(value.function)  # `hooks.get("end")`
     return not path or path.startswith(_CONTAINERS)
+
+
+def _is_of_any(value: Value) -> bool:
+    """Whether it belongs to an object that may be any of the script's."""
+    while isinstance(value, (Member, Result)):
+        value = value.owner if isinstance(value, Member) else value.function
+    return isinstance(value, (Parameter, Unknown, Element))
 
 
 def _class_of(value: Object | Class) -> Class:

@@ -448,13 +448,19 @@ class Resolver:
         if owner is not None and self._graph.is_first(param, function):
             return (Object(Class(owner)),)
         if self._graph.is_class_itself(param, function):
-            return (Class(cast(cst.ClassDef, self.tree.class_of(cast(cst.FunctionDef, function)))),)
+            return self._classes_told(cast(cst.FunctionDef, function))
         found: list[Value] = []
         for expression in self.arguments(param, function):
             found.extend(self.values(expression))
         found.extend(self._decorated.registered_by(param, function))
         itself = Parameter(param)  # `total = add(total, x)`, of a function that gives it back: what else it is given
         return _unique(param, [value for value in found if value != itself]) or (itself,)
+
+    def _classes_told(self, method: cst.FunctionDef) -> Values:
+        """What the class method gets: `__init_subclass__` each class that derives from its own, and never that."""
+        cls = Class(cast(cst.ClassDef, self.tree.class_of(method)))
+        heirs = self.subclasses(cls) if method.name.value == "__init_subclass__" else []
+        return tuple(heirs) or (cls,)
 
     def _super_member(self, base: Result, name: str) -> Iterable[Value]:
         """What `super().name` is."""
