@@ -40,7 +40,8 @@ from migrator.edits import Refusal, Trust, Wrap
 from migrator.facts.objects.values import Result
 from migrator.facts.script import Facts
 from migrator.missing import told_of
-from migrator.repairs import ahead_of_loops, cannot_be, put_together, waits_alone
+from migrator.put_once import put_once
+from migrator.repairs import PUT_TOGETHER, ahead_of_loops, cannot_be, put_together, waits_alone
 from migrator.rule import Findings, rule
 
 # What is not seen of rows that are taken to stay apart, and what the user can do.
@@ -74,7 +75,7 @@ def gather_batch(facts: Facts) -> Findings:
         yield Wrap(cst.ensure_type(call, cst.Call).func, f"{facts.runtime}.on_whole_data(", ")")
     operands: dict[Operand, None] = {}
     for repair in facts.repairs:
-        if repair.form not in ("whole", "call", "metric", "once", "given back"):
+        if repair.form not in PUT_TOGETHER:
             continue
         refusal = cannot_be(facts, repair) or waits_alone(facts, repair)
         if refusal is not None:
@@ -83,7 +84,10 @@ def gather_batch(facts: Facts) -> Findings:
         yield from _of_missing_file(facts, repair)
         operands.update(dict.fromkeys(sorted(repair.operands, key=lambda o: facts.tree.order[o.node])))
     done: set[cst.CSTNode] = set()
-    for node, edits in ahead_of_loops(facts, operands):
+    for nodes, edits in put_once(facts, operands):
+        done.update(nodes)
+        yield from edits
+    for node, edits in ahead_of_loops(facts, [o for o in operands if o.node not in done]):
         done.add(node)
         yield from edits
     for operand in operands:
