@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Unknown, Value
+from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Binding, Tree, nodes_in
 
 # Methods and functions that change what they are called on, or given; a list of the script's own may be changed.
@@ -43,17 +44,37 @@ class ChangedArrays:
         self._of_functions: dict[cst.CSTNode, bool] = {}
         self._anywhere: bool | None = None
 
-    def by_any(self, nodes: Iterable[cst.CSTNode]) -> bool:
-        """Whether one of the nodes, when it runs, may change an array that other code has, too."""
-        return any(map(self._by, nodes))
+    def by_any(self, nodes: Iterable[cst.CSTNode], read: Iterable[cst.Name] = ()) -> bool:
+        """Whether one of the nodes, when it runs, may change an array that other code has, too; or one that what is
+        `read` may be another name of."""
+        nodes, read = list(nodes), list(read)
+        return any(map(self._by, nodes)) or any(
+            self.may_be_other_name(name, node.target)
+            for node in nodes
+            if isinstance(node, cst.AugAssign)
+            for name in read
+        )
+
+    def may_be_other_name(self, name: cst.Name, changed: cst.BaseExpression) -> bool:
+        """Whether the name may have got what is changed under another one, which is new there."""
+        if not isinstance(changed, cst.Name):
+            return False
+        for binding in self.resolver.reaching(name):
+            if binding.kind in ("param", "for", "augmented"):
+                continue
+            if not isinstance(binding.value, (*_NEW_NODES, cst.Call)):
+                return True
+            if any(made.value == changed.value for made in self.tree.names_in(binding.value)):
+                return True
+        return False
 
     def _by(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.AugAssign):
-            return not self._is_own(node.target)
+            return not self.is_own(node.target)
         if isinstance(node, (cst.AssignTarget, cst.For, cst.CompFor)):
-            return any(not self._is_own(target) for target in _items(node.target))
+            return any(not self.is_own(target) for target in _items(node.target))
         if isinstance(node, cst.Del):
-            return any(not self._is_own(target) for target in _items(node.target))
+            return any(not self.is_own(target) for target in _items(node.target))
         return isinstance(node, cst.Call) and self._by_call(node)
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -103,7 +124,7 @@ class ChangedArrays:
 
     # -- what is a name's own --------------------------------------------------------------------------------------
 
-    def _is_own(self, target: cst.BaseExpression) -> bool:
+    def is_own(self, target: cst.BaseExpression) -> bool:
         """Whether what is changed under that name is nothing that has another name: a number, what an operator gave."""
         if isinstance(target, cst.Subscript):
             return _is_key(target) or self._is_own_list(target.value)
@@ -128,10 +149,8 @@ class ChangedArrays:
 
     def _all_new(self, bindings: list[Binding], passed: tuple[cst.CSTNode, ...]) -> bool:
         set_anew = [b for b in bindings if b.kind != "augmented"]
-        return bool(set_anew) and all(
-            b.kind == "assign" and not b.path and b.value is not None and self._is_new(b.value, passed)
-            for b in set_anew
-        )
+        parts = [part_at(b.value, b.path) if b.kind == "assign" and b.value is not None else None for b in set_anew]
+        return bool(parts) and all(part is not None and self._is_new(part, passed) for part in parts)
 
     def _is_new(self, node: cst.CSTNode, passed: tuple[cst.CSTNode, ...]) -> bool:
         if isinstance(node, _NEW_NODES):

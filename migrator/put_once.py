@@ -209,7 +209,7 @@ class _Once:
         ]
         if any(isinstance(node, _WAITING) or self._is_watched(node, read.value, reads) for node in run):
             return False
-        return not self.changed.by_any(run)
+        return not self.changed.by_any(run, [read])
 
     def _is_watched(self, node: cst.CSTNode, name: str, reads: Collection[cst.CSTNode]) -> bool:
         if not isinstance(node, cst.Call):
