@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from typing import Union
 
 import libcst as cst
 
@@ -19,10 +20,10 @@ from migrator.facts.data.batch_cuts import CutArguments, CutExpressions, CutName
 from migrator.facts.objects.values import is_call_of
 from migrator.facts.program.tree import Binding, nodes_in
 from migrator.facts.script import Facts
+from migrator.of_names import OfNames
 from migrator.repairs import loop_around, waits
-from migrator.row_counts import Counts
 
-Edits = list[InsertBefore | Replace | Wrap]
+Edits = Sequence[Union[InsertBefore, Replace, Wrap]]
 _PUT = {"gather": ("all_{}", "all_gather", ""), "mean": ("global_{}", "all_reduce", "")}
 _PUT["sum"] = ("global_{}", "all_reduce", ', reduction="sum"')
 # They run what they hold later, or not whenever the statement runs.
@@ -44,21 +45,19 @@ def put_once(facts: Facts, operands: Collection[Operand]) -> Iterator[tuple[list
         node = operand.node
         if operand.how in _PUT and isinstance(node, cst.Name) and once.may_be_named(node):
             groups[_key(facts, operand.how, node)].append(node)
-    counts = Counts(facts, operands)
-    for read in counts.of:
-        if _key(facts, "gather", read) in groups and once.may_be_named(read):
+    behind = OfNames(facts, operands)
+    for read in behind.of:
+        if once.may_be_named(read):
             groups[_key(facts, "gather", read)].append(read)
     done: set[cst.CSTNode] = set()
     # Numbers of rows last: those of what is put together need nothing more.
     for (how, *_), several in sorted(groups.items(), key=lambda group: group[0][0] != "gather"):
         reads = sorted((read for read in several if read not in done), key=facts.tree.order.__getitem__)
-        while len(reads) > 1:
-            if all(read in counts.of for read in reads):
-                break
+        while len(reads) > 1 and not behind.counts.issuperset(reads):
             made = once.where_made(str(how), reads)
             place, together = (None, reads) if made is not None else once.together(reads)
-            if len(together) > 1 and not all(read in counts.of for read in together):
-                nodes = [node for read in together for node in counts.of.get(read, [read])]
+            if len(together) > 1 and not behind.counts.issuperset(together):
+                nodes = [node for read in together for node in behind.of.get(read, [read])]
                 done.update(nodes)
                 yield nodes, [made] if made is not None else once.in_front(str(how), place, together)
             reads = reads[len(together) :]

@@ -87,9 +87,9 @@ def gather_batch(facts: Facts) -> Findings:
     for nodes, edits in put_once(facts, operands):
         done.update(nodes)
         yield from edits
-    for node, edits in ahead_of_loops(facts, [o for o in operands if o.node not in done]):
+    for node, in_front in ahead_of_loops(facts, [o for o in operands if o.node not in done]):
         done.add(node)
-        yield from edits
+        yield from in_front
     for operand in operands:
         if operand.node not in done:
             done.add(operand.node)

@@ -1,4 +1,5 @@
-"""Numbers of rows that are added up over the workers, and the names whose rows they count: `tf.shape(x)[0]`."""
+"""What is put together of a name's rows, and needs nothing more where the name has all of them: their number
+`tf.shape(x)[0]`, and each row as something else, `x[:, None]` or `x.numpy()`."""
 
 from __future__ import annotations
 
@@ -16,20 +17,25 @@ from migrator.repairs import PUT_TOGETHER
 _SHAPES = frozenset({"tensorflow.shape", "keras.ops.shape"})
 
 
-class Counts:
-    """`of`: the operands that count the rows of what is read there, be it by a name that is read for nothing else.
-    Where all rows are under that name, these need nothing more."""
+class OfNames:
+    """`of`: where a name is read, with the operands that are made of it there, be it by another name that is read for
+    nothing else; `counts`: where that is the number of rows."""
 
     def __init__(self, facts: Facts, operands: Collection[Operand]) -> None:
         self.facts = facts
         self.of: dict[cst.Name, list[cst.CSTNode]] = {}
+        self.counts: set[cst.Name] = set()
         other = {o.node for repair in facts.repairs if repair.form not in PUT_TOGETHER for o in repair.operands}
+        for operand in operands:
+            name = self._by_rows(operand.node) if operand.how == "gather" and operand.node not in other else None
+            if name is not None:
+                self.of[name] = [operand.node]
         sums = {o.node for o in operands if o.how == "sum"} - other
         by_name: dict[cst.CSTNode, list[cst.Name]] = defaultdict(list)
         for node in sums:
             counted = self._counted(node)
             if counted is not None:
-                self.of[counted] = [node]
+                self._note(counted, [node])
             elif isinstance(node, cst.Name):
                 bindings = facts.resolver.reaching(node)
                 if len(bindings) == 1 and bindings[0].kind == "assign" and not bindings[0].path:
@@ -37,7 +43,23 @@ class Counts:
         for line, reads in by_name.items():
             counted = self._counted(facts.resolver.reaching(reads[0])[0].value)
             if counted is not None and self._are_all(line, reads):
-                self.of[counted] = [*reads]
+                self._note(counted, [*reads])
+
+    def _note(self, counted: cst.Name, operands: list[cst.CSTNode]) -> None:
+        self.of[counted] = operands
+        self.counts.add(counted)
+
+    @staticmethod
+    def _by_rows(node: cst.CSTNode) -> cst.Name | None:
+        """The name of which each row is made into one: `x[:, None]`, `x.numpy()`."""
+        if isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name):
+            first = node.slice[0].slice
+            is_all = isinstance(first, cst.Slice) and first.lower is first.upper is first.step is None
+            return node.value if is_all else None
+        func = node.func if isinstance(node, cst.Call) and not node.args else None
+        if isinstance(func, cst.Attribute) and func.attr.value == "numpy" and isinstance(func.value, cst.Name):
+            return func.value
+        return None
 
     def _counted(self, node: cst.CSTNode | None) -> cst.Name | None:
         given: cst.BaseExpression | None = None
