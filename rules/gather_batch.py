@@ -9,9 +9,9 @@ lockstep.whole_batch gives it all rows. Of a model that `fit` trains, Keras take
 something of all of them gives back its own by lockstep.shard_like. So does a call that rolls or sorts the rows, where
 they then meet a worker's own in a model that also runs on these alone: negatives of the same batch. Where samples are
 moved along their gradients of a mean, or penalised by them, the mean is over all rows, and lockstep.sample_gradients
-makes them as large as on one device. Rows that a loop needs in each of its turns are put together once, in front of
-it. A step that also trains on what is made of all rows, such as hard samples of earlier batches, gets a worker's own of
-these by lockstep.shard_batch.
+makes them as large as on one device. Rows that are needed whole in several places, or in each turn of a loop, are put
+together once, in front of these, or where a name gets them that is read for nothing else. A step that also trains on
+what is made of all rows, such as hard samples of earlier batches, gets a worker's own of these by lockstep.shard_batch.
 
 before:
     loss = contrastive_loss(model(images), labels)
