@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from migrator.changed_arrays import ChangedArrays
 from migrator.edits import AddArgument, Guard, InsertBefore, InsertFirst, Replace, Wrap
 from migrator.facts.dependence import libraries
 from migrator.facts.objects.repeatable import Repeatable
@@ -56,6 +57,7 @@ class _Once:
         self.facts = facts
         self.tree = facts.tree
         self.repeatable = Repeatable(facts.tree, facts.resolver)
+        self.changed = ChangedArrays(facts.tree, facts.resolver)
         self._names: dict[cst.CSTNode, str] = {}
         self._first: set[cst.CSTNode] = set()
         wraps = [edit for edit in found if isinstance(edit, Wrap) and isinstance(edit.node, cst.BaseExpression)]
@@ -84,7 +86,7 @@ class _Once:
         while len(nodes) > 1:
             first, rest = nodes[0], nodes[1:]
             together = [first]
-            for node in rest if self._may_be_asked_ahead(first) else ():
+            for node in rest if self._may_be_asked_ahead(first, rest) else ():
                 region = self._region(first, node)
                 if region is None or not self._stays(first, region, nodes):
                     break
@@ -101,8 +103,9 @@ class _Once:
         names = (wanted if number == 1 else f"{wanted}_{number}" for number in itertools.count(1))
         return next(name for name in names if self.facts.fresh_variable(name, first) == name and name not in taken)
 
-    def _may_be_asked_ahead(self, node: cst.BaseExpression) -> bool:
-        """Whether the number may be asked for right above its statement, as well as where it stands."""
+    def _may_be_asked_ahead(self, node: cst.BaseExpression, rest: Sequence[cst.BaseExpression]) -> bool:
+        """Whether the number may be asked for right above its statement, as well as where it stands. `rest`: where it
+        is asked for later."""
         statement = self.tree.statement_of(node)
         if not isinstance(statement, _COMPOUND) or not self._is_first(statement):
             return False
@@ -114,16 +117,40 @@ class _Once:
         for owner in self.tree.ancestors(node):
             if owner is statement:
                 break
-            if isinstance(owner, (*_LATER, cst.IfExp)):
+            if isinstance(owner, _LATER) or (isinstance(owner, cst.IfExp) and small is not owner.test):
                 return False
             is_at_will = isinstance(owner, cst.BooleanOperation) and small is owner.right
-            if is_at_will and not (self._is_of_any_list(node) and self._is_asked_apart(owner, node)):
+            is_apart = is_at_will and self._is_of_any_list(node) and self._is_asked_apart(owner, node)
+            if is_at_will and not is_apart and not self._is_asked_anyway(statement, rest):
                 return False
             small = owner
         header = statement.test if isinstance(statement, cst.If) else statement
         order = self.tree.order
         before = [c for c in self.tree.calls if self.tree.contains(header, c) and order[c] < order[node]]
         return all(self.tree.contains(call, node) or self.repeatable.is_so(call) for call in before)
+
+    def _is_asked_anyway(self, statement: cst.CSTNode, rest: Sequence[cst.BaseExpression]) -> bool:
+        """Whether the number is asked for in any case: `if best is None or loss < best: best = loss`; or in the next
+        line."""
+        beside = self.tree.statements_beside(statement)
+        following = beside[beside.index(statement) + 1 :][:1]
+        if isinstance(statement, cst.If):
+            test, body = statement.test, statement.body.body
+            if any(
+                isinstance(inner, (cst.Return, cst.Raise, cst.Break, cst.Continue)) for inner in nodes_in(statement)
+            ):
+                following = []
+            if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.Or):
+                following = [*following, *body]
+        return any(self._is_asked_at_once(line, node) for line in following for node in rest)
+
+    def _is_asked_at_once(self, line: cst.CSTNode, node: cst.BaseExpression) -> bool:
+        if not self.tree.contains(line, node) or not isinstance(
+            line, (cst.SimpleStatementLine, cst.BaseSmallStatement)
+        ):
+            return False
+        around = itertools.takewhile(lambda owner: owner is not line, self.tree.ancestors(node))
+        return not any(isinstance(owner, (*_LATER, cst.IfExp, cst.BooleanOperation)) for owner in around)
 
     def _is_first(self, statement: cst.CSTNode) -> bool:
         """Whether lines can stand above the statement: it is no `elif`, and begins its line."""
@@ -169,6 +196,7 @@ class _Once:
     def _stays(self, first: cst.BaseExpression, region: _Region, asked: Sequence[cst.BaseExpression]) -> bool:
         """Whether nothing in the region changes what the number is made of."""
         names = {name.value for name in self.tree.names_in(first) if self.tree.is_variable(name)}
+        read = [name for name in self.tree.names_in(first) if self.tree.is_variable(name)]
         attributes = self._attributes_read(first)
         made_of = self._made_of(first)
         inner = {node for expression in asked for node in nodes_in(expression)}
@@ -180,6 +208,10 @@ class _Once:
                 if is_part and not self._is_only_read(node, attributes):
                     return False
                 if isinstance(node, _LEAVING) or self._may_change(node, made_of, of_objects=bool(attributes)):
+                    return False
+                if isinstance(node, cst.AugAssign) and any(
+                    self.changed.may_be_other_name(n, node.target) for n in read
+                ):
                     return False
         return True
 
@@ -198,7 +230,7 @@ class _Once:
     def _may_change(self, node: cst.CSTNode, made_of: Sequence[Value], *, of_objects: bool) -> bool:
         """Whether what the number is made of may be changed by its other names, or by what nobody knows."""
         if isinstance(node, cst.AugAssign):
-            return self._may_be(node.target, made_of)
+            return not self.changed.is_own(node.target) and self._may_be(node.target, made_of)
         if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
             return self._may_be(node.target.value, made_of)
         if not isinstance(node, cst.Call) or self.repeatable.is_so(node):

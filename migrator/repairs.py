@@ -18,6 +18,8 @@ _GOING_THROUGH = frozenset(
     f"builtins.{name}" for name in ("all", "any", "dict", "list", "max", "min", "set", "sorted", "sum", "tuple")
 )
 _LOOPS = (cst.For, cst.While, *_COMPREHENSIONS)
+# The forms of repairs that gather-batch writes.
+PUT_TOGETHER = frozenset({"whole", "call", "metric", "once", "given back"})
 _MAY_NOT_RUN = (cst.If, cst.FunctionDef, cst.ClassDef, cst.Try, cst.With)
 
 
@@ -45,7 +47,7 @@ def ahead_of_loops(
     names = {o.node for o in operands if o.how == "gather" and isinstance(o.node, cst.Name)}
     groups: dict[tuple[cst.CSTNode, str], list[cst.Name]] = defaultdict(list)
     for node in sorted(names, key=lambda node: facts.tree.order[node]):
-        loop = _loop_around(facts, cst.ensure_type(node, cst.Name))
+        loop = loop_around(facts, cst.ensure_type(node, cst.Name))
         if loop is not None:
             groups[loop, cst.ensure_type(node, cst.Name).value].append(cst.ensure_type(node, cst.Name))
     for (loop, name), reads in groups.items():
@@ -59,7 +61,7 @@ def ahead_of_loops(
             yield read, [Replace(read, (whole,))]
 
 
-def _loop_around(facts: Facts, node: cst.Name) -> cst.CSTNode | None:
+def loop_around(facts: Facts, node: cst.Name) -> cst.CSTNode | None:
     """The outermost loop that reads a name of the function which runs it, where that is set in front of the loop and
     where all of it surely runs: what is left of a branch, a tape or a function stays in there."""
     scope = facts.tree.scope_of(node).lookup(node.value)
@@ -74,7 +76,7 @@ def _loop_around(facts: Facts, node: cst.Name) -> cst.CSTNode | None:
         return None  # a list that others may have, too, and put more into
     found: cst.CSTNode | None = None
     for owner in facts.tree.ancestors(node):
-        if isinstance(owner, (cst.IfExp, cst.BooleanOperation, cst.Lambda)) or _waits(facts, owner):
+        if isinstance(owner, (cst.IfExp, cst.BooleanOperation, cst.Lambda)) or waits(facts, owner):
             return None
         if isinstance(owner, _MAY_NOT_RUN):
             break
@@ -87,7 +89,7 @@ def _loop_around(facts: Facts, node: cst.Name) -> cst.CSTNode | None:
     return found
 
 
-def _waits(facts: Facts, node: cst.CSTNode) -> bool:
+def waits(facts: Facts, node: cst.CSTNode) -> bool:
     """Whether it is a generator that runs whenever somebody asks it: the name may be another's by then."""
     if not isinstance(node, cst.GeneratorExp):
         return False
@@ -112,7 +114,7 @@ def _is_read_in_turns(facts: Facts, node: cst.CSTNode) -> bool:
     for owner in facts.tree.ancestors(node):
         if isinstance(owner, cst.SimpleStatementLine):
             break
-        if isinstance(owner, (cst.Lambda, cst.IfExp, cst.BooleanOperation)) or _waits(facts, owner):
+        if isinstance(owner, (cst.Lambda, cst.IfExp, cst.BooleanOperation)) or waits(facts, owner):
             return False  # it may not be read at all, or later
         turns += [owner] if isinstance(owner, _COMPREHENSIONS) else []
     if not turns or any(node.value in facts.tree.scopes[turn].bindings for turn in turns):

@@ -9,9 +9,9 @@ lockstep.whole_batch gives it all rows. Of a model that `fit` trains, Keras take
 something of all of them gives back its own by lockstep.shard_like. So does a call that rolls or sorts the rows, where
 they then meet a worker's own in a model that also runs on these alone: negatives of the same batch. Where samples are
 moved along their gradients of a mean, or penalised by them, the mean is over all rows, and lockstep.sample_gradients
-makes them as large as on one device. Rows that a loop needs in each of its turns are put together once, in front of
-it. A step that also trains on what is made of all rows, such as hard samples of earlier batches, gets a worker's own of
-these by lockstep.shard_batch.
+makes them as large as on one device. Rows that are needed whole in several places, or in each turn of a loop, are put
+together once, in front of these, or where a name gets them that is read for nothing else. A step that also trains on
+what is made of all rows, such as hard samples of earlier batches, gets a worker's own of these by lockstep.shard_batch.
 
 before:
     loss = contrastive_loss(model(images), labels)
@@ -40,7 +40,8 @@ from migrator.edits import Refusal, Trust, Wrap
 from migrator.facts.objects.values import Result
 from migrator.facts.script import Facts
 from migrator.missing import told_of
-from migrator.repairs import ahead_of_loops, cannot_be, put_together, waits_alone
+from migrator.put_once import put_once
+from migrator.repairs import PUT_TOGETHER, ahead_of_loops, cannot_be, put_together, waits_alone
 from migrator.rule import Findings, rule
 
 # What is not seen of rows that are taken to stay apart, and what the user can do.
@@ -74,7 +75,7 @@ def gather_batch(facts: Facts) -> Findings:
         yield Wrap(cst.ensure_type(call, cst.Call).func, f"{facts.runtime}.on_whole_data(", ")")
     operands: dict[Operand, None] = {}
     for repair in facts.repairs:
-        if repair.form not in ("whole", "call", "metric", "once", "given back"):
+        if repair.form not in PUT_TOGETHER:
             continue
         refusal = cannot_be(facts, repair) or waits_alone(facts, repair)
         if refusal is not None:
@@ -83,9 +84,12 @@ def gather_batch(facts: Facts) -> Findings:
         yield from _of_missing_file(facts, repair)
         operands.update(dict.fromkeys(sorted(repair.operands, key=lambda o: facts.tree.order[o.node])))
     done: set[cst.CSTNode] = set()
-    for node, edits in ahead_of_loops(facts, operands):
-        done.add(node)
+    for nodes, edits in put_once(facts, operands):
+        done.update(nodes)
         yield from edits
+    for node, in_front in ahead_of_loops(facts, [o for o in operands if o.node not in done]):
+        done.add(node)
+        yield from in_front
     for operand in operands:
         if operand.node not in done:
             done.add(operand.node)

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Literal, Member, Object, Unknown, Value
+from migrator.facts.objects.values import External, Function, Literal, Member, Object, Unknown, Value, calls
 from migrator.facts.program.tree import Tree, semantic_children
 
 # Functions that change nothing, and give the same for the same; iterators, of which some use up what they are given,
@@ -29,6 +29,7 @@ _PURE_METHODS = frozenset({
 _CONVERTING = frozenset({"astype", "reshape", "copy", "to_numpy", "flatten", "ravel", "toarray", "drop"})
 # Libraries whose functions change nothing that a script asks for, but for their random numbers.
 _APART = ("tensorflow.", "keras.", "numpy.", "pandas.", "sklearn.")
+_METRICS = "keras.metrics."  # of these, `result` only tells
 # What is not the same the second time, or changes something.
 _ONCE = (
     cst.NamedExpr, cst.Yield, cst.Await, cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp,
@@ -112,6 +113,8 @@ class Repeatable:
     def _is_pure_method(self, method: Member, call: cst.Call) -> bool:
         if isinstance(method.owner, Object):  # of a base class that is not seen
             return False
+        if method.name == "result" and calls(method.owner).startswith(_METRICS):
+            return True
         return method.name in _PURE_METHODS and (bool(call.args) or method.name != "get")
 
     def _gives_only(self, function: cst.FunctionDef, passed: tuple[cst.CSTNode, ...]) -> bool:
