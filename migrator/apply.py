@@ -263,6 +263,8 @@ class _Printer:
         code = self._indented(edit.code, statement)
         if before:
             at = self.spans.line_start(self._start(statement))
+            if isinstance(edit, InsertBefore) and edit.above_comments:
+                at = self._above_comments(at, statement)
             return _Patch(at, at, (_LINE_BEFORE, number), (indent, *code, self.newline))
         start, end = self.spans.span(statement)
         at = self.spans.line_end(max(end - 1, start))
@@ -271,6 +273,15 @@ class _Printer:
         # What follows the last statement of a block comes before what follows the statement with the block.
         depth = sum(1 for _ in self.tree.ancestors(statement))
         return _Patch(at, at, (_LINE_AFTER, -depth, number), self._line_after(indent, code, at))
+
+    def _above_comments(self, at: int, statement: Statement) -> int:
+        """Where the comments directly above the line begin; the line itself where they are the head of the file."""
+        above = at
+        for line in reversed(statement.leading_lines):
+            if line.comment is None:
+                break
+            above = self.spans.line_start(above - 1)
+        return above or at
 
     def _indented(self, code: Code, statement: Statement) -> Code:
         """The code with the statement's indent after each line end."""

@@ -14,10 +14,11 @@ Code = tuple[Union[str, cst.CSTNode], ...]
 
 @dataclass(frozen=True)
 class InsertBefore:
-    """A statement of its own before the statement that holds the node."""
+    """A statement of its own before the statement that holds the node, or above the comments that speak of it."""
 
     node: cst.CSTNode
     code: Code
+    above_comments: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ LOSS, ROWS, REPLICATED, IGNORE, FILE_IGNORE = "loss", "rows", "replicated", "ign
 PER_FILE = "per-file-ignores"
 _VALUES = {LOSS: ("mean", "sum", "gather"), ROWS: ("0", "none")}
 _MARK = "migrate:"
-_COMMENT = re.compile(r"#[ \t]*migrate:[ \t]*([^#\r\n]*)")
+_COMMENT = re.compile(r"#[ \t]*(migrate:)[ \t]*([^#\r\n]*)", re.IGNORECASE)
 _WORD = re.compile(
     r"(?P<ignore>(?:file-)?ignore)\[(?P<rules>[^\]]*)\](?P<reason>.*)"
     r"|(?P<name>[a-z]+)(?:[ \t]*=[ \t]*(?P<value>\w+))?"
@@ -61,7 +61,7 @@ class Word:
 
 def words_of(tree: Tree, spans: Spans) -> list[Word]:
     """The comments of a file that are for this tool. Raises UnknownWord."""
-    if _MARK not in spans.text:
+    if _MARK not in spans.text.lower():
         return []
     found = []
     statements = _Statements(tree, spans)
@@ -70,8 +70,10 @@ def words_of(tree: Tree, spans: Spans) -> list[Word]:
         if statements.is_text(offset):
             continue
         try:
-            word = _parsed(match.group(1).strip(), spans.module)
+            word = _parsed(match.group(2).strip(), spans.module)
         except ValueError as error:
+            if match.group(1) != _MARK:
+                continue  # a sentence: "# Migrate: to Keras 3"
             raise UnknownWord(str(error), spans.module, offset) from None
         found.append(
             replace(word, offset=offset, statement=statements.at(offset) if word.kind != FILE_IGNORE else None)

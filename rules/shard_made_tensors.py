@@ -8,7 +8,7 @@ NumPy's generators, and others that have a seed, draw for as many rows as a batc
 and stay alike. Where a batch gets a new shape, the size in it becomes the local one. Where a tensor is only said to
 have as many rows, as in the signature of a step (`tf.TensorSpec([64, 10])`), tf.ensure_shape or set_shape, that is left
 open (`None`): a worker's part has fewer. Of the last batch, of which rows are looked at behind the loop
-(`x[: BATCH_SIZE // 2]`), those of all workers are put together.
+(`x[: BATCH_SIZE // 2]`), and of what the loop has made of it, those of all workers are put together.
 
 before:
     noise = tf.random.normal([BATCH_SIZE, 100])
@@ -40,6 +40,8 @@ _FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "all_gather"
 def shard_made_tensors(facts: Facts) -> Findings:
     yield from (plan for plan in facts.sharding.plans if isinstance(plan, DoubtfulSize))
     for shape in facts.sharding.made:
+        if isinstance(shape, Shown) and shape.is_made and not facts.losses.is_rows(shape.node):
+            continue
         kinds = _cuts(facts, shape) if not isinstance(shape, Shown) else set()
         yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(kinds))
     yield from (Replace(size, ("None",)) for size in sorted(facts.losses.left_open, key=facts.tree.order.__getitem__))

@@ -32,7 +32,15 @@ def on_import(facts: Facts, module: cst.Module, code: str, imported: str = "") -
         return
     first = next((s for s in module.body if not _is_prologue(s)), None)
     if first is not None:
-        yield InsertBefore(first, (code,))
+        yield InsertBefore(first, (code + "\n" * _lines_between(first),), above_comments=True)
+
+
+def _lines_between(first: cst.CSTNode) -> int:
+    """How many blank lines formatters want below imports."""
+    if isinstance(first, (cst.FunctionDef, cst.ClassDef)):
+        return 2
+    is_import = isinstance(first, cst.SimpleStatementLine) and isinstance(first.body[0], (cst.Import, cst.ImportFrom))
+    return 0 if is_import else 1
 
 
 def _is_prologue(statement: cst.CSTNode) -> bool:

@@ -364,6 +364,14 @@ def test_an_unknown_word_is_one_line(tmp_path: Path, word: str, told: str) -> No
     assert script.read_bytes() == before
 
 
+def test_a_word_counts_with_a_capital_and_a_sentence_does_not(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"# Migrate: to Keras 3\n{LOOP.replace(LOSS, f'{LOSS}  # Migrate: loss=mean')}")
+    result = migrate(script)
+    assert result.exit_code == NOTHING_LEFT
+    assert "loss=mean" in result.output
+
+
 def test_words_are_told_with_their_places_in_the_new_file(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     text = LOOP.replace(LOSS, f"{LOSS}  # migrate: loss=mean").replace(

@@ -53,9 +53,11 @@ class Size:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The last batch, of which so many rows are looked at behind the loop that read it: those of all workers."""
+    """The last batch, of which so many rows are looked at behind the loop that read it: those of all workers.
+    `is_made`: what the loop has made, of the batch or of something else."""
 
     node: cst.BaseExpression
+    is_made: bool = False
 
 
 @dataclass(frozen=True)

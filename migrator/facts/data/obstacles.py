@@ -313,10 +313,11 @@ class Obstacles:
         for use in self._size_uses.of(batch.value):
             if self.tree.contains(consumption.dataset, use):
                 continue  # the dataset is made of it there
-            cut = self._batch_cut_by(use, consumption)
-            cuts = cut is not None
-            if cut is not None and self._is_shown(cut, consumption):
-                found.append(Shown(cut))
+            cut = self._cut_by(use)
+            made_by = self._makers(cut, consumption) if cut is not None else []
+            cuts = consumption.reader in made_by
+            if cut is not None and made_by and self._is_shown(cut, consumption):
+                found.append(Shown(cut, is_made=not cuts))
                 continue
             in_step = any(self.tree.contains(body, use) for body in bodies)
             if not cuts and (not self._size_uses.makes_rows(use, in_step=in_step) or self._is_own(use, batch)):
@@ -340,15 +341,20 @@ class Obstacles:
             breaks_training=True,  # nothing tells that all workers are given the same batch
         )
 
-    def _batch_cut_by(self, use: cst.BaseExpression, consumption: Consumption) -> cst.Name | None:
-        """The batch in `x[: batch_size // 2]`, where the loop has read it."""
+    def _cut_by(self, use: cst.BaseExpression) -> cst.Name | None:
+        """The `x` of `x[: batch_size // 2]`."""
         for owner in self.tree.ancestors(use):
             if isinstance(owner, cst.Subscript) and isinstance(owner.value, cst.Name):
-                bindings = self.resolver.reaching(owner.value)
-                return owner.value if any(b.node is consumption.reader for b in bindings) else None
+                return owner.value
             if isinstance(owner, (cst.BaseStatement, cst.BaseSmallStatement)):
                 return None
         return None
+
+    def _makers(self, cut: cst.Name, consumption: Consumption) -> list[cst.CSTNode]:
+        """What gives the name its value: the loop that reads the batches, or what stands in it."""
+        reader = consumption.reader
+        found = [binding.node for binding in self.resolver.reaching(cut)]
+        return [node for node in found if node is reader or self.tree.contains(reader, node)]
 
     def _is_shown(self, batch: cst.Name, consumption: Consumption) -> bool:
         """Whether an assignment, next to the loop that has read the batch or further out, looks at the last one: all
