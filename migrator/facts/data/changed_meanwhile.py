@@ -7,38 +7,40 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrator.facts.data.pipeline import Pipeline
-from migrator.facts.data.remembering import CHANGING, Remembering
+from migrator.facts.data.remembering import CHANGING
+from migrator.facts.data.run_ahead import RunAhead
 from migrator.facts.names import api
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Literal, Member, Object, Result, Value
-from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import FunctionLike, Tree
 from migrator.facts.randomness.draws import draws, is_drawn_from_common
 
-_IN_GRAPHS = frozenset({"map", "filter", "flat_map", "interleave", "take_while"})
-_IN_PYTHON = frozenset({"tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.compat.v1.py_func"})
-_ITERATING = ("__iter__", "__next__")
 _YIELDS = (cst.Yield, cst.From)
+
+# They change what stands in a graph, too.
+_SETTING = api.SETTING_VARIABLES | {"set_weights", "load_weights", "load_own_variables", "load_state_dict"}
 
 
 class ChangedMeanwhile:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
         self.tree = tree
         self.resolver = resolver
-        self._remembering = Remembering(tree, resolver)
+        self.kinds = kinds
 
-    def first(self, pipeline: Pipeline, bodies: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+    def first(self, run: RunAhead, bodies: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Where the code that runs for each batch changes what the pipeline reads, or reads what that changes."""
-        in_graphs, in_python = self._run_by(pipeline)
+        in_graphs, in_python = run
         if not bodies or not (in_graphs or in_python):
             return None
         inside = [part for function in in_python for part in self._repeated(function)]
         outside = [body for body in bodies if not any(self.tree.contains(f, body) for f in (*in_python, *in_graphs))]
         read = self._held_in(inside)
         for node, owner, part in self._changes(outside):
-            if part in api.SETTING_VARIABLES:
+            if part in _SETTING:
                 held = read | self._held_in(in_graphs)
+                if part in api.SETTING_VARIABLES and not self._kept(owner) and any(map(self._has_weights, held)):
+                    return node  # a variable of something that is not seen, which may be that model's
             elif part.startswith("["):
                 held = self._held_in(inside, key=part)
             else:
@@ -50,33 +52,6 @@ class ChangedMeanwhile:
             or self._read_back(inside, outside)
             or self._drawn_by_both(inside, outside)
         )
-
-    def _run_by(self, pipeline: Pipeline) -> tuple[list[FunctionLike], list[FunctionLike]]:
-        """The functions of the script that the pipeline runs for its elements: those that become graphs, and those that
-        stay Python's."""
-        in_graphs: list[FunctionLike] = []
-        in_python: list[FunctionLike] = []
-        for way in pipeline.ways:
-            if way.source is not None and way.source_path.endswith(".from_generator"):
-                given = argument(way.source, "generator", 0)
-                in_python += self._of_generator(given.value) if given is not None else []
-            for step in way.steps:
-                given = argument(step.call, "predicate" if step.method in ("filter", "take_while") else "map_func", 0)
-                if step.method in _IN_GRAPHS and given is not None:
-                    in_graphs += self._remembering.run_by(given.value)
-        for call in self.tree.calls if in_graphs else ():
-            is_pythons = call.args and not _IN_PYTHON.isdisjoint(self.resolver.public(call.func))
-            if is_pythons and any(self.tree.contains(function, call) for function in in_graphs):
-                in_python += self._remembering.run_by(call.args[0].value)
-        return in_graphs, in_python
-
-    def _of_generator(self, given: cst.BaseExpression) -> list[FunctionLike]:
-        found = self._remembering.run_by(given)
-        made = [given, *(f.body for f in found if isinstance(f, cst.Lambda))]
-        for value in (value for node in made for value in self.resolver.values(node)):
-            methods = [self.resolver.method(value.of, n) for n in _ITERATING] if isinstance(value, Object) else []
-            found += [method for method in methods if method is not None]
-        return found
 
     def _repeated(self, function: FunctionLike) -> list[cst.CSTNode]:
         """What of the function runs for each element: of a generator, what stands in loops that yield."""
@@ -96,6 +71,9 @@ class ChangedMeanwhile:
         """The objects that the expression may be, of those that can be changed: of a class of the script, any of it."""
         values = (v.of if isinstance(v, Object) else v for v in self.resolver.values(node))
         return {v for v in values if isinstance(v, (Class, Result)) or _is_display(v)}
+
+    def _has_weights(self, kept: Value) -> bool:
+        return self.kinds.has_weights(Object(kept) if isinstance(kept, Class) else kept)
 
     def _held_in(self, parts: Sequence[cst.CSTNode], key: str = "") -> set[Value]:
         """What the parts read, and do not only change: a log that both write to tells nobody anything. `key`: where
@@ -150,9 +128,9 @@ class ChangedMeanwhile:
                 yield target, target.value, _key(target)
         for call in self.tree.calls:
             func = call.func
-            changes = isinstance(func, cst.Attribute) and func.attr.value in CHANGING
+            changes = isinstance(func, cst.Attribute) and func.attr.value in CHANGING | _SETTING
             if isinstance(func, cst.Attribute) and changes and any(self.tree.contains(part, call) for part in parts):
-                yield call, func.value, func.attr.value if func.attr.value in api.SETTING_VARIABLES else ""
+                yield call, func.value, func.attr.value if func.attr.value in _SETTING else ""
 
     def _read_back(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Where the training reads an attribute that the pipeline sets, and does more than show it."""
