@@ -14,13 +14,11 @@ from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.batch_shapes import BatchShapes, DoubtfulSize, Made, Shown, Size
 from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.cache_files import CacheFiles
-from migrator.facts.data.changed_meanwhile import ChangedMeanwhile
 from migrator.facts.data.first_axis import FirstAxis
+from migrator.facts.data.meanwhile import Meanwhile
 from migrator.facts.data.noise import Noise
 from migrator.facts.data.pipeline import Pipeline, Step, batch_argument
 from migrator.facts.data.reading import Consumption
-from migrator.facts.data.run_ahead import ReadingAhead
-from migrator.facts.data.trained_along import TrainedAlong
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object, Parameter, Value
@@ -40,7 +38,6 @@ _REPORTING = (
 _COUNTING = frozenset({"builtins.range", "builtins.min", "builtins.max"})
 # They make a number of a number, as `//` does.
 _ARITHMETIC = frozenset({"numpy.sqrt", "numpy.ceil", "numpy.floor", "numpy.log2", "builtins.int", "builtins.round"})
-_ITER = External("builtins.iter")
 _SHAPES_WITH_BATCH = frozenset({"batch_input_shape", "batch_shape"})
 
 
@@ -118,9 +115,7 @@ class Obstacles:
         self._batch_shapes = BatchShapes(tree, resolver)
         self._noise = Noise(tree, resolver, training, self._batch_shapes)
         self._first_axis = FirstAxis(resolver)
-        self._reading_ahead = ReadingAhead(training, sources)
-        self._changed_meanwhile = ChangedMeanwhile(tree, resolver, training.kinds)
-        self._trained_along = TrainedAlong(tree, resolver, training.kinds, training)
+        self._meanwhile = Meanwhile(training, sources)
 
     @cached_property
     def own_randomness(self) -> Refusal | None:
@@ -282,32 +277,8 @@ class Obstacles:
         return None
 
     def _changing(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
-        run = self._reading_ahead.run_by(pipeline, consumption)
         is_fit = self._is_fit(consumption.reader)
-        bodies = self._reading_ahead.beside(run, consumption) if is_fit else self._run_while_read(consumption)
-        place = self._changed_meanwhile.first(run, bodies)
-        asked = self._trained_along.first(run) if place is None and (bodies or is_fit) else None
-        if place is None and asked is None:
-            return None
-        what = "what the training changes here" if asked is None else "what is trained meanwhile here"
-        why = (
-            f"the pipeline that reads the samples ahead goes by {what}: the time decides which samples it makes, on "
-            "each worker by itself"
-        )
-        advice = "change it between the epochs, or make the batches in the loop"
-        return Refusal(place or asked, why, advice, breaks_training=True)
-
-    def _run_while_read(self, consumption: Consumption) -> list[cst.CSTNode]:
-        """The code that runs between the batches; of an iterator that is made once, in all loops around it, too."""
-        reader, bodies = consumption.reader, self._step_bodies(consumption)
-        iterator = _iterated(reader)
-        made = self.resolver.reaching(iterator) if isinstance(iterator, cst.Name) else []
-        if isinstance(reader, cst.CompFor) or not any(_ITER in self.resolver.values(_called(b)) for b in made):
-            return bodies
-        loops = [
-            loop for loop in self.tree.loops_around(reader) if not any(self.tree.contains(loop, b.node) for b in made)
-        ]
-        return self.training.reached_from(loops[-1].body) if loops else bodies
+        return self._meanwhile.refusal(pipeline, consumption, [] if is_fit else self._step_bodies(consumption), is_fit)
 
     def _layout(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         """A batch is cut along its first axis."""
@@ -600,19 +571,6 @@ class Obstacles:
             if not loads or not all(self._is_divisor(load, (*passed, call)) for load in loads):
                 return False
         return True
-
-
-def _iterated(reader: cst.For | cst.CompFor | cst.Call) -> cst.CSTNode | None:
-    """What `next(…)`, `….get_next()` or the loop takes its batches from."""
-    if not isinstance(reader, cst.Call):
-        return reader.iter
-    if isinstance(reader.func, cst.Attribute):
-        return reader.func.value
-    return reader.args[0].value if reader.args else None
-
-
-def _called(binding: Binding) -> cst.BaseExpression | None:
-    return binding.value.func if isinstance(binding.value, cst.Call) else None
 
 
 def _holds_several(value: Literal) -> bool:

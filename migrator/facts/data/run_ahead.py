@@ -12,8 +12,7 @@ from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.pipeline import Pipeline
 from migrator.facts.data.reading import Consumption
 from migrator.facts.data.remembering import Remembering
-from migrator.facts.names import api
-from migrator.facts.objects.values import Class, External, Function, Object
+from migrator.facts.objects.values import Class, Function, Object
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import FunctionLike
 from migrator.facts.training.sites import Training

@@ -1,6 +1,6 @@
-"""What a pipeline asks that is trained while it reads ahead: the weights of a model in training, the count of its steps.
+"""What a pipeline asks that is trained while it reads ahead: a model in training, an optimizer that counts its steps.
 
-Its answers are those of the weights as they are when a sample is read, and the time decides when that is."""
+Their answers are those of the moment in which a sample is read, and time decides when that is."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.data.run_ahead import RunAhead
-from migrator.facts.objects.kinds import Kinds, origin
-from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.values import Object, Result, Value, calls
-from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 from migrator.facts.training.trained import Trained
 
@@ -28,10 +26,10 @@ _PREPROCESSING = frozenset({
 
 
 class TrainedAlong:
-    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, training: Training) -> None:
-        self.tree = tree
-        self.resolver = resolver
-        self.kinds = kinds
+    def __init__(self, training: Training) -> None:
+        self.tree = training.tree
+        self.resolver = training.resolver
+        self.kinds = training.kinds
         self.training = training
 
     def first(self, run: RunAhead) -> cst.CSTNode | None:
@@ -84,15 +82,13 @@ class TrainedAlong:
             yield from (arg.value for arg in call.args if isinstance(arg.value, (cst.Name, cst.Attribute)))
             if any(self._is_symbolic(v) for arg in call.args[:1] for v in self.resolver.values(arg.value)):
                 yield call.func
-        for display in self.tree.all_of(cst.List, cst.Tuple):
-            elements = (e.value for e in display.elements)
+        displays: list[cst.List | cst.Tuple] = [*self.tree.all_of(cst.List), *self.tree.all_of(cst.Tuple)]
+        for display in displays:
+            elements = (element.value for element in display.elements)
             yield from (e for e in elements if isinstance(e, (cst.Name, cst.Attribute)))
-        for cls in self.tree.classes:
-            for statement in self.tree.all_of(cst.Assign):
-                if self.tree.contains(cls, statement) and any(
-                    isinstance(t.target, cst.Attribute) for t in statement.targets
-                ):
-                    yield statement.value
+        for statement in self.tree.all_of(cst.Assign):
+            if any(isinstance(target.target, cst.Attribute) for target in statement.targets):
+                yield statement.value
 
     def _is_symbolic(self, value: Value) -> bool:
         """Whether it is a `keras.Input`, or what a layer has made of one."""
