@@ -1,4 +1,4 @@
-"""Whether what reads samples ahead goes by what changes meanwhile: one question, whatever reads and whatever changes."""
+"""Whether what reads samples ahead goes by what changes meanwhile: one question, whatever reads, whatever changes."""
 
 from __future__ import annotations
 

@@ -166,7 +166,8 @@ class Obstacles:
         reader = consumption.reader
         threads = self.sources.obstacle(consumption.dataset, reader) if isinstance(reader, cst.Call) else None
         steps = [step for way in pipeline.ways for step in way.steps]
-        return threads or next(filter(None, map(self._drawn_by_threads, steps)), None)
+        drawn = threads or next(filter(None, map(self._drawn_by_threads, steps)), None)
+        return drawn or self._changing(pipeline, consumption)
 
     def _drawn_by_threads(self, step: Step) -> Refusal | None:
         draw = self.mapped.drawn_by_chance(step.call) if _is_run_by_threads(step) else None
