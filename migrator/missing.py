@@ -110,9 +110,7 @@ def may_train(facts: Facts) -> Iterator[cst.Call]:
         if next(_missing(facts, owner, 0), None) is not None:
             given = [v for arg in call.args for v in facts.resolver.values(arg.value)]
             is_made_there = any(next(_missing(facts, arg.value, 0), None) for arg in call.args)
-            if is_made_there or any(map(facts.kinds.has_weights, given)) or any(map(facts.kinds.is_dataset, given)):
-                yield call
-            elif any(_is_heir(facts, v) for v in given):
+            if is_made_there or any(_may_be_trained(facts, v) for v in given):
                 yield call
         elif isinstance(call.func, cst.Attribute) and call.func.attr.value not in _LOOKING:
             values = facts.resolver.values(owner)
@@ -124,6 +122,10 @@ def _is_inherited(facts: Facts, value: Value, name: str) -> bool:
     """Whether the object, which is made in the program, has the method from elsewhere."""
     is_made = isinstance(value, Object) and value.call is not None
     return is_made and facts.resolver.method(cast(Object, value).of, name) is None
+
+
+def _may_be_trained(facts: Facts, value: Value) -> bool:
+    return facts.kinds.has_weights(value) or facts.kinds.is_dataset(value) or _is_heir(facts, value)
 
 
 def _is_heir(facts: Facts, value: Value) -> bool:
