@@ -41,9 +41,9 @@ from migrator.rule import Findings, rule
 
 @rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
 def all_reduce_gradients(facts: Facts) -> Findings:
-    for site in facts.unsupported.found:
-        if _is_only_looked_at(facts, site):
-            continue
+    unsupported = [site for site in facts.unsupported.found if not _is_only_looked_at(facts, site)]
+    is_refused = bool(unsupported or [*facts.by_hand.changes] or facts.plain_tensors.trained)
+    for site in unsupported:
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
     for call in facts.by_hand.changes:
         yield _refuse(
@@ -65,7 +65,7 @@ def all_reduce_gradients(facts: Facts) -> Findings:
             "keep them in tf.Variables, which are sent to all workers and updated in place; or send the tensors with "
             "lockstep.broadcast, cut the batches with lockstep.shard_batch and average with lockstep.all_reduce",
         )
-    for call in may_train(facts):
+    for call in may_train(facts) if not is_refused else ():
         advice = told_of_training(facts, call) or "give that file, too"
         yield _refuse(call, "what runs here comes from a file that is missing, and may train", advice)
     yield from _added_losses(facts)
