@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import libcst as cst
 
 from migrator.edits import Refusal
-from migrator.facts.names import packages
+from migrator.facts.names import api, packages
+from migrator.facts.objects.values import Class, Object, Value
 from migrator.facts.program.syntax import imported_modules
 from migrator.facts.program.tree import Binding
 from migrator.facts.script import Facts
 
 _SAYS_SO = ("seen", "followed", "known")
 _DEEPEST = 4
+# Methods of Keras's models and layers that train nothing.
+_LOOKING = api.INFERENCE | {
+    "summary", "save", "save_weights", "load_weights", "get_weights", "get_config", "export", "build", "get_layer",
+}  # fmt: skip
 _LACKING = "is imported and not among the files given"
 
 
@@ -32,6 +38,14 @@ def told_of(facts: Facts, node: cst.CSTNode) -> str:
     name = next(_missing(facts, node, 0), None)
     script = facts.scripts[facts.tree.module_of(node)].path.name
     return f"{name} {_LACKING}: migrate {script} {name}" if name is not None else ""
+
+
+def told_of_training(facts: Facts, call: cst.Call) -> str:
+    """The same of a call by which a missing file may train: what it is called on may have it from there."""
+    owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    classes = [v.of for v in facts.resolver.values(owner) if isinstance(v, Object)]
+    bases = [base.value for cls in classes for c in facts.resolver.lineage(cls) for base in c.node.bases]
+    return next((told for node in (owner, *bases) if (told := told_of(facts, node))), "")
 
 
 def names_a_file(refusal: Refusal) -> bool:
@@ -81,3 +95,44 @@ def _file(facts: Facts, node: cst.Import | cst.ImportFrom) -> Iterator[str]:
 
 def _is_package(name: str) -> bool:
     return name.startswith(("tensorflow", "keras")) or packages.is_there(name)
+
+
+# -- what may train out of sight ---------------------------------------------------------------------------------------
+
+
+def may_train(facts: Facts) -> Iterator[cst.Call]:
+    """The calls by which a missing file may train, in a program in which nothing is seen to: it is given a model or a
+    dataset, or a class of the program's has its methods from there."""
+    if facts.trains or not any(True for node in facts.tree.imports for _ in _file(facts, node)):
+        return
+    for call in facts.tree.calls:
+        owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+        if next(_missing(facts, owner, 0), None) is not None:
+            given = [v for arg in call.args for v in facts.resolver.values(arg.value)]
+            is_made_there = any(next(_missing(facts, arg.value, 0), None) for arg in call.args)
+            if is_made_there or any(_may_be_trained(facts, v) for v in given):
+                yield call
+        elif isinstance(call.func, cst.Attribute) and call.func.attr.value not in _LOOKING:
+            values = facts.resolver.values(owner)
+            if any(_is_heir(facts, v) and _is_inherited(facts, v, call.func.attr.value) for v in values):
+                yield call
+
+
+def _is_inherited(facts: Facts, value: Value, name: str) -> bool:
+    """Whether the object, which is made in the program, has the method from elsewhere."""
+    is_made = isinstance(value, Object) and value.call is not None
+    return is_made and facts.resolver.method(cast(Object, value).of, name) is None
+
+
+def _may_be_trained(facts: Facts, value: Value) -> bool:
+    return facts.kinds.has_weights(value) or facts.kinds.is_dataset(value) or _is_heir(facts, value)
+
+
+def _is_heir(facts: Facts, value: Value) -> bool:
+    """Whether it is an object of a class of the program's that derives from one of a missing file."""
+    return isinstance(value, Object) and any(file_of_base(facts, cls) for cls in facts.resolver.lineage(value.of))
+
+
+def file_of_base(facts: Facts, cls: Class) -> str:
+    """The missing file that a base of the class comes from; empty where there is none."""
+    return next((name for base in cls.node.bases for name in _missing(facts, base.value, 0)), "")

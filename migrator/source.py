@@ -16,6 +16,7 @@ _MENTIONS_FRAMEWORK = re.compile(rb"tensorflow|keras")
 _MENTIONS_TRAINING = re.compile(
     rb"\bfit\b|\bfit_generator\b|apply_gradients|\bminimize\b|train_on_batch|GradientTape|\.apply\("
     rb"|\bcompile\b|Optimizer|optimizers?\b|\.assign\b|\.assign_(?:add|sub)\b|\.scatter_|set_weights"
+    rb"|value_and_gradient|\bgradients\b|ForwardAccumulator|_minimize\b|\btrain(?!ing\b|able)|Trainer\b"
 )
 
 # Nor is such a file asked about, unless the user has something ignored in it: who needs that no more is told so.

@@ -20,8 +20,9 @@ gradients that move an input instead of weights (style transfer); what is reduce
 optimizer.
 Refuses: a method that trains (`fit`, `train_on_batch`, `minimize`) where it is taken as a value, found by its name or
 called otherwise than `model.fit(...)`; an update whose gradients cannot be followed back to a tape; variables that are
-changed from data in a loop by no gradients, in a program where nothing else trains; a loss of which it cannot be seen
-how it adds up over the workers' parts of a batch, where what it needs whole cannot be put together either.
+changed from data in a loop by no gradients, in a program where nothing else trains; what a file that is missing may
+train, in such a program: it is given a model or data, or a class has its methods from there; a loss of which it cannot
+be seen how it adds up over the workers' parts of a batch, where what it needs whole cannot be put together either.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ from migrator.facts.script import Facts
 from migrator.facts.training.gradients import Gradients, Place
 from migrator.facts.training.sites import Minimization
 from migrator.facts.training.unsupported import UnsupportedTraining
+from migrator.missing import may_train, told_of_training
 from migrator.rule import Findings, rule
 
 
 @rule(needs=("average-metrics", "broadcast-weights", "scale-loss", "synchronise-callbacks", "write-once"))
 def all_reduce_gradients(facts: Facts) -> Findings:
-    for site in facts.unsupported.found:
-        if _is_only_looked_at(facts, site):
-            continue
+    unsupported = [site for site in facts.unsupported.found if not _is_only_looked_at(facts, site)]
+    is_refused = bool(unsupported or [*facts.by_hand.changes] or facts.plain_tensors.trained)
+    for site in unsupported:
         yield Refusal(site.node, site.reason, site.advice, breaks_training=True)
     for call in facts.by_hand.changes:
         yield _refuse(
@@ -63,6 +65,9 @@ def all_reduce_gradients(facts: Facts) -> Findings:
             "keep them in tf.Variables, which are sent to all workers and updated in place; or send the tensors with "
             "lockstep.broadcast, cut the batches with lockstep.shard_batch and average with lockstep.all_reduce",
         )
+    for call in may_train(facts) if not is_refused else ():
+        advice = told_of_training(facts, call) or "give that file, too"
+        yield _refuse(call, "what runs here comes from a file that is missing, and may train", advice)
     yield from _added_losses(facts)
     done: set[Place] = set()
     for update in facts.training.updates:

@@ -47,7 +47,14 @@ class BatchSources:
         return any(self._is_sequence(v) or _is_flow(v) for v in self.resolver.values(node))
 
     def _is_sequence(self, value: Value) -> bool:
-        return isinstance(value, Object) and self.resolver.derives_from(value.of, _SEQUENCES.__contains__)
+        return isinstance(value, Object) and self.is_sequence_class(value.of)
+
+    def is_sequence_class(self, cls: Class) -> bool:
+        return self.resolver.derives_from(cls, _SEQUENCES.__contains__)
+
+    def run_ahead(self, node: cst.BaseExpression) -> list[cst.FunctionDef]:
+        """The functions and methods that run while the batches of an epoch are drawn."""
+        return [f for f in self._run_for(node) if f.name.value != "on_epoch_end"]
 
     def handed_out(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What a Sequence or generator of the script's gives for a batch, as far as its text shows."""
@@ -92,7 +99,7 @@ class BatchSources:
 
     def obstacle(self, node: cst.BaseExpression, fit: cst.Call) -> Refusal | None:
         """Why the batches of a source that `fit` reads may differ from worker to worker."""
-        draws = self._draw_in([f for f in self._run_for(node) if f.name.value != "on_epoch_end"], self._made_by(node))
+        draws = self._draw_in(self.run_ahead(node), self._made_by(node))
         flows = [v.call for v in self.resolver.values(node) if isinstance(v, Result) and _is_flow(v)]
         if flows and self._has_several_threads(node, fit):
             why = "several threads shuffle and change these images, in another order on each worker"

@@ -7,38 +7,40 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from migrator.facts.data.pipeline import Pipeline
-from migrator.facts.data.remembering import CHANGING, Remembering
+from migrator.facts.data.changes_made import SETTING, ChangesMade, key_of
+from migrator.facts.data.remembering import CHANGING
+from migrator.facts.data.run_ahead import RunAhead
 from migrator.facts.names import api
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Literal, Member, Object, Result, Value
-from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import FunctionLike, Tree
 from migrator.facts.randomness.draws import draws, is_drawn_from_common
 
-_IN_GRAPHS = frozenset({"map", "filter", "flat_map", "interleave", "take_while"})
-_IN_PYTHON = frozenset({"tensorflow.py_function", "tensorflow.numpy_function", "tensorflow.compat.v1.py_func"})
-_ITERATING = ("__iter__", "__next__")
+_VIEWS = frozenset({"reshape", "ravel", "view", "transpose", "swapaxes", "squeeze", "diagonal", "T", "flat", "values"})
 _YIELDS = (cst.Yield, cst.From)
 
 
 class ChangedMeanwhile:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds) -> None:
         self.tree = tree
         self.resolver = resolver
-        self._remembering = Remembering(tree, resolver)
+        self.kinds = kinds
+        self._changes = ChangesMade(tree, resolver)
 
-    def first(self, pipeline: Pipeline, bodies: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+    def first(self, run: RunAhead, bodies: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Where the code that runs for each batch changes what the pipeline reads, or reads what that changes."""
-        in_graphs, in_python = self._run_by(pipeline)
+        in_graphs, in_python = run
         if not bodies or not (in_graphs or in_python):
             return None
         inside = [part for function in in_python for part in self._repeated(function)]
         outside = [body for body in bodies if not any(self.tree.contains(f, body) for f in (*in_python, *in_graphs))]
         read = self._held_in(inside)
-        for node, owner, part in self._changes(outside):
-            if part in api.SETTING_VARIABLES:
+        for node, owner, part in self._changes.among(outside):
+            if part in SETTING:
                 held = read | self._held_in(in_graphs)
+                if part in api.SETTING_VARIABLES and not self._kept(owner) and any(map(self._has_weights, held)):
+                    return node  # a variable of something that is not seen, which may be that model's
             elif part.startswith("["):
                 held = self._held_in(inside, key=part)
             else:
@@ -47,36 +49,10 @@ class ChangedMeanwhile:
                 return node
         return (
             self._bound_again(inside, outside)
+            or self._put_in_globals(inside, outside)
             or self._read_back(inside, outside)
             or self._drawn_by_both(inside, outside)
         )
-
-    def _run_by(self, pipeline: Pipeline) -> tuple[list[FunctionLike], list[FunctionLike]]:
-        """The functions of the script that the pipeline runs for its elements: those that become graphs, and those that
-        stay Python's."""
-        in_graphs: list[FunctionLike] = []
-        in_python: list[FunctionLike] = []
-        for way in pipeline.ways:
-            if way.source is not None and way.source_path.endswith(".from_generator"):
-                given = argument(way.source, "generator", 0)
-                in_python += self._of_generator(given.value) if given is not None else []
-            for step in way.steps:
-                given = argument(step.call, "predicate" if step.method in ("filter", "take_while") else "map_func", 0)
-                if step.method in _IN_GRAPHS and given is not None:
-                    in_graphs += self._remembering.run_by(given.value)
-        for call in self.tree.calls if in_graphs else ():
-            is_pythons = call.args and not _IN_PYTHON.isdisjoint(self.resolver.public(call.func))
-            if is_pythons and any(self.tree.contains(function, call) for function in in_graphs):
-                in_python += self._remembering.run_by(call.args[0].value)
-        return in_graphs, in_python
-
-    def _of_generator(self, given: cst.BaseExpression) -> list[FunctionLike]:
-        found = self._remembering.run_by(given)
-        made = [given, *(f.body for f in found if isinstance(f, cst.Lambda))]
-        for value in (value for node in made for value in self.resolver.values(node)):
-            methods = [self.resolver.method(value.of, n) for n in _ITERATING] if isinstance(value, Object) else []
-            found += [method for method in methods if method is not None]
-        return found
 
     def _repeated(self, function: FunctionLike) -> list[cst.CSTNode]:
         """What of the function runs for each element: of a generator, what stands in loops that yield."""
@@ -94,8 +70,11 @@ class ChangedMeanwhile:
 
     def _kept(self, node: cst.CSTNode) -> set[Value]:
         """The objects that the expression may be, of those that can be changed: of a class of the script, any of it."""
-        values = (v.of if isinstance(v, Object) else v for v in self.resolver.values(node))
+        values = (v.of if isinstance(v, Object) else _viewed(v) for v in self.resolver.values(node))
         return {v for v in values if isinstance(v, (Class, Result)) or _is_display(v)}
+
+    def _has_weights(self, kept: Value) -> bool:
+        return self.kinds.has_weights(Object(kept) if isinstance(kept, Class) else kept)
 
     def _held_in(self, parts: Sequence[cst.CSTNode], key: str = "") -> set[Value]:
         """What the parts read, and do not only change: a log that both write to tells nobody anything. `key`: where
@@ -107,7 +86,7 @@ class ChangedMeanwhile:
 
     def _is_under_another(self, node: cst.CSTNode, key: str) -> bool:
         owner = self.tree.parent.get(node)
-        return isinstance(owner, cst.Subscript) and owner.value is node and _key(owner) not in ("", key)
+        return isinstance(owner, cst.Subscript) and owner.value is node and key_of(owner) not in ("", key)
 
     def _is_only_changed(self, node: cst.CSTNode) -> bool:
         owner = self.tree.parent.get(node)
@@ -137,26 +116,17 @@ class ChangedMeanwhile:
         } - {None}
         return next((name for name in bound if self.resolver.variable(name) in read), None)
 
-    def _changes(self, parts: Sequence[cst.CSTNode]) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, str]]:
-        """Where the parts change something: the place, what is changed, and the attribute, the key or the method."""
-        targets: list[cst.CSTNode] = [node.target for node in self.tree.all_of(cst.AugAssign)]
-        targets += [target.target for node in self.tree.all_of(cst.Assign) for target in node.targets]
-        for target in targets:
-            if not any(self.tree.contains(part, target) for part in parts):
-                continue
-            if isinstance(target, cst.Attribute):
-                yield target, target.value, target.attr.value
-            elif isinstance(target, cst.Subscript):
-                yield target, target.value, _key(target)
-        for call in self.tree.calls:
-            func = call.func
-            changes = isinstance(func, cst.Attribute) and func.attr.value in CHANGING
-            if isinstance(func, cst.Attribute) and changes and any(self.tree.contains(part, call) for part in parts):
-                yield call, func.value, func.attr.value if func.attr.value in api.SETTING_VARIABLES else ""
+    def _put_in_globals(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
+        """Where the training puts what the generator reads by its name: `globals()["level"] = 0.5`."""
+        for node, name in self._changes.of_globals(outside):
+            for read in self.tree.all_of(cst.Name):
+                if read.value == name and any(self.tree.contains(part, read) for part in inside):
+                    return node
+        return None
 
     def _read_back(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Where the training reads an attribute that the pipeline sets, and does more than show it."""
-        for _, owner, name in self._changes(inside):
+        for _, owner, name in self._changes.among(inside):
             for node in self.tree.all_of(cst.Attribute) if name and not name.startswith("[") else ():
                 is_read = node.attr.value == name and any(self.tree.contains(part, node) for part in outside)
                 if is_read and not self._is_shown(node) and self._kept(node.value) & self._kept(owner):
@@ -185,12 +155,14 @@ class ChangedMeanwhile:
                         yield call, value.path.split(".")[0]
 
 
+def _viewed(value: Value) -> Value:
+    """What the value is a view of: `level.reshape(2, 2)`, `level.flat`."""
+    while True:
+        member = value.function if isinstance(value, Result) else value
+        if not isinstance(member, Member) or member.name not in _VIEWS:
+            return value
+        value = member.owner
+
+
 def _is_display(value: Value) -> bool:
     return isinstance(value, Literal) and isinstance(value.node, (cst.List, cst.Dict, cst.Set))
-
-
-def _key(node: cst.Subscript) -> str:
-    """`["level"]`; empty where the key does not stand there."""
-    index = node.slice[0].slice
-    is_literal = isinstance(index, cst.Index) and isinstance(index.value, (cst.SimpleString, cst.Integer))
-    return f"[{cst.ensure_type(index, cst.Index).value.value}]" if is_literal else ""  # type: ignore[attr-defined]

@@ -13,8 +13,8 @@ from migrator.facts.data.batch_forms import BatchForms
 from migrator.facts.data.batch_shapes import BatchShapes, DoubtfulSize, Made, Shown, Size
 from migrator.facts.data.batch_sources import BatchSources
 from migrator.facts.data.cache_files import CacheFiles
-from migrator.facts.data.changed_meanwhile import ChangedMeanwhile
 from migrator.facts.data.first_axis import FirstAxis
+from migrator.facts.data.meanwhile import Meanwhile
 from migrator.facts.data.noise import Noise
 from migrator.facts.data.pipeline import Pipeline, Step, batch_argument
 from migrator.facts.data.reading import Consumption
@@ -102,7 +102,7 @@ class Obstacles:
         self._size_uses = SizeUses(tree, resolver, self.kinds, self._batch_shapes)
         self._noise = Noise(tree, resolver, training, self._batch_shapes)
         self._first_axis = FirstAxis(resolver)
-        self._changed_meanwhile = ChangedMeanwhile(tree, resolver)
+        self._meanwhile = Meanwhile(training, sources)
 
     @cached_property
     def own_randomness(self) -> Refusal | None:
@@ -153,7 +153,8 @@ class Obstacles:
         reader = consumption.reader
         threads = self.sources.obstacle(consumption.dataset, reader) if isinstance(reader, cst.Call) else None
         steps = [step for way in pipeline.ways for step in way.steps]
-        return threads or next(filter(None, map(self._drawn_by_threads, steps)), None)
+        drawn = threads or next(filter(None, map(self._drawn_by_threads, steps)), None)
+        return drawn or self._changing(pipeline, consumption)
 
     def _drawn_by_threads(self, step: Step) -> Refusal | None:
         draw = self.mapped.drawn_by_chance(step.call) if _is_run_by_threads(step) else None
@@ -264,15 +265,8 @@ class Obstacles:
         return None
 
     def _changing(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
-        place = self._changed_meanwhile.first(pipeline, self._step_bodies(consumption))
-        if place is None:
-            return None
-        why = (
-            "the pipeline that reads the samples ahead goes by what the training changes here: the time decides which "
-            "samples it makes, on each worker by itself"
-        )
-        advice = "change it between the epochs, or make the batches in the loop"
-        return Refusal(place, why, advice, breaks_training=True)
+        is_fit = self._is_fit(consumption.reader)
+        return self._meanwhile.refusal(pipeline, consumption, [] if is_fit else self._step_bodies(consumption), is_fit)
 
     def _layout(self, pipeline: Pipeline, consumption: Consumption) -> Refusal | None:
         """A batch is cut along its first axis."""

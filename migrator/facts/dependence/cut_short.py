@@ -9,6 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.objects.operators import factories
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.tree import Tree
@@ -163,12 +164,15 @@ class CutShort:
         return any((isinstance(v, External) and v.path in _CACHING) or calls(v) in _CACHING for v in values)
 
     def _by_keys(self) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
-        """`table[key]`, where the table is of a class with a `__missing__`."""
-        for node in self.tree.all_of(cst.Subscript) if self.tree.methods.get("__missing__") else ():
+        """`table[key]`, where the table is a defaultdict, or of a class with a `__missing__`: what makes the entries
+        runs for keys that are not met."""
+        is_any = self.tree.methods.get("__missing__") or self.tree.names.get("defaultdict")
+        for node in self.tree.all_of(cst.Subscript) if is_any else ():
             index = node.slice[0].slice
-            if not isinstance(index, cst.Index):
-                continue
-            for value in self.resolver.values(node.value):
-                made = self.resolver.method(value.of, "__missing__") if isinstance(value, Object) else None
-                if made is not None:
-                    yield index.value, made
+            tables = self.resolver.values(node.value) if isinstance(index, cst.Index) else ()
+            makers = [f for made in factories(tables) for f in self._functions(made)]
+            for value in tables:
+                method = self.resolver.method(value.of, "__missing__") if isinstance(value, Object) else None
+                makers += [method] if method is not None else []
+            if isinstance(index, cst.Index):
+                yield from ((index.value, made) for made in makers)

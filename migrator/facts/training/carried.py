@@ -16,10 +16,10 @@ from migrator.facts.dependence import Dependence, Key, Way
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Member
+from migrator.facts.objects.values import External, Function, Member
 from migrator.facts.program.syntax import is_constant
 from migrator.facts.program.tree import Binding, Tree
-from migrator.facts.training.gradients import differentiated, sources_of
+from migrator.facts.training.gradients import differentiated, watched_of
 
 _CARRYING = frozenset({Way.WHOLE, Way.USED, Way.INTO})
 _COUNTING = frozenset({"builtins.range", "tensorflow.range", "itertools.count"})
@@ -52,12 +52,20 @@ class Carried:
         loss, state = differentiated(call), self._state(call)
         if loss is None or not state:
             return False
-        read = self._made_of([loss], state, call)
+        losses = [loss, *self._given_by(loss)]
+        read = self._made_of(losses, state, call)
         if not any(map(self._is_data, read)) and not any(
-            map(self._is_found, self._made_of([loss], (), call).difference(state))
+            map(self._is_found, self._made_of(losses, (), call).difference(state))
         ):
             return False
         return not any(self._is_input(args, state, call, read) for args in self._fed_to_models(state))
+
+    def _given_by(self, loss: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+        """What the functions return that `value_and_gradient` is given in place of a loss."""
+        for value in self.resolver.values(loss):
+            if isinstance(value, Function):
+                node = value.node
+                yield from [node.body] if isinstance(node, cst.Lambda) else self.resolver.returned(node)
 
     @cached_property
     def _dependence(self) -> Dependence:
@@ -82,7 +90,7 @@ class Carried:
 
     def _state(self, call: cst.Call) -> set[Key]:
         """All that is made of the gradients and of which they are taken again."""
-        sources = sources_of(call)
+        sources = watched_of(call, self.resolver)
         if sources is None:
             return set()
         after = self._after(call)

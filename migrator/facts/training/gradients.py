@@ -12,7 +12,7 @@ from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.contents import Contents, Part
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function, Value
+from migrator.facts.objects.values import External, Function, Result, Value, is_call_of
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.records import dataclass
@@ -58,16 +58,34 @@ class Gradients:
 Place = tuple[cst.BaseExpression, "Binding | None"]
 
 
+_ACCUMULATOR = "tensorflow.autodiff.ForwardAccumulator"
+
+
 def differentiated(call: cst.Call) -> cst.BaseExpression | None:
-    """The loss of `tape.gradient(loss, variables)`."""
-    arg = argument(call, "target", 0)
+    """The loss of `tape.gradient(loss, variables)`, or of `tf.gradients(ys=loss, xs=variables)`."""
+    arg = argument(call, "target", 0) or argument(call, "ys") or argument(call, "primals")
     return arg.value if arg is not None else None
 
 
 def sources_of(call: cst.Call) -> cst.BaseExpression | None:
-    """The variables of `tape.gradient(loss, variables)`."""
-    arg = argument(call, "sources", 1)
+    """The variables of `tape.gradient(loss, variables)`, or of `tf.gradients(loss, variables)`."""
+    arg = argument(call, "sources", 1) or argument(call, "xs")
     return arg.value if arg is not None else None
+
+
+def watched_of(call: cst.Call, resolver: Resolver) -> cst.BaseExpression | None:
+    """The same; of `accumulator.jvp(loss)`, what the accumulator goes along from."""
+    made = resolver.values(call.func.value) if isinstance(call.func, cst.Attribute) and is_jvp(call, resolver) else ()
+    given = next((argument(v.call, "primals", 0) for v in made if isinstance(v, Result)), None)
+    return given.value if given is not None else sources_of(call)
+
+
+def is_jvp(call: cst.Call, resolver: Resolver) -> bool:
+    """Whether it asks a `tf.autodiff.ForwardAccumulator`."""
+    func = call.func
+    is_named = isinstance(func, cst.Attribute) and func.attr.value == "jvp"
+    owner = func.value if isinstance(func, cst.Attribute) and is_named else None
+    return owner is not None and any(is_call_of(v, _ACCUMULATOR) for v in resolver.values(owner))
 
 
 def reduced_once(updates: Sequence[Sequence[Gradients]]) -> list[tuple[Gradients, ...]]:

@@ -12,7 +12,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.facts.training.carried import Carried
-from migrator.facts.training.gradients import GradientFlow, sources_of
+from migrator.facts.training.gradients import GradientFlow, is_jvp, watched_of
 from migrator.facts.training.sites import Training
 
 _JACOBIANS = frozenset({"jacobian", "batch_jacobian"})
@@ -41,8 +41,8 @@ class PlainTensors:
         return [call for call in taken if self._is_step(call) or self._carried.are_weights(call)]
 
     def _takes_gradients(self, call: cst.Call) -> bool:
-        """Whether it does, of a tape or by a function, or takes Jacobians."""
-        if self.flow.is_tape_call(call):
+        """Whether it does, of a tape or by a function, along a direction, or takes Jacobians."""
+        if self.flow.is_tape_call(call) or is_jvp(call, self.resolver):
             return True
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _JACOBIANS:
             return any(map(self.training.kinds.is_tape, self.resolver.values(call.func.value)))
@@ -60,7 +60,7 @@ class PlainTensors:
         return Carried(self.tree, self.resolver, self.training.kinds)
 
     def _is_step(self, call: cst.Call) -> bool:
-        sources = sources_of(call)
+        sources = watched_of(call, self.resolver)
         if sources is None:
             return False
         return any(self._is_replaced(name, call, set()) for name in self._roots(sources))

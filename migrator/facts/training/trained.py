@@ -79,6 +79,10 @@ class Trained:
             return self.tree.order[holder.statement]
         return self.tree.order[holder.node if isinstance(holder, (Nameless, Unheld)) else holder.function]
 
+    def roots(self) -> list[cst.BaseExpression]:
+        """The models and variables that are trained, where they are seen."""
+        return [root for root in self._roots() if not isinstance(root, Unheld)]
+
     def _roots(self) -> Iterator[cst.BaseExpression | Unheld]:
         for fit in (*self.training.fits, *self.training.batch_fits):
             yield fit.model
