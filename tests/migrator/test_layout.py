@@ -173,7 +173,8 @@ def test_an_added_argument_goes_below_the_others() -> None:
 def test_several_targets_stay_on_one_line() -> None:
     script = Script(f"first, self.{'s' * 60} = f({'x' * 20},\n  y)\n")
     result = script.after(Wrap(script.node("x" * 20), "lockstep.all_gather(", ")"))
-    assert result.startswith("first, self.") and compile(result, "script.py", "exec")
+    assert result.startswith("first, self.")
+    assert compile(result, "script.py", "exec")
 
 
 @pytest.mark.parametrize("skip", ["# fmt: skip", "# yapf: disable"])
