@@ -11,6 +11,9 @@ from migrator.notebooks.cells import is_notebook
 
 _COLOURS = (("+++", None), ("---", None), ("@@", "cyan"), ("+", "green"), ("-", "red"))
 
+# In files of more lines, those that it often has are matched only beside others: that takes the square of their number.
+_LONGEST = 4000
+
 
 def of_file(name: str, old: str, new: str) -> Iterator[str]:
     """The lines of the diff; of a notebook, a diff for each cell that changes."""
@@ -26,11 +29,33 @@ def of_file(name: str, old: str, new: str) -> Iterator[str]:
 
 def unified(path: str, old: str, new: str) -> Iterator[str]:
     """The lines of the diff without their ends; `patch` accepts them joined by newlines."""
-    lines = difflib.unified_diff(
-        _split(old), _split(new), f"a/{path.lstrip('/')}", f"b/{path.lstrip('/')}", lineterm="\n"
-    )
-    for line in lines:
-        yield _colour(line[:-1] if line.endswith("\n") else f"{line}\n\\ No newline at end of file")
+    before, after = _split(old), _split(new)
+    # Not difflib.unified_diff: what a file of 200 lines often has, as blank lines, is junk there that matches nothing.
+    is_long = len(after) > _LONGEST
+    groups = difflib.SequenceMatcher(None, before, after, autojunk=is_long).get_grouped_opcodes()
+    for number, group in enumerate(groups):
+        if number == 0:
+            yield _colour(f"--- a/{path.lstrip('/')}")
+            yield _colour(f"+++ b/{path.lstrip('/')}")
+        (_, i1, _, j1, _), (_, _, i2, _, j2) = group[0], group[-1]
+        yield _colour(f"@@ -{_range(i1, i2)} +{_range(j1, j2)} @@")
+        for tag, a, b, c, d in group:
+            if tag == "equal":
+                yield from (_line(" ", line) for line in before[a:b])
+                continue
+            yield from (_line("-", line) for line in before[a:b])
+            yield from (_line("+", line) for line in after[c:d])
+
+
+def _range(start: int, stop: int) -> str:
+    """The lines of a hunk as unified diffs have them: the first with their number, which is left out if it is 1."""
+    length = stop - start
+    first = start + 1 if length else start  # of no lines, the one before
+    return f"{first}" if length == 1 else f"{first},{length}"
+
+
+def _line(sign: str, line: str) -> str:
+    return _colour(sign + (line[:-1] if line.endswith("\n") else f"{line}\n\\ No newline at end of file"))
 
 
 def _split(text: str) -> list[str]:
