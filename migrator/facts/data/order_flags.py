@@ -120,9 +120,10 @@ class OrderFlags:
         """Whether the keyword may come to a method of a dataset, and is no parameter whose uses are seen."""
         if argument(call, FLAG) is None:
             return False
-        if method_called(call) in PLACES or self._is_foreign(call):
-            return self._may_take(call)
-        return self._has_takers and (method_called(call) == "update" or self._may_take(call))
+        if method_called(call) == "update":
+            return self._has_takers
+        is_taken = self._may_take(call)
+        return is_taken and (method_called(call) in PLACES or self._is_foreign(call) or self._has_takers)
 
     @cached_property
     def _has_takers(self) -> bool:
