@@ -381,14 +381,26 @@ def _told_to_callbacks(facts: Facts) -> Findings:
 
 def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:
     if number.metric is None:
-        own = facts.losses.of_number(number.expression)
-        made = {repair for repair in own.repairs if repair.form != "bound"}
-        if own.is_agreed and made and made <= set(facts.repairs):
-            return None  # what it is made of is put together already
+        if _is_made_alike(facts, number):
+            return None
         if number.binding is None and _is_within_sum(facts, number.expression):
             return None
     sums = number.metric.is_sum if number.metric is not None else number.reduction == SUM
     return _combined(facts, number, "all_reduce", *(('reduction="sum"',) if sums else ()))
+
+
+def _is_made_alike(facts: Facts, number: LocalNumber) -> bool:
+    """Whether what it is made of is put together already, whatever is done where it stands or a name gets it: of a
+    quotient, the divisor alone may be."""
+    own = facts.losses.of_number(number.expression)
+    bound = {repair.node for repair in own.repairs if repair.form == "bound"}
+    if number.expression in bound:
+        return False
+    target = number.binding.target if number.binding is not None else None
+    if target is not None and target in bound:
+        own = facts.losses.of_number(target)
+    made = {repair for repair in own.repairs if repair.form != "bound"}
+    return own.is_agreed and bool(made) and made <= set(facts.repairs)
 
 
 def _is_within_sum(facts: Facts, node: cst.CSTNode) -> bool:
