@@ -134,7 +134,7 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
             "combine them by hand: lockstep.all_reduce of its sums and counts before the result is computed",
             breaks_training=facts.decisions.first_steered_by(number.expression) is not None,
         )
-    elif number.metric is not None and not number.metric.is_mean:
+    elif number.metric is not None and (number.metric.of_batches or not number.metric.is_mean):
         if not _has_seen_all(facts, number.expression):
             yield Replace(number.expression, (facts.call("metric_result", facts.source(number.metric.metric)),))
     elif not number.reduction:

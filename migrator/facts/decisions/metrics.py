@@ -35,7 +35,8 @@ class MetricResult:
 
     `is_mean`: all workers' result is the mean of theirs, or, if `is_sum`, their sum: a `Mean` of what adds up.
     `is_own`: the metric is of a class of the script's, or works along the batch, so that what its state adds up to is
-    not known.
+    not known. `of_batches`: it is asked in a step of `fit`, of a number for each batch, of which the workers may have
+    had unequal shares.
     """
 
     call: cst.Call
@@ -43,6 +44,7 @@ class MetricResult:
     is_mean: bool
     is_sum: bool
     is_own: bool
+    of_batches: bool = False
 
 
 class Metrics:
@@ -95,7 +97,8 @@ class Metrics:
         # `fit` has parts of any size.
         is_mean = is_mean and not fed.is_fed_by_fit(func.value) and not fed.is_weighted(func.value)
         is_own = any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
-        return MetricResult(call, func.value, is_mean, is_mean and is_sum, is_own)
+        of_batches = not is_sum and self.losses.is_told_in_step(call)
+        return MetricResult(call, func.value, is_mean, is_mean and is_sum, is_own, of_batches)
 
     def _adds_up(self, metric: cst.BaseExpression) -> bool:
         """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are. Any but

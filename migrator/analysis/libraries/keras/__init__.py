@@ -78,12 +78,15 @@ _FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_w
 
 
 class Keras:
-    """`fitting`: the calls of `fit` whose own training step runs. `training`: those of which any step runs."""
+    """`fitting`: the calls of `fit` whose own training step runs. `training`: those of which any step runs. `fitted`:
+    the models of these. `told_in_steps`: the calls that ask a Mean of numbers for its result there."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.fitting: list[cst.CSTNode] = []
         self.training: list[cst.CSTNode] = []
+        self.fitted: list[v.Atom] = []
+        self.told_in_steps: set[cst.CSTNode] = set()
 
     def call(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what a class of Keras's has made."""

@@ -125,12 +125,56 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
         placement = Unknown("a metric is given sums over a worker's rows, and other things besides")
     if placement == REPLICATED and isinstance(atom, Made):
         if atom.path == "keras.metrics.Mean" and apart == [Partial("mean")]:
-            placement = Partial("mean")
+            placement, needs = _of_batches(run, atom, node, needs)
         elif Partial("mean") in apart and atom.path != "keras.metrics.Mean":
             placement = Unknown("a metric that is no mean is given means over a worker's rows")
         elif apart:
             needs |= {run.placing.repairing.counted_by_all(node)}
     return Value(Data(placement, rank=0, nested=True, needs=needs))
+
+
+def _of_batches(
+    run: Run, atom: v.Atom, node: cst.CSTNode, needs: frozenset[v.Repair]
+) -> tuple[Placement, frozenset[v.Repair]]:
+    """How a Mean of numbers stands, one for each batch: as these do; but in steps of `fit` the workers may have had
+    other shares of each batch, by which the metrics that the model lists weigh what they are given."""
+    keras = run.libraries.keras
+    if not keras.fitted:
+        return Partial("mean"), needs
+    keras.told_in_steps.add(node)
+    if not _lists(run, keras.fitted[-1], atom, node):
+        return Unknown("the model does not list the metric, which then counts unequal parts of batches alike"), needs
+    return REPLICATED, needs | {run.placing.repairing.counted_by_all(node, "batches")}
+
+
+def _lists(run: Run, model: v.Atom, metric: v.Atom, node: cst.CSTNode) -> bool:
+    """Whether the metric may be among those of the model: what its property gives, or what it and its parts keep."""
+    if isinstance(model, Instance) and run.classes.of_class(model.cls, "metrics") is not None:
+        return _may_hold(run, run.objects.attribute(v.of(model), "metrics", node), metric)
+    queue, seen = [model], {model}
+    while queue:
+        owner = queue.pop()
+        for held in (run.heap.load(owner, key) for key in (None, *run.heap.fields(owner))):
+            if metric in held:
+                return True
+            new = [a for a in held if isinstance(a, (Instance, Container, Made)) and a not in seen]
+            seen.update(new)
+            queue += new
+    return False
+
+
+def _may_hold(run: Run, listed: Value, metric: v.Atom) -> bool:
+    queue, opened = [listed], set[v.Atom]()
+    while queue:
+        value = queue.pop()
+        if metric in value or value.data is not None:
+            return True
+        new = [atom for atom in value if atom not in opened]
+        opened.update(new)
+        if any(not isinstance(atom, (Container, Tuple, Made, Instance)) for atom in new):
+            return True  # what that gives is not seen
+        queue += [run.objects.parts(v.of(atom)) for atom in new if isinstance(atom, (Container, Tuple))]
+    return False
 
 
 def _update_state(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
