@@ -247,6 +247,11 @@ class Losses:
         return not self.too_much and call in self._run.libraries.keras.told_in_steps
 
     @property
+    def told_apart(self) -> set[cst.CSTNode]:
+        """The calls that ask a metric in a step of `fit` for what is each worker's own, be it told the same numbers."""
+        return set() if self.too_much else self._run.libraries.keras.told_apart
+
+    @property
     def symbols(self) -> Iterator[cst.Call]:
         """The calls that give a tensor of a functional model that is built, or several, whenever they run."""
         for node, value in self._run.seen.items() if not self.too_much else ():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -88,7 +89,7 @@ class Metrics:
         func = call.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "result" or call.args:
             return None
-        if not self.locality.is_fed_locally(func.value):
+        if not (self.losses.is_told_in_step(call) or self.locality.is_fed_locally(func.value)):
             return None
         metrics = self.resolver.values(func.value)
         fed = self.locality.metrics
@@ -114,6 +115,11 @@ class Metrics:
             method = self.resolver.method(cls, "train_step") if cls is not None else None
             if method is not None:
                 yield method
+
+    @cached_property
+    def fit_steps(self) -> list[cst.CSTNode]:
+        """The code that runs in the steps of the script's own by which `fit` trains."""
+        return list(dict.fromkeys(body for step in self._fit_steps() for body in self.training.reached_from(step)))
 
     def _is_combined(self, call: cst.Call) -> bool:
         return any(

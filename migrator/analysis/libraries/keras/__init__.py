@@ -79,7 +79,8 @@ _FILLING = frozenset({"compile", "fit", "train_on_batch", "set_weights", "load_w
 
 class Keras:
     """`fitting`: the calls of `fit` whose own training step runs. `training`: those of which any step runs. `fitted`:
-    the models of these. `told_in_steps`: the calls that ask a Mean of numbers for its result there."""
+    the models of these. `told_in_steps`: the calls that ask a Mean there for its result, of a number for each batch;
+    `told_apart`: those of which it is each worker's own, though all workers have these numbers, too."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -87,6 +88,7 @@ class Keras:
         self.training: list[cst.CSTNode] = []
         self.fitted: list[v.Atom] = []
         self.told_in_steps: set[cst.CSTNode] = set()
+        self.told_apart: set[cst.CSTNode] = set()
 
     def call(self, atom: Made, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of what a class of Keras's has made."""

@@ -15,6 +15,7 @@ from migrator.analysis.libraries.keras.objects import Methods, is_of
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing.gathering import as_whole
+from migrator.analysis.placing.repairing import is_result
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Tuple, Value
 from migrator.records import replace
 
@@ -124,13 +125,22 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
     if Partial("sum") in apart and any(d.placement != Partial("sum") for d in parts):
         placement = Unknown("a metric is given sums over a worker's rows, and other things besides")
     if placement == REPLICATED and isinstance(atom, Made):
-        if atom.path == "keras.metrics.Mean" and apart == [Partial("mean")]:
+        if atom.path == "keras.metrics.Mean" and (apart == [Partial("mean")] or _are_weighed(run, parts)):
+            if not apart:
+                run.libraries.keras.told_apart.add(node)
             placement, needs = _of_batches(run, atom, node, needs)
         elif Partial("mean") in apart and atom.path != "keras.metrics.Mean":
             placement = Unknown("a metric that is no mean is given means over a worker's rows")
         elif apart:
             needs |= {run.placing.repairing.counted_by_all(node)}
     return Value(Data(placement, rank=0, nested=True, needs=needs))
+
+
+def _are_weighed(run: Run, parts: list[Data]) -> bool:
+    """Whether these are numbers that all workers have, once they are put together, which a metric weighs all the same
+    in steps of `fit`: by the rows of each worker."""
+    are_same = all(d.is_replicated and d.rank == 0 for d in parts)
+    return bool(run.libraries.keras.fitted) and are_same and any(d.undone for d in parts)
 
 
 def _of_batches(
@@ -141,6 +151,9 @@ def _of_batches(
     keras = run.libraries.keras
     if not keras.fitted:
         return Partial("mean"), needs
+    if not is_result(node):
+        keras.told_apart.add(node)
+        return Unknown("a metric is given a number in a step of `fit`, and asked for its result at once"), needs
     keras.told_in_steps.add(node)
     if not _lists(run, keras.fitted[-1], atom, node):
         return Unknown("the model does not list the metric, which then counts unequal parts of batches alike"), needs
