@@ -49,6 +49,9 @@ with what it is made of (a ratio of sums, a function of a mean); so is what a `c
 `get_metrics_result` of its own returns, and what metrics are given in any step of `fit`: in a `compute_loss`, in the
 `call` of a layer, by `add_metric`.
 
+A `Mean` of the losses of batches, asked for its result in a step of `fit`, is of all that the workers have counted
+(`lockstep.metric_result`): of each batch they may have unequal parts. A list of such losses gets those of all rows.
+
 A metric that `fit` tells and that is no mean over the samples (a function of the script's own, a metric class of its
 own, one of Keras's along the axis of the batch) is given all rows, by `metrics=[lockstep.whole_batch_metric(r2)]`,
 where training is steered by it; validation then goes on in batches of the script's size.
