@@ -81,6 +81,8 @@ class Metrics:
                 continue
             if any(self.tree.contains(step, call) for step in self._fit_steps()):
                 continue  # `fit` averages what its steps give
+            if result.of_batches and not self.locality.is_fed_locally(result.metric):
+                continue
             if not result.is_mean or not any(self.tree.contains(step, call) for step in steps):
                 yield result
 
