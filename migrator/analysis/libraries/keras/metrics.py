@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _FED_ON_ALL = "fed on all"  # the same on each worker
+_UNLISTED = Unknown("the model does not list the metric, which then counts unequal parts of batches alike")
 _FED_WHOLE = "fed whole"  # all rows of a batch, each with what would have a worker count its own alone
 
 
@@ -48,8 +49,12 @@ def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -
     once = run.placing.repairing.counted_once(args, node) if any(map(_is_whole, given)) else None
     if once is None:
         run.fed_parts.add(node)
+    fitted = run.libraries.keras.fitted
+    is_unlisted = takes_means and bool(fitted) and not _lists(run, fitted[-1], atom, node)
     for data in given:
         number = replace(data, constant=NOT_CONSTANT)
+        if is_unlisted and data.placement == Partial("mean"):
+            number = replace(number, placement=_UNLISTED)
         if once is not None and data.is_replicated:
             run.heap.store(atom, _FED_WHOLE, Value(replace(number, needs=number.needs | {once})))
         else:
@@ -128,7 +133,7 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
         if atom.path == "keras.metrics.Mean" and (apart == [Partial("mean")] or _are_weighed(run, parts)):
             if not apart:
                 run.libraries.keras.told_apart.add(node)
-            placement, needs = _of_batches(run, atom, node, needs)
+            placement, needs = _of_batches(run, node, needs)
         elif Partial("mean") in apart and atom.path != "keras.metrics.Mean":
             placement = Unknown("a metric that is no mean is given means over a worker's rows")
         elif apart:
@@ -143,9 +148,7 @@ def _are_weighed(run: Run, parts: list[Data]) -> bool:
     return bool(run.libraries.keras.fitted) and are_same and any(d.undone for d in parts)
 
 
-def _of_batches(
-    run: Run, atom: v.Atom, node: cst.CSTNode, needs: frozenset[v.Repair]
-) -> tuple[Placement, frozenset[v.Repair]]:
+def _of_batches(run: Run, node: cst.CSTNode, needs: frozenset[v.Repair]) -> tuple[Placement, frozenset[v.Repair]]:
     """How a Mean of numbers stands, one for each batch: as these do; but in steps of `fit` the workers may have had
     other shares of each batch, by which the metrics that the model lists weigh what they are given."""
     keras = run.libraries.keras
@@ -155,8 +158,6 @@ def _of_batches(
         keras.told_apart.add(node)
         return Unknown("a metric is given a number in a step of `fit`, and asked for its result at once"), needs
     keras.told_in_steps.add(node)
-    if not _lists(run, keras.fitted[-1], atom, node):
-        return Unknown("the model does not list the metric, which then counts unequal parts of batches alike"), needs
     return REPLICATED, needs | {run.placing.repairing.counted_by_all(node, "batches")}
 
 
