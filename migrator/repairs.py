@@ -126,7 +126,7 @@ def _is_read_in_turns(facts: Facts, node: cst.CSTNode) -> bool:
 def _at_the_place(facts: Facts, operand: Operand) -> Wrap | Replace:
     if operand.how == "gather":
         return Wrap(operand.node, f"{facts.runtime}.all_gather(", ")")
-    if operand.how == "metric":
+    if operand.how in ("metric", "batches"):
         metric = cst.ensure_type(cst.ensure_type(operand.node, cst.Call).func, cst.Attribute).value
         return Replace(operand.node, (facts.call("metric_result", facts.source(metric)),))
     if operand.how == "once":

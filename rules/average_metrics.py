@@ -49,6 +49,9 @@ with what it is made of (a ratio of sums, a function of a mean); so is what a `c
 `get_metrics_result` of its own returns, and what metrics are given in any step of `fit`: in a `compute_loss`, in the
 `call` of a layer, by `add_metric`.
 
+A `Mean` of the losses of batches, asked for its result in a step of `fit`, is of all that the workers have counted
+(`lockstep.metric_result`): of each batch they may have unequal parts. A list of such losses gets those of all rows.
+
 A metric that `fit` tells and that is no mean over the samples (a function of the script's own, a metric class of its
 own, one of Keras's along the axis of the batch) is given all rows, by `metrics=[lockstep.whole_batch_metric(r2)]`,
 where training is steered by it; validation then goes on in batches of the script's size.
@@ -134,7 +137,7 @@ def _agreed_on(facts: Facts, number: LocalNumber) -> Findings:
             "combine them by hand: lockstep.all_reduce of its sums and counts before the result is computed",
             breaks_training=facts.decisions.first_steered_by(number.expression) is not None,
         )
-    elif number.metric is not None and not number.metric.is_mean:
+    elif number.metric is not None and (number.metric.of_batches or not number.metric.is_mean):
         if not _has_seen_all(facts, number.expression):
             yield Replace(number.expression, (facts.call("metric_result", facts.source(number.metric.metric)),))
     elif not number.reduction:
@@ -381,14 +384,26 @@ def _told_to_callbacks(facts: Facts) -> Findings:
 
 def _reduce(facts: Facts, number: LocalNumber) -> InsertAfter | Wrap | None:
     if number.metric is None:
-        own = facts.losses.of_number(number.expression)
-        made = {repair for repair in own.repairs if repair.form != "bound"}
-        if own.is_agreed and made and made <= set(facts.repairs):
-            return None  # what it is made of is put together already
+        if _is_made_alike(facts, number):
+            return None
         if number.binding is None and _is_within_sum(facts, number.expression):
             return None
     sums = number.metric.is_sum if number.metric is not None else number.reduction == SUM
     return _combined(facts, number, "all_reduce", *(('reduction="sum"',) if sums else ()))
+
+
+def _is_made_alike(facts: Facts, number: LocalNumber) -> bool:
+    """Whether what it is made of is put together already, whatever is done where it stands or a name gets it: of a
+    quotient, the divisor alone may be."""
+    own = facts.losses.of_number(number.expression)
+    bound = {repair.node for repair in own.repairs if repair.form == "bound"}
+    if number.expression in bound:
+        return False
+    target = number.binding.target if number.binding is not None else None
+    if target is not None and target in bound:
+        own = facts.losses.of_number(target)
+    made = {repair for repair in own.repairs if repair.form != "bound"}
+    return own.is_agreed and bool(made) and made <= set(facts.repairs)
 
 
 def _is_within_sum(facts: Facts, node: cst.CSTNode) -> bool:

@@ -248,6 +248,15 @@ class Losses:
         leaves = list(self._run.objects.leaves(value)) if value is not None else []
         return bool(leaves) and all(d.symbolic for d in leaves)
 
+    def is_told_in_step(self, call: cst.CSTNode) -> bool:
+        """Whether a step of `fit` asks there a Mean of numbers, one for each batch, for its result."""
+        return not self.too_much and call in self._run.libraries.keras.told_in_steps
+
+    @property
+    def told_apart(self) -> set[cst.CSTNode]:
+        """The calls that ask a metric in a step of `fit` for what is each worker's own, be it told the same numbers."""
+        return set() if self.too_much else self._run.libraries.keras.told_apart
+
     @property
     def symbols(self) -> Iterator[cst.Call]:
         """The calls that give a tensor of a functional model that is built, or several, whenever they run."""

@@ -48,6 +48,11 @@ def by_gathering(data: Data) -> str | None:
     return by_reducing(data)
 
 
+def is_result(node: cst.CSTNode) -> bool:
+    """Whether it is `metric.result()`, and not the metric that is called."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "result"
+
+
 class Repairing:
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -177,11 +182,12 @@ class Repairing:
         with self.ruled_out(unseen):
             return self.make(args, node, by_gathering, why)
 
-    def counted_by_all(self, node: cst.CSTNode) -> Repair:
-        """The repair that makes `metric.result()` that of the rows of all workers."""
-        asks = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "result"
-        blocked = self.blocked or ("" if asks else "the metric is given rows and asked for its result at once")
-        operands = frozenset((Operand(node, "metric"),)) if isinstance(node, cst.BaseExpression) else frozenset()
+    def counted_by_all(self, node: cst.CSTNode, how: str = "metric") -> Repair:
+        """The repair that makes `metric.result()` that of the rows of all workers; `how`: "batches" where the metric is
+        told a number for each batch."""
+        is_given_too = "the metric is given rows and asked for its result at once"
+        blocked = self.blocked or ("" if is_result(node) else is_given_too)
+        operands = frozenset((Operand(node, how),)) if isinstance(node, cst.BaseExpression) else frozenset()
         repair = Repair(node, operands, "it is of what this worker has counted", blocked, "metric")
         self.run.note_repair(repair)
         return repair

@@ -132,6 +132,8 @@ class Decisions:
         settle_structures(tree, resolver, self.locality, losses)
         settle_ends(tree, resolver, self.locality, losses)
         settle_draws(repaired, tree, resolver, self.locality)
+        for call in losses.told_apart:
+            self.locality.make(call, Mark.VALUE)
         WholeCalls(tree, resolver, training, files, losses, self.locality).settle()
         self.repairs = settle_by_repair(frozenset(repaired), rows, losses, self.locality, self._places, taped)
         self.puts_rows_together = bool(gathered)

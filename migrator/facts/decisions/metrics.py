@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -35,7 +36,8 @@ class MetricResult:
 
     `is_mean`: all workers' result is the mean of theirs, or, if `is_sum`, their sum: a `Mean` of what adds up.
     `is_own`: the metric is of a class of the script's, or works along the batch, so that what its state adds up to is
-    not known.
+    not known. `of_batches`: it is asked in a step of `fit`, of a number for each batch, of which the workers may have
+    had unequal shares.
     """
 
     call: cst.Call
@@ -43,6 +45,7 @@ class MetricResult:
     is_mean: bool
     is_sum: bool
     is_own: bool
+    of_batches: bool = False
 
 
 class Metrics:
@@ -78,6 +81,8 @@ class Metrics:
                 continue
             if any(self.tree.contains(step, call) for step in self._fit_steps()):
                 continue  # `fit` averages what its steps give
+            if result.of_batches and not self.locality.is_fed_locally(result.metric):
+                continue
             if not result.is_mean or not any(self.tree.contains(step, call) for step in steps):
                 yield result
 
@@ -86,7 +91,7 @@ class Metrics:
         func = call.func
         if not isinstance(func, cst.Attribute) or func.attr.value != "result" or call.args:
             return None
-        if not self.locality.is_fed_locally(func.value):
+        if not (self.losses.is_told_in_step(call) or self.locality.is_fed_locally(func.value)):
             return None
         metrics = self.resolver.values(func.value)
         fed = self.locality.metrics
@@ -95,7 +100,8 @@ class Metrics:
         # `fit` has parts of any size.
         is_mean = is_mean and not fed.is_fed_by_fit(func.value) and not fed.is_weighted(func.value)
         is_own = any(isinstance(v, Object) or works_along_the_batch(v) for v in metrics)
-        return MetricResult(call, func.value, is_mean, is_mean and is_sum, is_own)
+        of_batches = not is_sum and self.losses.is_told_in_step(call)
+        return MetricResult(call, func.value, is_mean, is_mean and is_sum, is_own, of_batches)
 
     def _adds_up(self, metric: cst.BaseExpression) -> bool:
         """Whether the metric is told sums over the rows of a worker, one for each batch, as those of all are. Any but
@@ -111,6 +117,11 @@ class Metrics:
             method = self.resolver.method(cls, "train_step") if cls is not None else None
             if method is not None:
                 yield method
+
+    @cached_property
+    def fit_steps(self) -> list[cst.CSTNode]:
+        """The code that runs in the steps of the script's own by which `fit` trains."""
+        return list(dict.fromkeys(body for step in self._fit_steps() for body in self.training.reached_from(step)))
 
     def _is_combined(self, call: cst.Call) -> bool:
         return any(

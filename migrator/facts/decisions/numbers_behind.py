@@ -128,7 +128,8 @@ class NumbersBehind:
                 self.locality.settle(number.binding or number.expression)
                 if number.reduction:
                     self.locality.settle(number.expression)
-                if number.reduction == "chief" or _is_predicted(number, marks):
+                is_origin = number.metric is not None and node in self.locality.origins
+                if is_origin or number.reduction == "chief" or _is_predicted(number, marks):
                     self.locality.forget(number.expression)
                 yield number
                 return
@@ -204,6 +205,8 @@ class NumbersBehind:
         reduction = self.means.of(node)
         if rounded and reduction == SUM and self.means.losses.is_rounded(node):
             return None  # the whole number that it is a multiple of
+        if reduction == MEAN and self._is_of_steps_before(node):
+            return None  # where each of them is made
         if not reduction or (isinstance(node, (cst.Name, cst.Subscript)) and self.locality.feeds_itself(node)):
             return None
         if not marks & (Mark.VALUE | Mark.INSIDE | Mark.STATISTIC):
@@ -223,6 +226,15 @@ class NumbersBehind:
                 return isinstance(call.func, cst.Attribute) and call.func.attr.value in _SETTING
             parent = self.tree.parent.get(call)
         return isinstance(parent, (cst.BinaryOperation, cst.Comparison, cst.ComparisonTarget, cst.AugAssign))
+
+    def _is_of_steps_before(self, node: cst.BaseExpression) -> bool:
+        """Whether it is made of several numbers that steps of `fit` have kept: the workers may have had other shares of
+        each of these batches, by which their numbers count."""
+        steps = self.metrics.fit_steps
+        if not any(self.tree.contains(body, node) for body in steps):
+            return False
+        behind = [b for b in self.locality.bindings_behind([node]) if self.locality.of(b) & Mark.INSIDE]
+        return any(not any(self.tree.contains(body, binding.node) for body in steps) for binding in behind)
 
     def _is_given(self, params: Collection[Binding]) -> bool:
         """Whether callers give it that can combine it: none can before a tape has gone back through it."""

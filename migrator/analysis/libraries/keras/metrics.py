@@ -15,6 +15,7 @@ from migrator.analysis.libraries.keras.objects import Methods, is_of
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, REPLICATED, ROWS, Partial, Placement, Sharded, Unknown
 from migrator.analysis.placing.gathering import as_whole
+from migrator.analysis.placing.repairing import is_result
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Instance, Made, Tuple, Value
 from migrator.records import replace
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _FED_ON_ALL = "fed on all"  # the same on each worker
+_UNLISTED = Unknown("the model does not list the metric, which then counts unequal parts of batches alike")
 _FED_WHOLE = "fed whole"  # all rows of a batch, each with what would have a worker count its own alone
 
 
@@ -47,8 +49,12 @@ def _feed(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode) -
     once = run.placing.repairing.counted_once(args, node) if any(map(_is_whole, given)) else None
     if once is None:
         run.fed_parts.add(node)
+    fitted = run.libraries.keras.fitted
+    is_unlisted = takes_means and bool(fitted) and not _lists(run, fitted[-1], atom, node)
     for data in given:
         number = replace(data, constant=NOT_CONSTANT)
+        if is_unlisted and data.placement == Partial("mean"):
+            number = replace(number, placement=_UNLISTED)
         if once is not None and data.is_replicated:
             run.heap.store(atom, _FED_WHOLE, Value(replace(number, needs=number.needs | {once})))
         else:
@@ -124,13 +130,65 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
     if Partial("sum") in apart and any(d.placement != Partial("sum") for d in parts):
         placement = Unknown("a metric is given sums over a worker's rows, and other things besides")
     if placement == REPLICATED and isinstance(atom, Made):
-        if atom.path == "keras.metrics.Mean" and apart == [Partial("mean")]:
-            placement = Partial("mean")
+        if atom.path == "keras.metrics.Mean" and (apart == [Partial("mean")] or _are_weighed(run, parts)):
+            if not apart:
+                run.libraries.keras.told_apart.add(node)
+            placement, needs = _of_batches(run, node, needs)
         elif Partial("mean") in apart and atom.path != "keras.metrics.Mean":
             placement = Unknown("a metric that is no mean is given means over a worker's rows")
         elif apart:
             needs |= {run.placing.repairing.counted_by_all(node)}
     return Value(Data(placement, rank=0, nested=True, needs=needs))
+
+
+def _are_weighed(run: Run, parts: list[Data]) -> bool:
+    """Whether these are numbers that all workers have, once they are put together, which a metric weighs all the same
+    in steps of `fit`: by the rows of each worker."""
+    are_same = all(d.is_replicated and d.rank == 0 for d in parts)
+    return bool(run.libraries.keras.fitted) and are_same and any(d.undone for d in parts)
+
+
+def _of_batches(run: Run, node: cst.CSTNode, needs: frozenset[v.Repair]) -> tuple[Placement, frozenset[v.Repair]]:
+    """How a Mean of numbers stands, one for each batch: as these do; but in steps of `fit` the workers may have had
+    other shares of each batch, by which the metrics that the model lists weigh what they are given."""
+    keras = run.libraries.keras
+    if not keras.fitted:
+        return Partial("mean"), needs
+    if not is_result(node):
+        keras.told_apart.add(node)
+        return Unknown("a metric is given a number in a step of `fit`, and asked for its result at once"), needs
+    keras.told_in_steps.add(node)
+    return REPLICATED, needs | {run.placing.repairing.counted_by_all(node, "batches")}
+
+
+def _lists(run: Run, model: v.Atom, metric: v.Atom, node: cst.CSTNode) -> bool:
+    """Whether the metric may be among those of the model: what its property gives, or what it and its parts keep."""
+    if isinstance(model, Instance) and run.classes.of_class(model.cls, "metrics") is not None:
+        return _may_hold(run, run.objects.attribute(v.of(model), "metrics", node), metric)
+    queue, seen = [model], {model}
+    while queue:
+        owner = queue.pop()
+        for held in (run.heap.load(owner, key) for key in (None, *run.heap.fields(owner))):
+            if metric in held:
+                return True
+            new = [a for a in held if isinstance(a, (Instance, Container, Made)) and a not in seen]
+            seen.update(new)
+            queue += new
+    return False
+
+
+def _may_hold(run: Run, listed: Value, metric: v.Atom) -> bool:
+    queue, opened = [listed], set[v.Atom]()
+    while queue:
+        value = queue.pop()
+        if metric in value or value.data is not None:
+            return True
+        new = [atom for atom in value if atom not in opened]
+        opened.update(new)
+        if any(not isinstance(atom, (Container, Tuple, Made, Instance)) for atom in new):
+            return True  # what that gives is not seen
+        queue += [run.objects.parts(v.of(atom)) for atom in new if isinstance(atom, (Container, Tuple))]
+    return False
 
 
 def _update_state(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

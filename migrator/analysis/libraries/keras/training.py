@@ -30,12 +30,14 @@ def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
     x, y = args.get("x", 0) or NUMBER, args.get("y", 1)
     batch = _weighed(run, _batch(run, x, y, node), args, sample=10, of_class=9)
     run.libraries.keras.training.append(node)
+    run.libraries.keras.fitted.append(atom)
     try:
         with run.changing.traced(None, [batch], by_shape=False) if not compiling.is_eager(run) else nullcontext():
             _train(run, atom, batch, node, frame)
         metrics.note_own(run, atom, node, frame)
     finally:
         run.libraries.keras.training.pop()
+        run.libraries.keras.fitted.pop()
     validation = args.get("validation_data")
     if validation is not None and not validation.is_none:
         _infer_whole(run, atom, _pair(run, validation), node, frame)
