@@ -127,7 +127,20 @@ class RowFinder:
     def are_indices(self, node: cst.BaseExpression) -> bool:
         """Whether the expression is surely several indices, and no single one."""
         values = self.resolver.values(node)
-        return self.of(node) is not None or (bool(values) and all(map(self._draws_several, values)))
+        is_drawn = bool(values) and all(map(self._draws_several, values))
+        return self.of(node) is not None or is_drawn or self._is_slice(node)
+
+    def _is_slice(self, node: cst.CSTNode | None) -> bool:
+        """Whether it is `slice(i, i + 6)`, or `np.s_[i : i + 6]`: a part of the rows, as `x[i : i + 6]` takes it."""
+        if isinstance(node, cst.Name) and (bindings := self.resolver.reaching(node)):
+            if all(b.kind == "assign" and not b.path for b in bindings):
+                return all(self._is_slice(b.value) for b in bindings)
+        if isinstance(node, cst.Subscript):
+            first = node.slice[0].slice
+            is_part = isinstance(first, cst.Slice) and (first.lower is not None or first.upper is not None)
+            return is_part and self.resolver.public_alone(node.value) == ["numpy.s_"]
+        values = self.resolver.values(node)
+        return bool(values) and all(map(_cuts, values))
 
     def _draws_several(self, value: object) -> bool:
         if isinstance(value, Literal):
@@ -265,6 +278,11 @@ class RowFinder:
 
     def _text(self, node: cst.CSTNode) -> str:
         return self.tree.modules[0].code_for_node(node)
+
+
+def _cuts(value: Value) -> bool:
+    """Whether it is a slice that has a bound: `slice(i, i + 6)`."""
+    return calls(value) == "builtins.slice" and not all(is_none(a.value) for a in cast(Result, value).call.args[:2])
 
 
 def _draws_many(value: object) -> bool | None:
