@@ -10,6 +10,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.facts.data.rowless import Rowless
 from migrator.facts.names import api
 from migrator.facts.objects.contents import Contents, Part, Parts
 from migrator.facts.objects.generators import Generators
@@ -58,6 +59,7 @@ class RowFinder:
         self.resolver = resolver
         self.generators = Generators(tree, resolver)
         self.contents = Contents(tree, resolver)
+        self.rowless = Rowless(tree, resolver, lambda node: self.of(node) is not None)
         self._busy: set[cst.CSTNode] = set()
 
     def of(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> Rows | None:
@@ -274,7 +276,8 @@ class RowFinder:
 
     def _is_number(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
-        return bool(values) and all(isinstance(v, Literal) and isinstance(v.node, cst.BaseNumber) for v in values)
+        is_written = bool(values) and all(isinstance(v, Literal) and isinstance(v.node, cst.BaseNumber) for v in values)
+        return is_written or self.rowless.is_number(node)
 
     def _text(self, node: cst.CSTNode) -> str:
         return self.tree.modules[0].code_for_node(node)
