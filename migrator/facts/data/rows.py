@@ -89,7 +89,11 @@ class RowFinder:
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
             return self.of(node.for_in.iter) if node.for_in.inner_for_in is None and not node.for_in.ifs else None
         if isinstance(node, cst.BinaryOperation):
-            return self._arithmetic(node)
+            return self._arithmetic(node.left, node.right)
+        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:  # `labels != 0`
+            return self._compared(node)
+        if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
+            return self.of(node.expression)
         return None
 
     def _bound(self, bindings: Iterable[Binding], path: tuple[int, ...]) -> Rows | None:
@@ -240,12 +244,17 @@ class RowFinder:
             shape = shape.elements[0].value
         return isinstance(shape, cst.UnaryOperation) and isinstance(shape.expression, cst.Integer)
 
-    def _arithmetic(self, node: cst.BinaryOperation) -> Rows | None:
+    def _compared(self, node: cst.Comparison) -> Rows | None:
+        target = node.comparisons[0]
+        each_row = not isinstance(target.operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot))
+        return self._arithmetic(node.left, target.comparator) if each_row else None
+
+    def _arithmetic(self, first: cst.BaseExpression, second: cst.BaseExpression) -> Rows | None:
         """`x[a:b] / 255.0`, `x + rng.normal(size=x.shape)`"""
-        left, right = (self.of(side) or self._shaped_like(side) for side in (node.left, node.right))
+        left, right = (self.of(side) or self._shaped_like(side) for side in (first, second))
         if left is not None and right is not None:
             return left
-        other = node.right if left is not None else node.left
+        other = second if left is not None else first
         return (left or right) if self._is_number(other) else None
 
     def _shaped_like(self, node: cst.BaseExpression) -> Rows | None:
