@@ -173,8 +173,11 @@ class Rowless:
 
     def _is_looked_up(self, call: cst.Call) -> bool:
         """`first.setdefault("loss", float(loss))`"""
-        ends = self._contents.ends(self._contents.of(Part(call)))
-        return bool(ends) and all(self.is_number(end) for end in ends or ())
+        if not isinstance(call.func, cst.Attribute) or not 0 < len(call.args) <= 2:
+            return False
+        held = self._contents.ends(Parts([Part(call.func.value, (None,))]))
+        given = [arg.value for arg in call.args[1:]]
+        return held is not None and bool([*held, *given]) and all(map(self.is_number, (*held, *given)))
 
 
 def _reduces_in_numpy(name: str) -> bool:
