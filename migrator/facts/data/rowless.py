@@ -7,14 +7,13 @@ earlier steps (`weights = ratios / ratios.sum()`). They stay whole beside a work
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Union
 
 import libcst as cst
 
 from migrator.facts.objects.contents import Contents, Part, Parts
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Function
+from migrator.facts.objects.values import Function
 from migrator.facts.program.syntax import is_none, part_at
 from migrator.facts.program.tree import Binding, Tree
 
@@ -31,7 +30,8 @@ _ALIKE = frozenset({
     "builtins.abs", "tensorflow.constant", "tensorflow.convert_to_tensor", "tensorflow.cast", "tensorflow.identity",
     "tensorflow.stop_gradient", "tensorflow.exp", "tensorflow.sqrt", "tensorflow.abs", "tensorflow.square",
     "tensorflow.maximum", "tensorflow.minimum", "tensorflow.clip_by_value", "tensorflow.math.exp",
-    "tensorflow.math.log", "tensorflow.math.sqrt", "tensorflow.math.divide_no_nan", "tensorflow.nn.softmax",
+    "tensorflow.math.log", "numpy.tanh", "tensorflow.tanh", "tensorflow.math.tanh", "tensorflow.sigmoid",
+    "tensorflow.nn.sigmoid", "tensorflow.math.sqrt", "tensorflow.math.divide_no_nan", "tensorflow.nn.softmax",
 })  # fmt: skip
 _ALIKE_METHODS = frozenset({"astype", "numpy", "copy", "tolist", "item"})
 _STACKING = frozenset({"numpy.stack", "tensorflow.stack", "numpy.array", "numpy.asarray", "tensorflow.constant"})
@@ -49,7 +49,7 @@ class Rowless:
         self._is_array = is_array
         self._numbers = Numbers(resolver)
         self._contents = Contents(tree, resolver)
-        self._asked: set[tuple[Union[cst.CSTNode, Binding], bool]] = set()  # these say nothing of themselves
+        self._asked: set[tuple[cst.CSTNode | Binding, bool]] = set()  # these say nothing of themselves
         self._steps = 0
 
     def is_number(self, node: cst.CSTNode | None) -> bool:

@@ -89,11 +89,7 @@ class RowFinder:
         if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
             return self.of(node.for_in.iter) if node.for_in.inner_for_in is None and not node.for_in.ifs else None
         if isinstance(node, cst.BinaryOperation):
-            return self._arithmetic(node.left, node.right)
-        if isinstance(node, cst.Comparison) and len(node.comparisons) == 1:  # `labels != 0`
-            return self._compared(node)
-        if isinstance(node, cst.UnaryOperation) and not isinstance(node.operator, cst.Not):
-            return self.of(node.expression)
+            return self._arithmetic(node)
         return None
 
     def _bound(self, bindings: Iterable[Binding], path: tuple[int, ...]) -> Rows | None:
@@ -138,9 +134,9 @@ class RowFinder:
 
     def _is_slice(self, node: cst.CSTNode | None) -> bool:
         """Whether it is `slice(i, i + 6)`, or `np.s_[i : i + 6]`: a part of the rows, as `x[i : i + 6]` takes it."""
-        if isinstance(node, cst.Name) and (bindings := self.resolver.reaching(node)):
-            if all(b.kind == "assign" and not b.path for b in bindings):
-                return all(self._is_slice(b.value) for b in bindings)
+        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
+        if bindings and all(b.kind == "assign" and not b.path and isinstance(b.value, cst.Subscript) for b in bindings):
+            return all(self._is_slice(b.value) for b in bindings)
         if isinstance(node, cst.Subscript):
             first = node.slice[0].slice
             is_part = isinstance(first, cst.Slice) and (first.lower is not None or first.upper is not None)
@@ -244,17 +240,12 @@ class RowFinder:
             shape = shape.elements[0].value
         return isinstance(shape, cst.UnaryOperation) and isinstance(shape.expression, cst.Integer)
 
-    def _compared(self, node: cst.Comparison) -> Rows | None:
-        target = node.comparisons[0]
-        each_row = not isinstance(target.operator, (cst.In, cst.NotIn, cst.Is, cst.IsNot))
-        return self._arithmetic(node.left, target.comparator) if each_row else None
-
-    def _arithmetic(self, first: cst.BaseExpression, second: cst.BaseExpression) -> Rows | None:
+    def _arithmetic(self, node: cst.BinaryOperation) -> Rows | None:
         """`x[a:b] / 255.0`, `x + rng.normal(size=x.shape)`"""
-        left, right = (self.of(side) or self._shaped_like(side) for side in (first, second))
+        left, right = (self.of(side) or self._shaped_like(side) for side in (node.left, node.right))
         if left is not None and right is not None:
             return left
-        other = second if left is not None else first
+        other = node.right if left is not None else node.left
         return (left or right) if self._is_number(other) else None
 
     def _shaped_like(self, node: cst.BaseExpression) -> Rows | None:
