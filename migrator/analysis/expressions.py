@@ -277,6 +277,8 @@ class Expressions:
 
     def _subscript(self, node: cst.Subscript, frame: Frame) -> Value:
         owner, index = self.eval(node.value, frame), self.index(node.slice, frame)
+        if owner.only == External("numpy.s_"):
+            return index
         found = self.run.objects.item(owner, index, node)
         if not any(isinstance(atom, (Container, Tuple)) for atom in owner):
             return found

@@ -44,6 +44,8 @@ _PRODUCTS = frozenset({"tensorflow.matmul", "tensorflow.linalg.matmul", "keras.o
 # Loops over these get one index a turn.
 _INDICES = frozenset({"numpy.random.permutation", "numpy.arange", "random.sample", "builtins.range", "builtins.sorted"})
 _HOLDING = frozenset({"builtins.dict", "types.SimpleNamespace"})
+# What they compare of an array gives one truth value for each of its items.
+_OF_EACH = (cst.Equal, cst.NotEqual, cst.LessThan, cst.LessThanEqual, cst.GreaterThan, cst.GreaterThanEqual)
 _DEEPEST = 8
 
 
@@ -171,13 +173,14 @@ class BatchForms:
 
     def _kept(self, node: cst.BaseExpression) -> list[cst.BaseExpression]:
         """What has the same rows in another form: the x of `x.astype("float32")`, `tf.cast(x, tf.float32)`,
-        `x / 255.0`, `tf.pad(x, ((0, 0), (2, 2)))`, `x[..., None]`."""
+        `x / 255.0`, `tf.pad(x, ((0, 0), (2, 2)))`, `x[..., None]`, `x[:, :3]`."""
         if isinstance(node, cst.BinaryOperation) and not isinstance(node.operator, cst.MatrixMultiply):
             return [node.left, node.right]
         if isinstance(node, cst.UnaryOperation):
             return [node.expression]
-        if isinstance(node, cst.Subscript) and _takes_all(node.slice[0].slice) and _opens_an_axis(node):
-            return [node.value]
+        if isinstance(node, cst.Subscript) and _takes_all(node.slice[0].slice):
+            is_kept = _opens_an_axis(node) or isinstance(node.slice[0].slice, cst.Slice)
+            return [node.value] if is_kept else []
         if not isinstance(node, cst.Call):
             return []
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPING_METHODS:
@@ -341,6 +344,8 @@ class BatchForms:
             return bool(made) and all(self._binds_array(b, depth) for b in made)
         if isinstance(node, cst.BinaryOperation):
             return self._is_array(node.left, depth + 1) or self._is_array(node.right, depth + 1)
+        if isinstance(node, cst.Comparison) and isinstance(node.comparisons[0].operator, _OF_EACH):  # `labels != 0`
+            return self._is_array(node.left, depth + 1)
         if isinstance(node, cst.Subscript):
             index = node.slice[0].slice
             chosen = isinstance(index, cst.Slice) or self._is_array(cst.ensure_type(index, cst.Index).value, depth + 1)

@@ -166,6 +166,7 @@ class DataReads:
     def is_number_or_constant(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
         is_known = (bool(values) and all(map(self._is_constant, values))) or self.numbers.is_number(node)
+        is_known = is_known or self.rows.rowless.is_number(node) or self.rows.rowless.comes_to_a_number(node)
         return is_known or self._lists_weights(node) or self._is_key(node)
 
     def holds_numbers(self, node: cst.BaseExpression) -> bool:

@@ -10,6 +10,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.facts.data.rowless import Rowless
 from migrator.facts.names import api
 from migrator.facts.objects.contents import Contents, Part, Parts
 from migrator.facts.objects.generators import Generators
@@ -58,6 +59,7 @@ class RowFinder:
         self.resolver = resolver
         self.generators = Generators(tree, resolver)
         self.contents = Contents(tree, resolver)
+        self.rowless = Rowless(tree, resolver, lambda node: self.of(node) is not None)
         self._busy: set[cst.CSTNode] = set()
 
     def of(self, node: cst.CSTNode, path: tuple[int, ...] = ()) -> Rows | None:
@@ -127,7 +129,20 @@ class RowFinder:
     def are_indices(self, node: cst.BaseExpression) -> bool:
         """Whether the expression is surely several indices, and no single one."""
         values = self.resolver.values(node)
-        return self.of(node) is not None or (bool(values) and all(map(self._draws_several, values)))
+        is_drawn = bool(values) and all(map(self._draws_several, values))
+        return self.of(node) is not None or is_drawn or self._is_slice(node)
+
+    def _is_slice(self, node: cst.CSTNode | None) -> bool:
+        """Whether it is `slice(i, i + 6)`, or `np.s_[i : i + 6]`: a part of the rows, as `x[i : i + 6]` takes it."""
+        bindings = self.resolver.reaching(node) if isinstance(node, cst.Name) else []
+        if bindings and all(b.kind == "assign" and not b.path and isinstance(b.value, cst.Subscript) for b in bindings):
+            return all(self._is_slice(b.value) for b in bindings)
+        if isinstance(node, cst.Subscript):
+            first = node.slice[0].slice
+            is_part = isinstance(first, cst.Slice) and (first.lower is not None or first.upper is not None)
+            return is_part and self.resolver.public_alone(node.value) == ["numpy.s_"]
+        values = self.resolver.values(node)
+        return bool(values) and all(map(_cuts, values))
 
     def _draws_several(self, value: object) -> bool:
         if isinstance(value, Literal):
@@ -261,10 +276,16 @@ class RowFinder:
 
     def _is_number(self, node: cst.BaseExpression) -> bool:
         values = self.resolver.values(node)
-        return bool(values) and all(isinstance(v, Literal) and isinstance(v.node, cst.BaseNumber) for v in values)
+        is_written = bool(values) and all(isinstance(v, Literal) and isinstance(v.node, cst.BaseNumber) for v in values)
+        return is_written or self.rowless.is_number(node)
 
     def _text(self, node: cst.CSTNode) -> str:
         return self.tree.modules[0].code_for_node(node)
+
+
+def _cuts(value: Value) -> bool:
+    """Whether it is a slice that has a bound: `slice(i, i + 6)`."""
+    return calls(value) == "builtins.slice" and not all(is_none(a.value) for a in cast(Result, value).call.args[:2])
 
 
 def _draws_many(value: object) -> bool | None:

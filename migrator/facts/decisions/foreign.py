@@ -47,11 +47,43 @@ class Foreign:
 
     def _reaches(self, package: str) -> bool:
         imports = self._packages[package]
+        if all(map(self._comes_too_late, imports)):
+            return False
         if any(isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar) for node in imports):
             return True
         of_package = [b for b in self._bindings if b.kind == "import" and b.node in imports]
         called = [call for call in self.tree.calls if self._calls(call, package)]
         return self._into_training.comes([*of_package, *called], lambda number: self._link(number, package))
+
+    def _comes_too_late(self, node: cst.Import | cst.ImportFrom) -> bool:
+        """Whether it is imported behind all that trains: with it, a notebook shows what has come of it."""
+        is_at_once = self.tree.function_of(node) is None and not any(True for _ in self.tree.loops_around(node))
+        return is_at_once and all(self._runs_before(site, node, frozenset()) for site in self.training.sites)
+
+    def _runs_before(self, code: cst.CSTNode, node: cst.CSTNode, passed: frozenset[cst.FunctionDef]) -> bool:
+        """Whether the code surely runs no more once the module has come to the node, as a line of the same module, or
+        in functions that nothing names from there on."""
+        function = self.tree.function_of(code)
+        if self.tree.module_of(code) is not self.tree.module_of(node) or function in passed:
+            return False
+        if self.tree.callable_of(code) is not function:
+            return False  # a lambda, which may be called whenever
+        if function is None:
+            return self.tree.order[code] < self.tree.order[node]
+        if self.tree.class_of(function) is not None or function.decorators or self._runs_later(function):
+            return False
+        named = [name for name in self.tree.names[function.name.value] if name is not function.name]
+        return all(
+            isinstance(call := self.tree.parent[name], cst.Call)
+            and call.func is name
+            and self._runs_before(name, node, passed | {function})
+            for name in named
+        )
+
+    def _runs_later(self, function: cst.FunctionDef) -> bool:
+        """Whether a call only makes a generator, or something to be awaited."""
+        yields = any(self.tree.function_of(each) is function for each in self.tree.all_of(cst.Yield))
+        return yields or function.asynchronous is not None
 
     @cached_property
     def _bindings(self) -> list[Binding]:

@@ -11,6 +11,11 @@ _KERAS_ROOTS = re.compile(
     r"^(?:tensorflow\.keras|tensorflow\.python\.keras(?:\.api\._v2\.keras)?|tensorflow\.compat\.v2\.keras"
     r"|keras\.api\._v2\.keras|keras\.src|tf_keras(?:\.src)?|keras)(?=\.|$)"
 )
+# What code after the pattern of Keras's own layers imports of TensorFlow's modules: the public function itself.
+_MODULES_OF_OPS = re.compile(
+    r"^tensorflow\.python\.ops\.(?:array_ops\.(?=(?:shape|reshape|concat|stack|unstack|transpose|identity|tile|zeros|ones"
+    r"|zeros_like|ones_like)$)|math_ops\.(?=(?:cast|matmul|tanh|square|reduce_(?:sum|mean|max|min))$))"
+)
 _TENSORFLOW_KERAS_ALIASES = re.compile(r"^tensorflow\.(?=(?:optimizers|losses|metrics|initializers)(?:\.|$))")
 # Modules of Keras 2 whose things `keras.layers` has.
 _MODULES_OF_LAYERS = re.compile(
@@ -52,12 +57,14 @@ def canonical(path: str) -> str:
 
     `tf_keras`, `tensorflow.keras`, `tensorflow.python.keras` become `keras`; `tf.optimizers` `keras.optimizers`;
     `tensorflow.compat.v2`, and all of `compat.v1` that has not changed since, `tensorflow`; `keras.losses.MSE`
-    `keras.losses.mse`; `keras.layers.convolutional.Conv2D` `keras.layers.Conv2D`.
+    `keras.losses.mse`; `keras.layers.convolutional.Conv2D` `keras.layers.Conv2D`;
+    `tensorflow.python.ops.array_ops.reshape` `tensorflow.reshape`.
     """
     if path.startswith("tensorflow.compat.v2"):
         path = "tensorflow" + path[len("tensorflow.compat.v2") :]
     if path.startswith("tensorflow.compat.v1.") and not _ONLY_IN_V1.match(path):
         path = "tensorflow" + path[len("tensorflow.compat.v1") :]
+    path = _MODULES_OF_OPS.sub("tensorflow.", path)
     path = _KERAS_ROOTS.sub("keras", path)
     path = _TENSORFLOW_KERAS_ALIASES.sub("keras.", path)
     path = _MODULES_OF_LAYERS.sub("keras.layers.", path)
