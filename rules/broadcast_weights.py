@@ -34,6 +34,7 @@ import libcst as cst
 
 from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Replace
 from migrator.elsewhere import Written, callers_of, is_known_outside, written_at
+from migrator.facts.files.known import CHECKPOINTS
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import HeldByParameter, Holder, Nameless, Unheld
@@ -358,7 +359,7 @@ def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfte
         is_kept = not isinstance(getattr(call.func, "value", None), cst.Call)  # else nobody has what is made for it
         models = [m for m in facts.files.restores.models_of(call) if is_kept or not _is_made_for_it(facts, m)]
         names = held if call in facts.files.restores.calls else trained
-        if not any(_names_one_of(facts, model, names) for model in models):
+        if not any(_names_one_of(facts, model, names) or _may_steer(facts, model) for model in models):
             continue
         if facts.apart.are_apart(call, facts.training.sites):
             continue  # what all have loaded is not trained
@@ -411,9 +412,10 @@ def _restored_at(facts: Facts, model: cst.BaseExpression, at: cst.Call, owner: c
 
 
 def _is_made_for_it(facts: Facts, model: cst.BaseExpression) -> bool:
-    """`Checkpoint(optimizer=Adam())`"""
+    """`Checkpoint(step=tf.Variable(0), optimizer=Adam())`"""
     arg = facts.tree.parent[model]
-    return isinstance(model, cst.Call) and isinstance(arg, cst.Arg) and arg.keyword is not None
+    is_made = isinstance(model, (cst.Call, cst.List, cst.Tuple, cst.Dict))
+    return is_made and isinstance(arg, cst.Arg) and arg.keyword is not None
 
 
 def _foreign_weights(facts: Facts) -> Iterator[cst.Call]:
@@ -458,6 +460,13 @@ def _is_broadcast_here(facts: Facts, model: cst.BaseExpression) -> bool:
     """Whether the model is one of those that this rule broadcasts where they are made."""
     origins = facts.trained.of(model)
     return bool(origins) and all(origin in facts.trained.holders() for origin in origins)
+
+
+def _may_steer(facts: Facts, restored: cst.BaseExpression) -> bool:
+    """Whether it is no model, but a counter, an optimizer, or a checkpoint that may hold such."""
+    return facts.kinds.is_variable_or_list(restored) or any(
+        facts.kinds.is_optimizer(v) or is_call_of(v, *CHECKPOINTS) for v in facts.resolver.values(restored)
+    )
 
 
 def _names_one_of(facts: Facts, model: cst.BaseExpression, names: set[str]) -> bool:

@@ -49,7 +49,8 @@ class Restores:
         ]
 
     def models_of(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
-        """The expressions for the models that a restoring call fills."""
+        """The expressions for the models and variables that a restoring call fills; the checkpoint, where it may hold
+        others."""
         func = call.func
         if not isinstance(func, cst.Attribute):
             return
@@ -57,25 +58,42 @@ class Restores:
             yield func.value
             return
         for owner in self.resolver.values(func.value):
-            yield from self._checkpointed(owner)
+            if self._is_open(owner):
+                yield func.value
+            else:
+                yield from self._checkpointed(owner)
 
     def _checkpointed(self, owner: Value) -> Iterator[cst.BaseExpression]:
-        if not isinstance(owner, Result):
-            return
-        if is_call_of(owner, "tensorflow.train.CheckpointManager"):
-            checkpoint = argument(owner.call, "checkpoint", 0)
-            if checkpoint is not None:
-                for inner in self.resolver.values(checkpoint.value):
-                    yield from self._checkpointed(inner)
-        elif is_call_of(owner, "tensorflow.train.Checkpoint"):
-            for arg in owner.call.args:
+        for checkpoint in self._managed(owner):
+            for arg in checkpoint.call.args:
                 values = self.resolver.values(arg.value)
-                is_named = isinstance(arg.value, (cst.Name, cst.Attribute))
-                if any(
-                    self.kinds.has_weights(v) or self.kinds.is_optimizer(v) or (is_named and self.kinds.is_variable(v))
-                    for v in values
+                has_name = arg.keyword is not None or isinstance(arg.value, (cst.Name, cst.Attribute))
+                if any(self.kinds.has_weights(v) or self.kinds.is_optimizer(v) for v in values) or (
+                    has_name and self.kinds.is_variable_or_list(arg.value)
                 ):
                     yield arg.value
+
+    def _is_open(self, owner: Value) -> bool:
+        """Whether a checkpoint holds more than what is written in the call that makes it: `ckpt.step = tf.Variable(0)`,
+        `Checkpoint(**parts)`."""
+        made = self._managed(owner)
+        if any(arg.star for checkpoint in made for arg in checkpoint.call.args):
+            return True
+        targets = (binding.target for bindings in self.tree.attributes.values() for binding in bindings)
+        return any(
+            isinstance(target, cst.Attribute) and not set(made).isdisjoint(self.resolver.values(target.value))
+            for target in (targets if made else ())
+        )
+
+    def _managed(self, owner: Value) -> list[Result]:
+        """The checkpoint, or that of a manager."""
+        if not isinstance(owner, Result):
+            return []
+        if is_call_of(owner, "tensorflow.train.CheckpointManager"):
+            checkpoint = argument(owner.call, "checkpoint", 0)
+            values = self.resolver.values(checkpoint.value) if checkpoint is not None else ()
+            return [one for value in values for one in self._managed(value)]
+        return [owner] if is_call_of(owner, "tensorflow.train.Checkpoint") else []
 
     def tells_its_path(self, node: cst.CSTNode) -> bool:
         """Whether this is a call that writes a checkpoint, in any case, and returns its path."""

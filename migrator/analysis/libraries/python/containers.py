@@ -267,6 +267,8 @@ def _of_defaults(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> 
     factory = args.get("default_factory", 0)
     if factory is not None and (factory.data is not None or any(_counts(run, atom) for atom in factory)):
         run.growing.add(made)
+    if factory is not None and factory.objects:  # what it changes besides, it may have changed at any later read
+        run.calls.call(factory, Arguments([]), node, frame)
     return v.of(made)
 
 
