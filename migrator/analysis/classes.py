@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -35,13 +37,14 @@ if TYPE_CHECKING:
 _DECORATED = ("property", "static", "class")
 _DATACLASS = External("dataclasses.dataclass")
 _NAMED_TUPLES = ("typing.NamedTuple", "typing_extensions.NamedTuple")
+_MOST_LINES = 16
 CUT = -1  # in the context of the site of an object: a worker's part of the one that was made there
 
 
 @dataclass(eq=False)
 class _Definition:
     cls: Class
-    bases: list[Value]
+    ways: list[list[Value]]  # its bases, each time that the definition has run with others
     names: Names
     decorators: list[Value]
 
@@ -50,6 +53,7 @@ class Classes:
     def __init__(self, run: Run) -> None:
         self.run = run
         self._definitions: dict[cst.ClassDef, _Definition] = {}
+        self._are_several = False  # whether a class may have these bases or those
         self._later: dict[cst.ClassDef, Names] = {}  # numbers that attributes of classes get, whenever that is
 
     def define(self, cls: Class, bases: Sequence[Value], decorators: Sequence[Value], frame: Frame) -> None:
@@ -59,7 +63,11 @@ class Classes:
             names = {**{k: x for k, x in known.names.items() if k not in names}, **names}
         for name, value in self._later.get(cls.node, {}).items():
             names[name] = v.join(names.get(name, NOTHING), value)
-        self._definitions[cls.node] = _Definition(cls, list(bases), names, list(decorators))
+        ways = known.ways if known is not None else []
+        if list(bases) not in ways:
+            ways = [*ways, list(bases)]
+        self._definitions[cls.node] = _Definition(cls, ways, names, list(decorators))
+        self._are_several |= len(self._choices(cls)) > 1
 
     def at(self, node: cst.ClassDef) -> Class | None:
         """The class that the node defines, once that has run."""
@@ -70,6 +78,28 @@ class Classes:
         """The class and its bases as far as the program defines them, in the order in which they are asked."""
         return linearised(cls, lambda each: [b for base in self._bases(each) for b in base if isinstance(b, Class)])
 
+    def lines(self, cls: Class) -> list[list[Class]]:
+        """The same, one for each of the bases that a name may stand for (`class T(mixin, Trainer)` in a function)."""
+        lineage = self.lineage(cls)
+        if not self._are_several:
+            return [lineage]
+        choices = [self._choices(each) for each in lineage]
+        if prod(map(len, choices)) > _MOST_LINES:
+            return [lineage]
+        found = (linearised(cls, dict(zip(lineage, chosen)).__getitem__) for chosen in product(*choices))
+        return [list(line) for line in dict.fromkeys(map(tuple, found))]
+
+    def _choices(self, cls: Class) -> list[tuple[Class, ...]]:
+        """The bases that the class may have, one of each at a time."""
+        known = self._definitions.get(cls.node)
+        found: dict[tuple[Class, ...], None] = {}
+        for way in known.ways if known is not None else ():
+            slots = [classes for base in way if (classes := [b for b in base if isinstance(b, Class)])]
+            if prod(map(len, slots)) > _MOST_LINES:
+                return [tuple(b for slot in slots for b in slot)]
+            found.update(dict.fromkeys(product(*slots)))
+        return list(found) or [()]
+
     def heirs(self, cls: Class) -> list[Class]:
         """The class and those that derive from it."""
         known = [definition.cls for definition in self._definitions.values()]
@@ -77,7 +107,7 @@ class Classes:
 
     def _bases(self, cls: Class) -> list[Value]:
         known = self._definitions.get(cls.node)
-        return known.bases if known is not None else []
+        return [base for way in known.ways for base in way] if known is not None else []
 
     def external_bases(self, cls: Class) -> list[str]:
         """The classes of other libraries that it comes from, by their dotted names."""
@@ -89,7 +119,16 @@ class Classes:
             if isinstance(base, (External, Made))
         ]
 
-    def first_of(self, classes: Sequence[Class], name: str) -> Value | None:
+    def behind(self, cls: Class, of: Class, name: str) -> Value | None:
+        """What an object of one of the classes finds under that name when it is asked behind the other."""
+        lines = [line for line in self.lines(of) if cls in line] or self.lines(cls)
+        return self._joined([line[line.index(cls) + 1 :] for line in lines], name)
+
+    def _joined(self, lines: Sequence[Sequence[Class]], name: str) -> Value | None:
+        found = [value for line in lines if (value := self._first_of(line, name)) is not None]
+        return v.join_all(found) if found else None
+
+    def _first_of(self, classes: Sequence[Class], name: str) -> Value | None:
         """What the first of them holds that holds anything under that name."""
         for cls in classes:
             known = self._definitions.get(cls.node)
@@ -99,7 +138,7 @@ class Classes:
 
     def of_class(self, cls: Class, name: str) -> Value | None:
         """What the class or a base of it that the program defines holds under that name."""
-        return self.first_of(self.lineage(cls), name)
+        return self._joined(self.lines(cls), name)
 
     def maker(self, cls: Class) -> Value | None:
         """Its `__new__`, where the program defines one."""
@@ -108,7 +147,7 @@ class Classes:
 
     def inherited(self, cls: Class, name: str) -> Value | None:
         """What the bases of the class define, bound to the class."""
-        found = self.first_of(self.lineage(cls)[1:], name)
+        found = self.behind(cls, cls, name)
         return self.bound(found, v.of(cls)) if found is not None else None
 
     def method(self, instance: Instance, name: str) -> Value | None:

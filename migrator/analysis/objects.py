@@ -149,11 +149,7 @@ class Objects:
         found = NOTHING
         for receiver in atom.receiver:
             if isinstance(receiver, Instance):
-                order = self.run.classes.lineage(receiver.cls)
-                if atom.cls not in order:
-                    order = self.run.classes.lineage(atom.cls)
-                behind = order[order.index(atom.cls) + 1 :]
-                inherited = self.run.classes.first_of(behind, name)
+                inherited = self.run.classes.behind(atom.cls, receiver.cls, name)
                 if inherited is not None:
                     found = v.join(found, self.run.classes.bound(inherited, v.of(receiver)))
                     continue
@@ -231,7 +227,7 @@ class Objects:
         """`del Class.name`: from then on it is what a base class has."""
         for atom in owner:
             if isinstance(atom, Class):
-                inherited = self.run.classes.first_of(self.run.classes.lineage(atom)[1:], name)
+                inherited = self.run.classes.behind(atom, atom, name)
                 if inherited is not None:
                     self.run.classes.set_later(atom, name, inherited)
 
