@@ -12,7 +12,7 @@ from .groups import CASES
 
 
 def test_a_second_run_of_a_sample_changes_nothing() -> None:
-    assert not [case.title for case in CASES[::10] if not _is_accepted(case)]
+    assert not [case.title for case in CASES[::30] if not _is_accepted(case)]
 
 
 @pytest.mark.long
