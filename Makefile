@@ -15,9 +15,10 @@ test: $(VENV)/ready lint
 test-long: $(VENV)/ready
 	$(BIN)/python -m pytest -n 2 -m long
 
-# The runtime on other versions of TensorFlow, as far as their Pythons are found here. QUICK=1: the essentials only.
+# The runtime on other versions of TensorFlow, and the tool on the oldest Python, as far as these are found here.
+# QUICK=1: the essentials only.
 test-matrix: $(VENV)/ready
-	$(BIN)/nox -t tensorflow -- $(if $(QUICK),quick)
+	$(BIN)/nox -t tensorflow tool -- $(if $(QUICK),quick)
 	$(if $(QUICK),,$(BIN)/nox -s openmpi)
 
 # The backend horovod, with a Horovod that is built first; needs a C++ compiler and about 10 minutes more, once.

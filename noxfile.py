@@ -1,7 +1,8 @@
-"""The tests of the runtime beside other TensorFlows and another MPI.
+"""The tests of the runtime beside other TensorFlows and another MPI, and of the tool on the oldest Python.
 
     nox -t tensorflow              # every TensorFlow whose Python is found on PATH or in pyenv; `make test-matrix`
     nox -t tensorflow -- quick     # what every backend has to pass, on TensorFlow's own collectives only
+    nox -s oldest_python           # the tool, without TensorFlow
     nox -s openmpi                 # the backend mpi with Open MPI
     nox -s horovod                 # the backend horovod: builds Horovod, about 10 minutes the first time
 
@@ -21,6 +22,9 @@ import nox
 ROOT = Path(__file__).parent
 TOOLS = ("click", "psutil", "pytest>=7.4", "scipy")
 QUICK = "(collectives or optimizers) and 2-workers and not mpi and not npu and not tf_keras"
+
+# See requires-python in pyproject.toml; mypy and ruff do not know which names Python had then.
+OLDEST_PYTHON = "3.9"
 
 nox.options.reuse_existing_virtualenvs = True
 
@@ -76,6 +80,15 @@ def _add_tensorflow_session(version: Version) -> None:
 
 for _version in VERSIONS:
     _add_tensorflow_session(_version)
+
+
+@nox.session(python=_interpreter(OLDEST_PYTHON) or False, tags=["tool"])
+def oldest_python(session: nox.Session) -> None:
+    if session.python is None:
+        session.skip(f"no Python {OLDEST_PYTHON} on PATH or in pyenv")
+    session.install(str(ROOT), "pytest>=7.4")
+    quick = ("-k", "comes_out_as_written_down and write-once") if "quick" in session.posargs else ()
+    _test(session, "tests/migrator/test_fixtures.py", *quick)
 
 
 @nox.session

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.names.packages import is_known
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, Value, is_call_of
 from migrator.facts.program.syntax import argument, has_unpacked_keywords, method_called
@@ -91,10 +92,9 @@ class OrderFlags:
     def _may_be_options(self, owner: cst.BaseExpression) -> bool:
         """Whether these may be the options of a dataset, and not a setting of a layer, a policy or the program."""
         values = self.resolver.values(owner)
-        if any(is_call_of(value, "tensorflow.data.Options") for value in values if isinstance(value, Result)):
+        if any(is_call_of(value, "tensorflow.data.Options") for value in values):
             return True
-        is_own = bool(values) and all(isinstance(value, (Class, Object, Function)) for value in values)
-        return not is_own and self._has_options
+        return self._has_options and not (values and all(map(_is_other, values)))
 
     @cached_property
     def _has_options(self) -> bool:
@@ -171,6 +171,19 @@ class OrderFlags:
             called = [self.resolver.method(value.of, name) for name in ("__call__", "call")]
             return [f for f in called if f is not None]
         return []
+
+
+def _is_other(value: Value) -> bool:
+    """Whether it is an object of the program, or one that Python, TensorFlow or a known package has made, and no
+    options of a dataset: settings of the command line, a namespace, a layer."""
+    if isinstance(value, (Class, Object, Function)):
+        return True
+    while isinstance(value, (Result, Member)):
+        if isinstance(value, Member) and value.name == "options":
+            return False
+        value = value.function if isinstance(value, Result) else value.owner
+    path = value.path if isinstance(value, External) else ""
+    return is_known(path.partition(".")[0]) and not path.startswith("tensorflow.data.")
 
 
 def is_named(node: cst.BaseExpression, *names: str) -> bool:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
 from functools import cache
 from importlib.machinery import PathFinder
+from pkgutil import iter_modules
 
 # Their import makes no tensor.
 WITHOUT_TENSORS = frozenset({
@@ -13,10 +16,17 @@ WITHOUT_TENSORS = frozenset({
     "prettytable", "pyDOE", "pylab", "requests", "rich", "scipy", "seaborn", "skimage", "sklearn", "tabulate",
     "termcolor", "toml", "tqdm", "typing_extensions", "yacs", "yaml",
 })  # fmt: skip
-# Python 3.9 does not list it; there such imports may end up behind the runtime's.
-STANDARD_LIBRARY = frozenset(
-    getattr(sys, "stdlib_module_names", ("argparse", "os", "pathlib", "random", "sys", "time"))
-)
+
+
+def _standard_library() -> Iterable[str]:
+    if sys.version_info >= (3, 10):
+        return sys.stdlib_module_names
+    folder = os.path.dirname(os.__file__)
+    beside = (module.name for module in iter_modules([folder, os.path.join(folder, "lib-dynload")]))
+    return (*sys.builtin_module_names, *beside)
+
+
+STANDARD_LIBRARY = frozenset(_standard_library())
 # What scripts import where this tool may not have it installed.
 _ELSEWHERE = frozenset({
     "PIL", "absl", "albumentations", "apex", "byteps", "cv2", "datasets", "gym", "gymnasium", "h5py", "horovod", "jax",

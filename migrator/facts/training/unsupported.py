@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.names.packages import STANDARD_LIBRARY
 from migrator.facts.objects.kinds import Kinds, is_of_other_library
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
@@ -55,7 +55,6 @@ _DRIVERS = (
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_env", "pybullet_envs"})
 # What takes gradients only to look at them.
 _MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "lockstep.", "logging.", "absl.")
-_STANDARD = sys.stdlib_module_names  # threads and timers do not look at what they are given back
 _NUMBERS = (External("builtins.float"), External("builtins.int"), External("builtins.bool"))
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
@@ -320,7 +319,8 @@ class Unsupported:
         found: list[tuple[str, FunctionLike]] = []
         for other in self.tree.calls:
             paths = self.resolver.public(other.func)
-            foreign = [p for p in paths if not p.startswith(_MEASURING) and p.split(".")[0] not in _STANDARD]
+            # Threads and timers do not look at what they are given back.
+            foreign = [p for p in paths if not p.startswith(_MEASURING) and p.split(".")[0] not in STANDARD_LIBRARY]
             given = [v for arg in other.args if foreign for v in self.resolver.values(arg.value)]
             for function in (v.node for v in given if isinstance(v, Function)):
                 if any(self.tree.contains(body, call) for body in self.training.reached_from(function)):
