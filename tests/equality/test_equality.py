@@ -60,6 +60,7 @@ LONG_BY_TWO = {
     "digits_two_heads",
     "digits_two_optimizers",
     "iris_model_add",
+    "resnet_loop",  # on four workers, too
     "trainers_of_which_one_runs",
     "wine_average_loss",
     "wine_l2",
