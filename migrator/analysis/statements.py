@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # A loop whose names still change after so many turns has them made of something that grows.
 _MOST_TURNS = 6
 _RAISED = External("builtins.BaseException")  # holds what the program raises
+_ASSERTION = External("builtins.AssertionError")
 _OF_OTHER_CLASSES = ("__new__", "__call__", "__prepare__", "__getattribute__")  # by which a metaclass changes a class
 
 
@@ -87,7 +88,11 @@ class Statements:
         frame.names = None
 
     def _assert(self, node: cst.Assert, frame: Frame) -> None:
-        self.run.may_raise([self.run.decide(node.test, self.eval(node.test, frame))])
+        failed = self.run.decide(node.test, self.eval(node.test, frame))
+        if node.msg is not None:
+            told = Arguments([self.eval(node.msg, frame)])
+            self.run.heap.store(_RAISED, None, self.run.calls.call(v.of(_ASSERTION), told, node.msg, frame))
+        self.run.may_raise([failed])
 
     def _delete(self, node: cst.Del, frame: Frame) -> None:
         targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]

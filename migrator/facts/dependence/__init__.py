@@ -154,6 +154,8 @@ class Dependence(Graph):
                 self.link(("sent",), node, Way.USED)
             elif kind is cst.Raise and node.exc is not None:
                 self.link(node.exc, ("raised",))
+            elif kind is cst.Assert and node.msg is not None:
+                self.link(node.msg, ("raised",))
             if kind in _OPERATIONS:
                 self._functions.link_operators(node)
         for scope in self.tree.scopes.values():

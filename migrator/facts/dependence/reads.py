@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 import libcst as cst
 
@@ -15,7 +16,7 @@ from migrator.facts.dependence.namespaces import Namespaces, asked_of, start_of_
 from migrator.facts.dependence.sizes import RANKS, SIZES, Sizes, is_shape
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, File, Object, Value
+from migrator.facts.objects.values import Class, External, File, Literal, Object, Value
 from migrator.facts.program.tree import Tree
 
 _AGREED_ATTRIBUTES = frozenset({"trainable_variables", "trainable_weights", "dtype", "ndim", "name", "__name__"})
@@ -103,11 +104,23 @@ class Reads:
                 method = self.resolver.method(owner.of, name) if isinstance(owner, Object) else None
                 if method is not None and not self._is_plain_method(method):  # a property, in one way or another
                     self.functions.link_returned(method, node)
+            if any(isinstance(owner, Class) for owner in owners):
+                for made in self.resolver.properties(node):
+                    self.functions.link_returned(made, node)
+            for asked in self._asked_of_files:
+                if any(isinstance(owner, File) for owner in owners) or not all(map(_is_told, owners or [None])):
+                    self.functions.link_returned(asked, node)
             for held in (value for binding in bindings for value in self.resolver.binding_values(binding)):
                 getter = self.resolver.method(held.of, "__get__") if isinstance(held, Object) else None
                 if getter is not None:
                     self.functions.link_returned(getter, node)
             self.link_object(node)
+
+    @cached_property
+    def _asked_of_files(self) -> list[cst.FunctionDef]:
+        """The functions by which modules of the program give what has no name there."""
+        functions = (f for f in self.tree.functions if f.name.value in _ASKED_FOR_ANY)
+        return [f for f in functions if self.tree.class_of(f) is None and self.tree.function_of(f) is None]
 
     def _is_plain_method(self, method: cst.FunctionDef) -> bool:
         """Whether the name gives the method itself, which is followed where it is called."""
@@ -160,3 +173,8 @@ class Reads:
     def are_seen(self, owners: Iterable[Value]) -> bool:
         """Whether the attributes of these objects come from assignments alone: no dataclass, no named tuple."""
         return all(not isinstance(v, Object) or self.resolver.method(v.of, "__init__") is not None for v in owners)
+
+
+def _is_told(owner: Value | None) -> bool:
+    """Whether it is surely no module of the program, as `sys.modules[name]` may be one."""
+    return isinstance(owner, (Class, External, Literal, Object))

@@ -45,6 +45,15 @@ class Classes:
     def method(self, cls: Class, name: str) -> cst.FunctionDef | None:
         return self._first(self.lineage(cls), name)
 
+    def of_metaclass(self, cls: Class, name: str) -> cst.FunctionDef | None:
+        """The method of that name that the class has from its metaclass, as an object has it from its class."""
+        for ancestor in self.lineage(cls):
+            for keyword in ancestor.node.keywords:
+                if keyword.keyword is not None and keyword.keyword.value == "metaclass":
+                    makers = [v for v in self._values(keyword.value) if isinstance(v, Class)]
+                    return next((method for v in makers if (method := self.method(v, name)) is not None), None)
+        return None
+
     def methods(self, base: Object, name: str) -> list[cst.FunctionDef]:
         """The methods of that name which the object may have: `self` may be one of a subclass, which has its own."""
         lines = [self.lineage(base.of)] if base.call is not None else self.heirs.lines(base.of)

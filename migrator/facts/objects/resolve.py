@@ -487,7 +487,11 @@ class Resolver:
             method = self.method(base, name)
             if method is not None:
                 return (Function(method),)
-            return self._classes.class_attribute(base, name) or (Member(base, name),)
+            held = self._classes.class_attribute(base, name)
+            made = self._classes.of_metaclass(base, name) if not held else None
+            if made is not None:
+                return self._of_metaclass(made, base)
+            return held or (Member(base, name),)
         if isinstance(base, Object):
             return self._object_member(base, name)
         if isinstance(base, Result) and base.function == _SUPER:
@@ -524,10 +528,20 @@ class Resolver:
         """Whether it runs where an attribute is read."""
         return any(v in _PROPERTIES for d in method.decorators for v in self.values(d.decorator))
 
+    def _of_metaclass(self, method: cst.FunctionDef, cls: Class) -> Iterable[Value]:
+        if self.is_property(method):
+            return [v for node in self.returned(method) for v in self.values(node)]
+        return (Function(method, cls),)
+
     def properties(self, node: cst.Attribute) -> list[cst.FunctionDef]:
         """The methods that run where the attribute is read."""
-        owners = [owner for owner in self.values(node.value) if isinstance(owner, Object)]
-        methods = [method for owner in owners for method in self._classes.methods(owner, node.attr.value)]
+        methods: list[cst.FunctionDef] = []
+        for owner in self.values(node.value):
+            if isinstance(owner, Object):
+                methods += self._classes.methods(owner, node.attr.value)
+            elif isinstance(owner, Class):
+                made = self._classes.of_metaclass(owner, node.attr.value)
+                methods += [made] if made is not None else []
         return [method for method in dict.fromkeys(methods) if self.is_property(method)]
 
     def _object_member(self, base: Object, name: str) -> Iterable[Value]:
