@@ -107,9 +107,9 @@ class Reads:
             if any(isinstance(owner, Class) for owner in owners):
                 for made in self.resolver.properties(node):
                     self.functions.link_returned(made, node)
-            for asked in self._asked_of_files:
+            for module_getter in self._asked_of_files:
                 if any(isinstance(owner, File) for owner in owners) or not all(map(_is_told, owners or [None])):
-                    self.functions.link_returned(asked, node)
+                    self.functions.link_returned(module_getter, node)
             for held in (value for binding in bindings for value in self.resolver.binding_values(binding)):
                 getter = self.resolver.method(held.of, "__get__") if isinstance(held, Object) else None
                 if getter is not None:

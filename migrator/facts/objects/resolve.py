@@ -487,11 +487,11 @@ class Resolver:
             method = self.method(base, name)
             if method is not None:
                 return (Function(method),)
-            held = self._classes.class_attribute(base, name)
-            made = self._classes.of_metaclass(base, name) if not held else None
+            of_class = self._classes.class_attribute(base, name)
+            made = self._classes.of_metaclass(base, name) if not of_class else None
             if made is not None:
                 return self._of_metaclass(made, base)
-            return held or (Member(base, name),)
+            return of_class or (Member(base, name),)
         if isinstance(base, Object):
             return self._object_member(base, name)
         if isinstance(base, Result) and base.function == _SUPER:
