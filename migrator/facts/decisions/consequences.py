@@ -339,6 +339,38 @@ class Consequences:
                 yield call.args[1].value
             elif self._sets_attribute(call):
                 yield call.args[2].value
+        yield from self._given_to_setters()
+
+    def _given_to_setters(self) -> Iterator[cst.BaseExpression]:
+        """What may be given to `opt.learning_rate.assign` where that is handed on, to be called by another name."""
+        setters = [node for node in self.tree.all_of(cst.Attribute) if self._is_setter(node)]
+        for call in self.tree.calls if setters else ():
+            if self._may_call_setter(call.func):
+                yield from (arg.value for arg in call.args)
+            elif any(self.tree.contains(call, setter) for setter in setters):
+                yield from (arg.value for arg in call.args if not isinstance(arg.value, cst.Attribute))
+                if isinstance(call.func, cst.Attribute):
+                    yield call.func.value
+
+    def _is_setter(self, node: cst.Attribute) -> bool:
+        if not node.attr.value.startswith("assign") or isinstance(
+            self.tree.parent.get(node), (cst.Call, cst.Attribute)
+        ):
+            return False
+        return _is_setting(node.value) or self._may_be_trained(node.value)
+
+    def _may_call_setter(self, func: cst.BaseExpression) -> bool:
+        if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign"):
+            return False  # it is one by itself, or none
+        values = self.resolver.values(func)
+        return not values or any(map(self._may_be_setter, values))
+
+    def _may_be_setter(self, value: Value) -> bool:
+        if isinstance(value, Member):
+            return value.name.startswith("assign")
+        if self._is_of_framework(value) or calls(value).startswith(("keras.", "tensorflow.")):
+            return False
+        return not isinstance(value, (Function, Class, External, Object))
 
     def _is_of_library(self, binding: Binding) -> bool:
         """Whether the attribute is not one of an object of the script's own, which is followed where it is read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -10,13 +11,15 @@ from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.item_paths import taken_out
 from migrator.facts.dependence.names import Names
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, calls
-from migrator.facts.program.tree import Binding, Tree
+from migrator.facts.objects.values import External, Literal, calls
+from migrator.facts.program.tree import Binding, Tree, nodes_in
 
 _NAMESPACES = tuple(External(f"builtins.{name}") for name in ("globals", "locals", "vars"))
 _GETATTR = (External("builtins.getattr"), External("builtins.object.__getattribute__"))
 # They give all attributes of what they are given first.
 _GIVING_ALL = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static", "copy.replace"})
+_RUNNING_TEXT = frozenset({"builtins.eval", "builtins.exec"})
+_NAME = re.compile(r"[^\W\d]\w*")
 _ATTRGETTER = "operator.attrgetter"
 
 
@@ -65,6 +68,8 @@ class Namespaces:
         """What the call reads or sets by text."""
         if self.is_namespace(call):
             self._link_read(call)
+        if any(isinstance(v, External) and v.path in _RUNNING_TEXT for v in self.resolver.values(call.func)):
+            self._link_text(call)
         name = self.attribute_asked_for(call)
         if name is not None:
             for source in (*self.tree.attributes.get(name, ()), ("attribute", name)):
@@ -85,6 +90,27 @@ class Namespaces:
         elif method == "setdefault" and holds_attributes(call.func.value):
             for arg in call.args[1:]:
                 self._link_to_attributes(_text(call.args[0].value), arg)
+
+    def _link_text(self, call: cst.Call) -> None:
+        """`eval("slow if loss > 1 else fast")`: what is named in the text that is run, as far as it is written out."""
+        texts = [
+            value.node
+            for arg in call.args[:1]
+            for value in self.resolver.values(arg.value)
+            if isinstance(value, Literal)
+        ]
+        found = {name for text in texts for piece in nodes_in(text) for name in _named_in(piece)}
+        scope = self.tree.scope_of(call)
+        for name in sorted(found):
+            home = scope.lookup(name)
+            for binding in home.bindings[name] if home is not None else ():
+                if binding.kind not in ("import", "def", "class"):
+                    self.graph.link(binding, call, Way.USED)
+                if binding.kind == "assign" and External("builtins.exec") in self.resolver.values(call.func):
+                    self.graph.link(call, binding)
+            for source in (("global", name), *self.tree.attributes.get(name, ()), ("attribute", name)):
+                self.graph.link(source, call, Way.USED)
+            self.graph.link(call, ("global", name))
 
     def link_item(self, target: cst.Subscript, key: str | None, value: cst.BaseExpression) -> None:
         """What an assignment to the item sets: `vars(state)["best"] = loss`, `globals()["best"] = loss`"""
@@ -145,3 +171,10 @@ def holds_attributes(held: cst.BaseExpression) -> bool:
     if isinstance(held, cst.Call):
         return isinstance(held.func, cst.Name) and held.func.value == "vars"
     return isinstance(held, cst.Attribute) and held.attr.value == "__dict__"
+
+
+def _named_in(piece: cst.CSTNode) -> list[str]:
+    """The words of a text, or of a part of one."""
+    if isinstance(piece, cst.FormattedStringText):
+        return _NAME.findall(piece.value)
+    return _NAME.findall(str(piece.evaluated_value)) if isinstance(piece, cst.SimpleString) else []
