@@ -9,11 +9,14 @@ import libcst as cst
 
 from migrator.edits import Guard, InsertAfter, InsertBefore
 from migrator.facts.files.still_read import StillRead
+from migrator.facts.program.tree import nodes_in
 from migrator.facts.script import Facts
 
 from .extents import is_asked_first, is_guarded, is_waited_for, writing_in
 from .sinks import Sink, calls_of
 from .statements import only_prints
+
+_LEAVING = (cst.Return, cst.Continue, cst.Break, cst.Raise)
 
 
 def barriers(
@@ -32,7 +35,7 @@ def _barriers(
     still_read = facts.still_read(met)
     for guard in guards:
         calls = [call for call in writing_in(facts, guard) if call not in facts.files.fetches]
-        is_asked = is_asked_first(facts, guard, guard in waiting)
+        is_asked = is_asked_first(facts, guard, guard in waiting) or _is_left_by_question(facts, guard, guards)
         before = guard.first if is_asked else _before(facts, still_read, guard.first, calls, guards)
         if before is not None:
             met.add(facts.tree.statement_of(before))
@@ -49,6 +52,23 @@ def _barriers(
         before = _before(facts, still_read, facts.tree.statement_of(calls[0]), calls, guards) if calls else None
         if before is not None:
             yield InsertBefore(before, (facts.call("barrier"),))
+
+
+def _is_left_by_question(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:
+    """Whether it is asked further up in the function, `if isfile(path): return`, whether there is anything to download:
+    who asks when the chief has it would not come to the barrier."""
+    fetching = [call for call in writing_in(facts, guard) if call in facts.files.fetches]
+    function = facts.tree.function_of(guard.first)
+    for test in facts.tree.all_of(cst.If) if fetching else ():
+        is_above = facts.tree.order[test] < facts.tree.order[guard.first] and not is_guarded(facts, test, guards)
+        if is_above and facts.tree.function_of(test) is function and not facts.tree.contains(test, guard.first):
+            branches = [branch for branch in (test.body, test.orelse) if branch is not None]
+            leaves = any(isinstance(node, _LEAVING) for branch in branches for node in nodes_in(branch))
+            asked = [p for call in facts.files.asking_in(test.test) for p in facts.files.paths(call)] if leaves else []
+            written = [path for call in fetching for path in facts.files.paths(call)]
+            if asked and not (written and facts.paths.differ(written, asked)):
+                return True
+    return False
 
 
 def _before(

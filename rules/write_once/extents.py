@@ -45,8 +45,8 @@ def lies_within(facts: Facts, guard: Guard, node: cst.CSTNode) -> bool:
     return facts.tree.order[guard.first] <= facts.tree.order[node] <= facts.tree.last_order_in(guard.last)
 
 
-def is_guarded(facts: Facts, call: cst.Call, guards: Sequence[Guard]) -> bool:
-    return any(lies_within(facts, guard, call) for guard in guards)
+def is_guarded(facts: Facts, node: cst.CSTNode, guards: Sequence[Guard]) -> bool:
+    return any(lies_within(facts, guard, node) for guard in guards)
 
 
 def is_waited_for(facts: Facts, guard: Guard, guards: Sequence[Guard]) -> bool:

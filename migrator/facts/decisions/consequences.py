@@ -342,32 +342,47 @@ class Consequences:
         yield from self._given_to_setters()
 
     def _given_to_setters(self) -> Iterator[cst.BaseExpression]:
-        """What may be given to `opt.learning_rate.assign` where that is handed on, to be called by another name."""
-        setters = [node for node in self.tree.all_of(cst.Attribute) if self._is_setter(node)]
+        """What may be given to `opt.learning_rate.assign` or `setattr` where these are handed on, to be called by
+        another name."""
+        setters: list[cst.BaseExpression] = [node for node in self.tree.all_of(cst.Attribute) if self._is_setter(node)]
+        setters += [node for node in self.tree.names["setattr"] if self._is_handed_on(node)]
+        setters += [call for call in self.tree.calls if _asks_for_setter(call)]
         for call in self.tree.calls if setters else ():
             if self._may_call_setter(call.func):
                 yield from (arg.value for arg in call.args)
-            elif any(self.tree.contains(call, setter) for setter in setters):
+            elif any(self.tree.contains(arg, setter) for arg in call.args for setter in setters):
                 yield from (arg.value for arg in call.args if not isinstance(arg.value, cst.Attribute))
                 if isinstance(call.func, cst.Attribute):
                     yield call.func.value
 
     def _is_setter(self, node: cst.Attribute) -> bool:
+        if node.attr.value == "fset":  # of a property
+            return True
         if not node.attr.value.startswith("assign") or isinstance(
             self.tree.parent.get(node), (cst.Call, cst.Attribute)
         ):
             return False
         return _is_setting(node.value) or self._may_be_trained(node.value)
 
+    def _is_handed_on(self, node: cst.Name) -> bool:
+        """Whether it is `setattr`, which is not called there."""
+        parent = self.tree.parent.get(node)
+        is_called = isinstance(parent, cst.Call) and parent.func is node
+        return node.value == "setattr" and not is_called and External("builtins.setattr") in self.resolver.values(node)
+
     def _may_call_setter(self, func: cst.BaseExpression) -> bool:
         if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign"):
             return False  # it is one by itself, or none
+        if isinstance(func, cst.Attribute) and func.attr.value == "fset":
+            return True
         values = self.resolver.values(func)
         return not values or any(map(self._may_be_setter, values))
 
     def _may_be_setter(self, value: Value) -> bool:
         if isinstance(value, Member):
             return value.name.startswith("assign")
+        if calls(value) == "functools.partial":
+            return True
         if self._is_of_framework(value) or calls(value).startswith(("keras.", "tensorflow.")):
             return False
         return not isinstance(value, (Function, Class, External, Object))
@@ -407,3 +422,9 @@ def _repeats(value: Value) -> bool:
 
 def _is_setting(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Attribute) and node.attr.value in SETTINGS
+
+
+def _asks_for_setter(call: cst.Call) -> bool:
+    """`getattr(rate, "assign")`, `attrgetter("learning_rate.assign")`, `methodcaller("assign", 0.1)`"""
+    texts = [arg.value.evaluated_value for arg in call.args if isinstance(arg.value, cst.SimpleString)]
+    return any(str(text).rpartition(".")[2].startswith("assign") for text in texts)

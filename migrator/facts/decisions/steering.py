@@ -96,6 +96,7 @@ class SteeringPlaces:
         yield from (node.value for node in all_of(cst.Return) if node.value is not None)
         yield from (node.body for node in all_of(cst.Lambda))
         regions = self.consequences.regions
+        yield from regions.chosen_by_pairs()
         for places in (regions.risks, regions.picks, regions.picked, regions.cut_short):
             yield from (place for place in places if isinstance(place, cst.BaseExpression))
 

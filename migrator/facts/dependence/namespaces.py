@@ -11,7 +11,7 @@ from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.item_paths import taken_out
 from migrator.facts.dependence.names import Names
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Literal, calls
+from migrator.facts.objects.values import External, Literal, Result, calls
 from migrator.facts.program.tree import Binding, Tree, nodes_in
 
 _NAMESPACES = tuple(External(f"builtins.{name}") for name in ("globals", "locals", "vars"))
@@ -19,6 +19,7 @@ _GETATTR = (External("builtins.getattr"), External("builtins.object.__getattribu
 # They give all attributes of what they are given first.
 _GIVING_ALL = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static", "copy.replace"})
 _RUNNING_TEXT = frozenset({"builtins.eval", "builtins.exec"})
+_COMPILING = "builtins.compile"
 _NAME = re.compile(r"[^\W\d]\w*")
 _ATTRGETTER = "operator.attrgetter"
 
@@ -93,12 +94,12 @@ class Namespaces:
 
     def _link_text(self, call: cst.Call) -> None:
         """`eval("slow if loss > 1 else fast")`: what is named in the text that is run, as far as it is written out."""
-        texts = [
-            value.node
-            for arg in call.args[:1]
-            for value in self.resolver.values(arg.value)
-            if isinstance(value, Literal)
+        run = [value for arg in call.args[:1] for value in self.resolver.values(arg.value)]
+        compiled = [
+            v.call.args[0].value for v in run if isinstance(v, Result) and calls(v) == _COMPILING and v.call.args
         ]
+        run += [value for node in compiled for value in self.resolver.values(node)]
+        texts = [value.node for value in run if isinstance(value, Literal)]
         found = {name for text in texts for piece in nodes_in(text) for name in _named_in(piece)}
         scope = self.tree.scope_of(call)
         for name in sorted(found):

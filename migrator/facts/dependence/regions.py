@@ -157,13 +157,25 @@ class Regions:
             if any(arg.value is pairs or Literal(pairs) in self.resolver.values(arg.value) for arg in given):
                 yield call
 
+    def chosen_by_pairs(self) -> Iterator[cst.BaseExpression]:
+        """The conditions in the pairs of `tf.case([(condition, f), …])`, also if the list has a name."""
+        for call in self._cases:
+            for arg in _given(call, "pred_fn_pairs", 0):
+                lists = [arg.value, *(v.node for v in self.resolver.values(arg.value) if isinstance(v, Literal))]
+                for pairs in dict.fromkeys(node for node in lists if isinstance(node, (cst.List, cst.Tuple))):
+                    pair_nodes = (element.value for element in pairs.elements)
+                    yield from (p.elements[0].value for p in pair_nodes if isinstance(p, (cst.Tuple, cst.List)))
+
     @cached_property
     def _cases(self) -> list[cst.Call]:
         return [call for call in self.tree.calls if External("tensorflow.case") in self.resolver.values(call.func)]
 
     def _functions_in(self, args: Sequence[cst.Arg]) -> tuple[cst.CSTNode, ...]:
         parts = [part for arg in args for part in _parts(arg.value)]
-        return tuple(v.node for part in parts for v in self.resolver.values(part) if isinstance(v, Function))
+        values = [value for part in parts for value in self.resolver.values(part)]
+        written = [part for v in values if isinstance(v, Literal) for part in _parts(v.node)]
+        values += [value for part in written for value in self.resolver.values(part)]
+        return tuple(dict.fromkeys(v.node for v in values if isinstance(v, Function)))
 
     def _loops_of(self, condition: cst.CSTNode | None) -> tuple[cst.CSTNode, ...] | None:
         """The turns of the `tf.while_loop` that asks this function."""
@@ -318,8 +330,10 @@ def _given(call: cst.Call, name: str, position: int) -> list[cst.Arg]:
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The expression, and what is written in it if it is a list, tuple or dictionary."""
+    """The expression, and what is written in it if it is a list, tuple or dictionary, or makes a list."""
     yield node
     if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
         for element in node.elements:
             yield from _parts(element.value)
+    elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        yield from _parts(node.elt)
