@@ -201,6 +201,8 @@ class Consequences:
         values = self.resolver.values(call.func)
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.SETTING_VARIABLES:
             return self._may_be_trained(call.func.value)
+        if self._setters and self._may_call_setter(call.func):
+            return True
         return not values or any(self._matters_to_call(v, call) for v in values)
 
     def _sets_foreign(self, call: cst.Call) -> bool:
@@ -344,16 +346,20 @@ class Consequences:
     def _given_to_setters(self) -> Iterator[cst.BaseExpression]:
         """What may be given to `opt.learning_rate.assign` or `setattr` where these are handed on, to be called by
         another name."""
-        setters: list[cst.BaseExpression] = [node for node in self.tree.all_of(cst.Attribute) if self._is_setter(node)]
-        setters += [node for node in self.tree.names["setattr"] if self._is_handed_on(node)]
-        setters += [call for call in self.tree.calls if _asks_for_setter(call)]
-        for call in self.tree.calls if setters else ():
+        for call in self.tree.calls if self._setters else ():
             if self._may_call_setter(call.func):
                 yield from (arg.value for arg in call.args)
-            elif any(self.tree.contains(arg, setter) for arg in call.args for setter in setters):
+            elif any(self.tree.contains(arg, setter) for arg in call.args for setter in self._setters):
                 yield from (arg.value for arg in call.args if not isinstance(arg.value, cst.Attribute))
                 if isinstance(call.func, cst.Attribute):
                     yield call.func.value
+
+    @cached_property
+    def _setters(self) -> list[cst.BaseExpression]:
+        """What sets an optimizer or a weight, where it is no more than named."""
+        found: list[cst.BaseExpression] = [node for node in self.tree.all_of(cst.Attribute) if self._is_setter(node)]
+        found += [node for node in self.tree.names["setattr"] if self._is_handed_on(node)]
+        return found + [call for call in self.tree.calls if _asks_for_setter(call)]
 
     def _is_setter(self, node: cst.Attribute) -> bool:
         if node.attr.value == "fset":  # of a property
@@ -380,7 +386,7 @@ class Consequences:
 
     def _may_be_setter(self, value: Value) -> bool:
         if isinstance(value, Member):
-            return value.name.startswith("assign")
+            return value.name.startswith("assign") or value.name == "fset"
         if calls(value) == "functools.partial":
             return True
         if self._is_of_framework(value) or calls(value).startswith(("keras.", "tensorflow.")):

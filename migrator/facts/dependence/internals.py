@@ -11,6 +11,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.dependence.graph import Graph, Way
+from migrator.facts.dependence.namespaces import is_of_modules
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
@@ -39,7 +40,7 @@ class Internals:
         name = target.attr.value if isinstance(target, cst.Attribute) else ""
         if not isinstance(target, cst.Attribute) or binding.value is None:
             return
-        if External("builtins") in self.resolver.values(target.value) or _is_of_modules(target.value):
+        if External("builtins") in self.resolver.values(target.value) or is_of_modules(target.value):
             self.graph.link(binding, ("global", name))
         if name in _DEFAULTS:
             for function in self._functions(target.value):
@@ -78,9 +79,3 @@ class Internals:
         """What names are given, but those of functions, classes and modules."""
         every = (b for scope in self.tree.scopes.values() for several in scope.bindings.values() for b in several)
         return [b for b in every if b.kind not in ("import", "def", "class")]
-
-
-def _is_of_modules(node: cst.CSTNode) -> bool:
-    """`sys.modules[__name__]`"""
-    held = node.value if isinstance(node, cst.Subscript) else None
-    return isinstance(held, cst.Attribute) and held.attr.value == "modules"

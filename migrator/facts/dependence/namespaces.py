@@ -32,7 +32,7 @@ class Namespaces:
         self.names = names
 
     def is_namespace(self, node: cst.CSTNode) -> bool:
-        if not isinstance(node, cst.Call) or node.args:
+        if not isinstance(node, cst.Call) or (node.args and not is_of_modules(node.args[0].value)):
             return False
         return any(function in self.resolver.values(node.func) for function in _NAMESPACES)
 
@@ -179,3 +179,9 @@ def _named_in(piece: cst.CSTNode) -> list[str]:
     if isinstance(piece, cst.FormattedStringText):
         return _NAME.findall(piece.value)
     return _NAME.findall(str(piece.evaluated_value)) if isinstance(piece, cst.SimpleString) else []
+
+
+def is_of_modules(node: cst.CSTNode) -> bool:
+    """`sys.modules[__name__]`"""
+    held = node.value if isinstance(node, cst.Subscript) else None
+    return isinstance(held, cst.Attribute) and held.attr.value == "modules"

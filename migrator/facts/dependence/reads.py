@@ -107,9 +107,15 @@ class Reads:
             if any(isinstance(owner, Class) for owner in owners):
                 for made in self.resolver.properties(node):
                     self.functions.link_returned(made, node)
+            is_told = bool(owners) and all(map(_is_told, owners))
             for module_getter in self._asked_of_files:
-                if any(isinstance(owner, File) for owner in owners) or not all(map(_is_told, owners or [None])):
+                if any(isinstance(owner, File) for owner in owners) or not is_told:
                     self.functions.link_returned(module_getter, node)
+            if self._asks_for_modules and not is_told:
+                self.graph.link(("global", name), node)
+                for module in self.tree.modules:
+                    for binding in self.tree.scopes[module].bindings.get(name, ()):
+                        self.graph.link(binding, node)
             for held in (value for binding in bindings for value in self.resolver.binding_values(binding)):
                 getter = self.resolver.method(held.of, "__get__") if isinstance(held, Object) else None
                 if getter is not None:
@@ -121,6 +127,11 @@ class Reads:
         """The functions by which modules of the program give what has no name there."""
         functions = (f for f in self.tree.functions if f.name.value in _ASKED_FOR_ANY)
         return [f for f in functions if self.tree.class_of(f) is None and self.tree.function_of(f) is None]
+
+    @cached_property
+    def _asks_for_modules(self) -> bool:
+        """Whether modules are asked for by name, `sys.modules["__main__"]`: their names are attributes then."""
+        return "__main__" in self.tree.names or any(a.attr.value == "modules" for a in self.tree.all_of(cst.Attribute))
 
     def _is_plain_method(self, method: cst.FunctionDef) -> bool:
         """Whether the name gives the method itself, which is followed where it is called."""
@@ -177,4 +188,6 @@ class Reads:
 
 def _is_told(owner: Value | None) -> bool:
     """Whether it is surely no module of the program, as `sys.modules[name]` may be one."""
-    return isinstance(owner, (Class, External, Literal, Object))
+    if isinstance(owner, External):
+        return not owner.path.startswith(("__main__", "sys.modules"))
+    return isinstance(owner, (Class, Literal, Object))

@@ -312,8 +312,10 @@ class CallGraph:
         """Whether it is a method that is taken from its class, and bound to no object."""
         if not isinstance(function, cst.Attribute):
             return False
+        # A metaclass's method is bound to the class.
         return any(isinstance(v, Class) for v in self._values(function.value)) and not any(
-            isinstance(v, Class) for v in self._values(function)
+            isinstance(v, Class) or (isinstance(v, Function) and isinstance(v.owner, Class))
+            for v in self._values(function)
         )
 
 
