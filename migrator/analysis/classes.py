@@ -250,7 +250,7 @@ class Classes:
         if names.get(name) == joined:
             return
         names[name] = joined
-        self.run.heap.version += 1
+        self.run.heap.change_elsewhere()
         if not value.objects:  # it may have been read before, as what the heap holds
             later = self._later.setdefault(cls.node, {})
             later[name] = v.join(later.get(name, NOTHING), value)

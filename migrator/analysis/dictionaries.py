@@ -71,7 +71,7 @@ class Lacking:
         """The dictionary has the key on some ways only."""
         if key not in self._keys[atom]:
             self._keys[atom].add(key)
-            self.run.heap.version += 1
+            self.run.heap.change_elsewhere()
             self.run.heap.is_stale = self.run.heap.is_stale or atom in self._asked
 
     def _is_sure(self, atom: Container, node: cst.CSTNode) -> bool:

@@ -7,11 +7,13 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from migrator.analysis import losses, run
+from migrator.analysis import calls, losses, run
+from migrator.engine import migrate
 from migrator.facts.decisions.deciding import Deciding
 from migrator.facts.program.modules import Script
 from migrator.facts.script import Facts
 from migrator.parsing import parse
+from migrator.registry import choose
 
 _SCRIPT = """
 import tensorflow as tf
@@ -88,3 +90,15 @@ def test_questions_with_the_same_plan_share_its_run(runs: list[run.Run]) -> None
         assert answers.is_rows(node) == alone.is_rows(node)
         if isinstance(node, cst.Call):
             assert answers.of(node) == alone.of(node)
+
+
+def test_calls_are_known_as_long_as_what_they_read_is_as_it_was(
+    runs: list[run.Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = migrate(_SCRIPT.encode(), choose())
+    steps = [each.steps_left for each in runs]
+    monkeypatch.setattr(calls.Calls, "_holds", lambda self, known: known.version == self.run.heap.version)
+    anew = migrate(_SCRIPT.encode(), choose())
+    assert (known.text, known.findings) == (anew.text, anew.findings)
+    assert len(runs) == 2 * len(steps)
+    assert all(left > each.steps_left for left, each in zip(steps, runs[len(steps) :]))
