@@ -85,7 +85,8 @@ class Bindings:
         self.run.changing.note(owner.scope, name, value)
         if owner is not frame and not isinstance(frame.scope.node, (cst.ListComp, cst.SetComp, cst.GeneratorExp)):
             value = v.join(owner.names.get(name, NOTHING), value)
-            self.run.heap.version += owner.names.get(name) != value
+            if owner.names.get(name) != value:
+                self.run.heap.change_elsewhere()
         owner.names[name] = value
 
     def change(self, name: str, value: Value, frame: Frame) -> None:
@@ -98,5 +99,6 @@ class Bindings:
         if owner is None or owner.names is None:
             return
         joined = value if owner is frame else v.join(owner.names.get(name, NOTHING), value)
-        self.run.heap.version += owner is not frame and owner.names.get(name) != joined
+        if owner is not frame and owner.names.get(name) != joined:
+            self.run.heap.change_elsewhere()
         owner.names[name] = joined

@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrator.analysis import in_place
 from migrator.analysis import values as v
-from migrator.analysis.frames import Frame, join_names
+from migrator.analysis.frames import Cell, Frame, join_names
 from migrator.analysis.values import (
     NONE,
     NOTHING,
@@ -123,7 +123,10 @@ class _Summary:
 
     result: Value
     version: int
+    elsewhere: int
     reads: dict[tuple[Frame, str], Value | None]
+    cells: set[Cell]
+    loops: tuple[cst.CSTNode, ...]
 
 
 # What a function of a library does: it gives what a call of it gives.
@@ -347,13 +350,16 @@ class Calls:
             self._met.add(key)
             return self._running[key]
         known = self._summaries.get(key)
-        if known is not None and known.version == self.run.heap.version and self.still_reads(known.reads):
+        if known is not None and self._holds(known) and self.still_reads(known.reads):
             self._note_reads(known.reads)
+            self.run.heap.reads |= known.cells
             return known.result
         if len(self.stack) >= _DEEPEST_CALLS:
             return v.unseen("the calls are nested too deeply")
         result = NOTHING
         self.stack.append(function.node)
+        heap = self.run.heap
+        read_before, heap.reads = heap.reads, set()
         try:
             for _ in range(_MOST_ROUNDS):
                 before = result
@@ -370,9 +376,21 @@ class Calls:
             self.stack.pop()
             self._running.pop(key, None)
             self._met.discard(key)
+            cells, heap.reads = heap.reads, read_before
+            heap.reads |= cells
         if not self._met:
-            self._summaries[key] = _Summary(result, self.run.heap.version, reads)
+            loops = tuple(self.run.changing.loops)
+            self._summaries[key] = _Summary(result, heap.version, heap.elsewhere, reads, cells, loops)
         return result
+
+    def _holds(self, known: _Summary) -> bool:
+        """Whether nothing has changed that objects held when the call read it; in other loops, nothing at all: what is
+        set in which of them is noted as it is set."""
+        heap = self.run.heap
+        if known.version == heap.version:
+            return True
+        is_as_before = known.elsewhere == heap.elsewhere and known.loops == tuple(self.run.changing.loops)
+        return is_as_before and all(cell.version <= known.version for cell in known.cells)
 
     @staticmethod
     def _context(node: cst.CSTNode, frame: Frame) -> tuple[int, ...]:

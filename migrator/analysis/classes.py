@@ -54,6 +54,7 @@ class Classes:
         self.run = run
         self._definitions: dict[cst.ClassDef, _Definition] = {}
         self._are_several = False  # whether a class may have these bases or those
+        self._lineages: dict[tuple[int, int], list[Class]] = {}  # as long as nothing is defined
         self._later: dict[cst.ClassDef, Names] = {}  # numbers that attributes of classes get, whenever that is
 
     def define(self, cls: Class, bases: Sequence[Value], decorators: Sequence[Value], frame: Frame) -> None:
@@ -67,6 +68,7 @@ class Classes:
         if list(bases) not in ways:
             ways = [*ways, list(bases)]
         self._definitions[cls.node] = _Definition(cls, ways, names, list(decorators))
+        self._lineages.clear()
         self._are_several |= len(self._choices(cls)) > 1
 
     def at(self, node: cst.ClassDef) -> Class | None:
@@ -76,7 +78,12 @@ class Classes:
 
     def lineage(self, cls: Class) -> list[Class]:
         """The class and its bases as far as the program defines them, in the order in which they are asked."""
-        return linearised(cls, lambda each: [b for base in self._bases(each) for b in base if isinstance(b, Class)])
+        key = (id(cls.node), id(cls.frame))
+        if key not in self._lineages:
+            self._lineages[key] = linearised(
+                cls, lambda each: [b for base in self._bases(each) for b in base if isinstance(b, Class)]
+            )
+        return self._lineages[key]
 
     def lines(self, cls: Class) -> list[list[Class]]:
         """The same, one for each of the bases that a name may stand for (`class T(mixin, Trainer)` in a function)."""
@@ -250,7 +257,7 @@ class Classes:
         if names.get(name) == joined:
             return
         names[name] = joined
-        self.run.heap.version += 1
+        self.run.heap.change_elsewhere()
         if not value.objects:  # it may have been read before, as what the heap holds
             later = self._later.setdefault(cls.node, {})
             later[name] = v.join(later.get(name, NOTHING), value)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis.frames import Heap
 from migrator.analysis.values import Container, Value
 from migrator.facts.program.tree import Tree, nodes_in
 
@@ -29,6 +28,7 @@ class Lacking:
         self.run = run
         self._keys: dict[Container, set[str]] = defaultdict(set)
         self._asked: set[Container] = set()
+        self._asked_by_words: dict[cst.CSTNode, list[cst.BaseExpression]] = {}  # by functions and modules
 
     def note_stored(self, atom: Container, key: object, node: cst.CSTNode) -> None:
         """Before the key is stored there."""
@@ -71,7 +71,7 @@ class Lacking:
         """The dictionary has the key on some ways only."""
         if key not in self._keys[atom]:
             self._keys[atom].add(key)
-            self.run.heap.version += 1
+            self.run.heap.change_elsewhere()
             self.run.heap.is_stale = self.run.heap.is_stale or atom in self._asked
 
     def _is_sure(self, atom: Container, node: cst.CSTNode) -> bool:
@@ -91,24 +91,27 @@ class Lacking:
         jumps = (jump for kind in _JUMPS for jump in tree.all_of(kind))
         return not any(tree.order[jump] in between and tree.function_of(jump) is function for jump in jumps)
 
+    def is_asked_for_a_word(self, operator: str, left: Value, right: Value, node: cst.CSTNode) -> bool:
+        """Whether it is `"weights" in batch`, of the dictionary that the node stands for: batches have the same keys on
+        all workers, and so do dictionaries whose keys the script writes out."""
+        if operator not in ("In", "NotIn") or not isinstance(left.constant, str):
+            return False
+        if right.data is not None:
+            return right.data.nested and not right.objects and self._is_dictionary(node)
+        return bool(right.objects) and all(
+            isinstance(atom, Container)
+            and atom.kind == "dict"
+            and all(isinstance(key, str) for key in self.run.heap.fields(atom))
+            for atom in right
+        )
 
-def is_asked_for_a_word(tree: Tree, operator: str, left: Value, right: Value, node: cst.CSTNode, heap: Heap) -> bool:
-    """Whether it is `"weights" in batch`, of the dictionary that the node stands for: batches have the same keys on all
-    workers, and so do dictionaries whose keys the script writes out."""
-    if operator not in ("In", "NotIn") or not isinstance(left.constant, str):
-        return False
-    if right.data is not None:
-        return right.data.nested and not right.objects and _is_dictionary(tree, node)
-    return bool(right.objects) and all(
-        isinstance(atom, Container) and atom.kind == "dict" and all(isinstance(key, str) for key in heap.fields(atom))
-        for atom in right
-    )
-
-
-def _is_dictionary(tree: Tree, node: cst.CSTNode) -> bool:
-    """Whether the function that names it also asks it for what it has under a word: words may be its rows, too."""
-    asked = (part for part in nodes_in(tree.function_of(node) or tree.module_of(node)) if _asks_by_a_word(part))
-    return any(cst.ensure_type(part, cst.Subscript).value.deep_equals(node) for part in asked)
+    def _is_dictionary(self, node: cst.CSTNode) -> bool:
+        """Whether the function that names it also asks it for what it has under a word: words may be its rows, too."""
+        owner = self.run.tree.function_of(node) or self.run.tree.module_of(node)
+        if owner not in self._asked_by_words:
+            asked = (part for part in nodes_in(owner) if _asks_by_a_word(part))
+            self._asked_by_words[owner] = [cst.ensure_type(part, cst.Subscript).value for part in asked]
+        return any(part.deep_equals(node) for part in self._asked_by_words[owner])
 
 
 def _asks_by_a_word(node: cst.CSTNode) -> bool:

@@ -13,7 +13,6 @@ import libcst as cst
 from migrator.analysis import one_each, own_operators, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
-from migrator.analysis.dictionaries import is_asked_for_a_word
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.python.containers import sent_to
@@ -229,7 +228,7 @@ class Expressions:
             )
             if own is not None:
                 return own
-            if is_asked_for_a_word(self.run.tree, operator, left, rights[0], compared_with, self.run.heap):
+            if self.run.lacking.is_asked_for_a_word(operator, left, rights[0], compared_with):
                 return v.with_needs(NUMBER, frozenset(r for d in v.contents(rights[0]) for r in d.needs))
             alike = row_counts.compared(left, rights[0]) if operator in ("Equal", "NotEqual") else None
             if alike is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import libcst as cst
 
@@ -65,8 +66,21 @@ def join_names(states: Iterable[Names | None]) -> Names | None:
 
 
 @dataclass(eq=False)
-class _Cell:
-    value: Value
+class Cell:
+    """What an object holds at one of its fields, or which fields it has, or all objects; `version`: that of the heap
+    when it was changed last."""
+
+    value: Value = NOTHING
+    is_read: bool = False
+    version: int = 0
+
+
+class _Stored(NamedTuple):
+    """Where something is stored, with what was there before, since when, and whether that was read."""
+
+    at: tuple[Atom, object]
+    before: Value
+    version: int
     is_read: bool
 
 
@@ -78,19 +92,25 @@ class Heap:
         object that gets it."""
         self._chosen = chosen
         self._filled = filled
-        self._cells: dict[tuple[Atom, object], _Cell] = {}
+        self._cells: dict[tuple[Atom, object], Cell] = {}
         self._fields: dict[Atom, dict[object, None]] = {}
-        self._read_empty: set[tuple[Atom, object]] = set()
+        self._empty: dict[tuple[Atom, object], Cell] = {}  # of what was read where nothing is held
+        self._of_fields: dict[Atom, Cell] = {}
+        self._all = Cell()
         self.version = 0
-        self._journal: list[tuple[tuple[Atom, object], Value]] | None = None
+        self.elsewhere = 0  # of the changes, those of what else objects are known by
+        self.reads: set[Cell] = set()  # what was read until now, by the calls that run
+        self._journal: list[_Stored] | None = None
         self.is_stale = False  # something was read before all of it was stored
 
     def load(self, owner: Atom, key: object) -> Value:
         cell = self._cells.get((owner, key))  # once: objects are slow keys
         if cell is None:
-            self._read_empty.add((owner, key))
-            return NOTHING
+            cell = self._empty.get((owner, key))
+            if cell is None:
+                cell = self._empty[owner, key] = Cell()
         cell.is_read = True
+        self.reads.add(cell)
         return cell.value
 
     def store(self, owner: Atom, key: object, value: Value) -> None:
@@ -101,27 +121,33 @@ class Heap:
         after = join(before, value)
         if after is before or after == before:
             return
-        if cell is None:
-            cell = self._cells[owner, key] = _Cell(after, (owner, key) in self._read_empty)
-        if self._journal is not None:
-            self._journal.append(((owner, key), before))
-        cell.value = after
-        self._fields.setdefault(owner, {})[key] = None
         self.version += 1
+        if cell is None:
+            cell = self._cells[owner, key] = self._empty.pop((owner, key), Cell())
+            self._fields.setdefault(owner, {})[key] = None
+            self._note_fields(owner)
+        if self._journal is not None:
+            self._journal.append(_Stored((owner, key), before, cell.version, cell.is_read))
+        cell.value = after
+        cell.version = self._all.version = self.version
         self.is_stale = self.is_stale or cell.is_read
 
     @contextmanager
     def undone_later(self) -> Iterator[Callable[[], None]]:
         """Gives what takes back all that is stored meanwhile, but for what is `kept`."""
-        journal: list[tuple[tuple[Atom, object], Value]] = []
+        journal: list[_Stored] = []
         before, is_stale = self.version, self.is_stale
 
         def undo() -> None:
-            for (owner, key), value in reversed(journal):
-                self._cells[owner, key].value = value
-                if value is NOTHING:
-                    del self._cells[owner, key]
+            for stored in reversed(journal):
+                cell = self._cells[stored.at]
+                cell.value, cell.version = stored.before, stored.version
+                if stored.before is NOTHING:
+                    cell.is_read = stored.is_read
+                    self._empty[stored.at] = self._cells.pop(stored.at)
+                    owner, key = stored.at
                     del self._fields[owner][key]
+                    self._note_fields(owner)
             if before + len(journal) == self.version:
                 self.version, self.is_stale = before, is_stale
             journal.clear()
@@ -142,14 +168,28 @@ class Heap:
             self._journal = journal
 
     def forget_reads(self) -> None:
-        self._read_empty.clear()
-        for cell in self._cells.values():
+        for cell in (*self._cells.values(), *self._empty.values()):
             cell.is_read = False
 
     def held(self) -> Iterator[tuple[Atom, Value]]:
         """Each object that holds something, with what it holds."""
+        self.reads.add(self._all)
         for (owner, _), cell in self._cells.items():
             yield owner, cell.value
 
     def fields(self, owner: Atom) -> list[object]:
+        cell = self._of_fields.get(owner)
+        if cell is None:
+            cell = self._of_fields[owner] = Cell()
+        self.reads.add(cell)
         return list(self._fields.get(owner, ()))
+
+    def _note_fields(self, owner: Atom) -> None:
+        cell = self._of_fields.get(owner)
+        if cell is not None:
+            cell.version = self.version
+
+    def change_elsewhere(self) -> None:
+        """Notes that what else objects are known by has changed."""
+        self.version += 1
+        self.elsewhere += 1

@@ -39,7 +39,8 @@ class Losses:
     `cuts`: see Run. `sites`: where the script trains, in functions that are called or not; `entries`: those that are
     not, see there. `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so
     that means are taken over all rows. `gathered`: expressions around which all rows are put together for that.
-    `cut_together`: see Planner."""
+    `cut_together`: see Planner. `runs`: those of the same program that were asked of other `numbers`, `gathered` and
+    `combined`, by their plans; None is one that came to no end. The program is run once for each plan."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Losses:
         written: Mapping[cst.CSTNode, Collection[cst.CSTNode]] | None = None,
         cut_together: Sequence[Collection[cst.CSTNode]] = (),
         cuts: bool = True,
+        runs: dict[object, Run | None] | None = None,
     ) -> None:
         self.tree = tree
         self._gathered = gathered
@@ -69,21 +71,21 @@ class Losses:
         self.too_much = False
         known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
         known.update(datasets=datasets, combined=combined, watched=watched)
+        runs = {} if runs is None else runs
         rounds = 0
         while rounds < _MOST_ROUNDS:
-            self._run = Run(
-                tree, scripts, **known, plan=self._plan, said=said, sources=sources, written=written, cuts=cuts
-            )
-            self._verdicts = Verdicts(tree, self._run)
-            limit = sys.getrecursionlimit()
-            sys.setrecursionlimit(max(limit, _DEEPEST))
-            try:
-                self._run.run(entries)
-            except (TooMuch, RecursionError):
+            key = (self._plan.key, frozenset(combined))
+            if key not in runs:
+                plan = self._plan.copy()
+                run = Run(tree, scripts, **known, plan=plan, said=said, sources=sources, written=written, cuts=cuts)
+                runs[key] = run if _is_run(run, entries) else None
+            found = runs[key]
+            if found is None:
                 self.too_much = True
                 return
-            finally:
-                sys.setrecursionlimit(limit)
+            self._run = found
+            self._plan = found.plan.copy()  # which it may have added to
+            self._verdicts = Verdicts(tree, found)
             left_out = LeftOut(tree, self._run).conditions(sites) - self._plan.branches
             self._plan.branches |= left_out
             if left_out:
@@ -485,3 +487,16 @@ class Losses:
     def obstacle(self, repair: Repair) -> str:
         """Why the repair cannot be written down; empty where it can."""
         return self._verdicts.obstacle(repair)
+
+
+def _is_run(run: Run, entries: Mapping[cst.FunctionDef, bool]) -> bool:
+    """Runs the program; whether that came to an end."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _DEEPEST))
+    try:
+        run.run(entries)
+    except (TooMuch, RecursionError):
+        return False
+    finally:
+        sys.setrecursionlimit(limit)
+    return True

@@ -37,6 +37,14 @@ class Plan:
     undivided: set[cst.CSTNode] = field(default_factory=set)
     divided: set[cst.CSTNode] = field(default_factory=set)
 
+    def copy(self) -> Plan:
+        return Plan(**{name: set(planned) for name, planned in vars(self).items()})
+
+    @property
+    def key(self) -> tuple[frozenset[object], ...]:
+        """What tells it from other plans, until it is changed."""
+        return tuple(map(frozenset, vars(self).values()))
+
 
 class Plain(NamedTuple):
     """What also runs on what all workers have, so that nothing is to be put together: operations, calls of which the

@@ -190,7 +190,7 @@ class Run(Recorded):
                     self._lost_first.setdefault(id(placement), (placement, node))
             elif not all(d.symbolic for d in v.contents(value)):
                 self.not_symbolic.add(node)
-            if not v.may_be_averaged(value) and not self.is_left_alone:
+            if node not in self.not_means and not v.may_be_averaged(value) and not self.is_left_alone:
                 self.not_means.add(node)
 
     def where_lost(self, placement: Unknown) -> cst.CSTNode | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis.losses import Losses
+from migrator.analysis.run import Run
 from migrator.analysis.values import Repair
 from migrator.analysis.verdicts import MEAN, SUM
 from migrator.facts.data.batch_shapes import Made, Size
@@ -34,12 +35,13 @@ class Deciding:
         self._tree = facts.tree
         self._training = facts.training
         self._known_losses: dict[tuple[frozenset[cst.CSTNode], ...], Losses] = {}
+        self._runs: dict[object, Run | None] = {}
         self._combined: set[Binding] = set()
         self._places: dict[Binding, frozenset[cst.CSTNode]] = {}
         self._not_combined: set[Binding] = set()
 
     def _losses(self, numbers: Collection[cst.CSTNode] = (), gathered: Collection[cst.CSTNode] = ()) -> Losses:
-        """`numbers`, `gathered`: see Losses. For the same ones the program is run once."""
+        """`numbers`, `gathered`: see Losses. For the same ones they are looked for once."""
         asked = frozenset(numbers), frozenset(gathered), frozenset(self._combined_places)
         if asked not in self._known_losses:
             self._known_losses[asked] = self._run_losses(numbers, gathered)
@@ -75,6 +77,7 @@ class Deciding:
             self._written_for,
             self._facts.sharding.cut_together,
             self._facts.cuts,
+            self._runs,
         )
 
     @cached_property

@@ -41,6 +41,9 @@ class Meetings:
         self._sent = sent
         self._barriers = barriers
         self._looked_at: set[cst.CSTNode] = set()
+        # Of nodes that were asked for before: the same are looked at on each way to a write.
+        self._known_calls: dict[cst.CSTNode, list[cst.Call]] = {}
+        self._known_jumps: dict[cst.CSTNode, bool] = {}
 
     def behind(self, node: cst.CSTNode, outer: cst.CSTNode | None) -> bool:
         """Whether all meet after the node has run, before what is around it is left: a block, a loop, or with None its
@@ -56,7 +59,7 @@ class Meetings:
             for following in beside[beside.index(here) + 1 :]:
                 if self.at(following):
                     return True
-                if _jumps(following):
+                if self._jumps(following):
                     return False
         return False
 
@@ -100,7 +103,7 @@ class Meetings:
         for statement in block.body:
             if self.at(statement):
                 return True
-            if _jumps(statement):
+            if self._jumps(statement):
                 return False
         return False
 
@@ -119,14 +122,16 @@ class Meetings:
         self._looked_at.remove(function)
         return found
 
-    def _calls_in(self, node: cst.CSTNode) -> Iterator[cst.Call]:
+    def _calls_in(self, node: cst.CSTNode) -> list[cst.Call]:
         """The calls that run when the node does. What is made of each row of a list counts: it has rows, as a rule."""
-        if isinstance(node, _MAY_NOT_RUN):
-            return
-        if isinstance(node, cst.Call):
-            yield node
-        for child in node.children:
-            yield from self._calls_in(child)
+        if node not in self._known_calls:
+            self._known_calls[node] = list(_calls_in(node))
+        return self._known_calls[node]
+
+    def _jumps(self, statement: cst.CSTNode) -> bool:
+        if statement not in self._known_jumps:
+            self._known_jumps[statement] = _jumps(statement)
+        return self._known_jumps[statement]
 
     @cached_property
     def _exchanges(self) -> set[cst.CSTNode]:
@@ -162,6 +167,15 @@ class Meetings:
 
 def _exchanges(path: str) -> bool:
     return path == _BARRIER or has_role(path, Role.BROADCAST) or has_role(path, Role.REDUCE)
+
+
+def _calls_in(node: cst.CSTNode) -> Iterator[cst.Call]:
+    if isinstance(node, _MAY_NOT_RUN):
+        return
+    if isinstance(node, cst.Call):
+        yield node
+    for child in node.children:
+        yield from _calls_in(child)
 
 
 def _jumps(statement: cst.CSTNode) -> bool:
