@@ -66,8 +66,8 @@ def leaves_of(value: Any, whole: Collection[str] = ()) -> list[Any]:
     is_sparse = isinstance(value, tf.SparseTensor) and value.shape.rank != 0
     if not is_sparse and not (hasattr(value, "__getitem__") and _has_length(value)):
         raise TypeError(
-            f"lockstep cannot split a {type(value).__name__} by samples; an entry of a batch that is one at times should "
-            "always have as many rows as the others, as np.full gives it"
+            f"lockstep cannot split a {type(value).__name__} by samples; an entry of a batch that is one at times "
+            "should always have as many rows as the others, as np.full gives it"
         )
     return [value]
 
