@@ -383,8 +383,8 @@ def shard_batches(dataset: Any, loss: str = "mean") -> Any:
     """Give each worker its shard of every global batch.
 
     dataset: a tf.data.Dataset of batches (dense, ragged and sparse tensors, nested), a Keras Sequence or
-    PyDataset, a generator, or another iterable of batches of arrays. All workers must produce the same batches in
-    the same order.
+    PyDataset, a generator, or another iterable of batches of arrays, also one for `async for`. All workers must
+    produce the same batches in the same order.
     loss: how the loss puts the samples of a batch together: "mean", "sum" (also a sum that is divided by a
     constant), or "gather" (it is computed from the gathered rows of all workers). Rank r gets the rows i with
     i % N == r; with "gather" those from m*r//N to m*(r+1)//N of a batch of m rows, which come back in the order of the

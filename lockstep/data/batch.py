@@ -73,6 +73,8 @@ def _own(leaf: Any, loss: str) -> Any:
     rows = rows_of(leaf, _own_rows(_rows_of(leaf), loss))
     if isinstance(rows, tf.RaggedTensor):
         return rows.with_flat_values(origins.own(rows.flat_values))
+    if isinstance(rows, tf.SparseTensor):
+        return tf.SparseTensor(rows.indices, origins.own(rows.values), rows.dense_shape)
     return origins.own(rows) if tf.is_tensor(rows) else rows
 
 
@@ -99,4 +101,6 @@ def _length(leaf: Any) -> int | None:
 
 
 def _running_length(leaf: Any) -> Any:
+    if isinstance(leaf, tf.SparseTensor):
+        return tf.cast(leaf.dense_shape[0], tf.int32)
     return tf.cast(leaf.nrows(), tf.int32) if isinstance(leaf, tf.RaggedTensor) else tf.shape(leaf)[0]

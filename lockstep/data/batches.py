@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,9 @@ import tensorflow as tf
 
 from lockstep.collectives.world import backend
 from lockstep.data.cuts import note_cut, note_rows, refuse_cut
-from lockstep.data.leaves import is_dataclass, with_fields
+from lockstep.data.leaves import is_dataclass, rows_of, with_fields
 from lockstep.data.random_state import agree_on_dataset_order, agree_on_host_order
-from lockstep.data.same_batch import checked
+from lockstep.data.same_batch import check, checked
 from lockstep.script.no_rows import allow_no_rows
 from lockstep.shards.dealing import dealt
 from lockstep.shards.repeated import note_possible
@@ -99,6 +99,10 @@ def _shard(batches: Any, loss: str) -> Any:
         own = (_own_rows(batch, cut) for batch in checked(batches))
         note_rows(own, cut)
         return own
+    if hasattr(batches, "__anext__"):
+        return _own_rows_awaited(batches, cut)
+    if hasattr(batches, "__aiter__"):
+        return AwaitedShard(batches, cut)
     if not hasattr(batches, "__iter__"):
         raise TypeError(f"lockstep.shard_batches: a {type(batches).__name__} cannot be iterated over")
     return IterableShard(batches, cut)
@@ -158,11 +162,9 @@ def shard_dataset(dataset: Any, loss: str) -> Any:
 
 
 def _rows_of_tensor(tensor: Any, cut: Cut) -> Any:
-    if isinstance(tensor, tf.SparseTensor):
-        return _rows_of_sparse(tensor, cut(tensor.dense_shape[0]))
-    if isinstance(tensor, tf.RaggedTensor):
-        part = cut(tensor.nrows())
-        return tf.gather(tensor, tf.range(part.start, part.stop, part.step))
+    if isinstance(tensor, (tf.RaggedTensor, tf.SparseTensor)):
+        part = cut(tensor.nrows() if isinstance(tensor, tf.RaggedTensor) else tensor.dense_shape[0])
+        return rows_of(tensor, tf.range(part.start, part.stop, part.step))
     if tensor.shape.rank == 0:
         return tensor
     static = tensor.shape[0] if tensor.shape.rank is not None else None
@@ -172,16 +174,6 @@ def _rows_of_tensor(tensor: Any, cut: Cut) -> Any:
     if tensor.shape.rank is not None:
         rows.set_shape([None, *tensor.shape[1:]])  # a step that is known only when it runs loses the other axes
     return rows
-
-
-def _rows_of_sparse(tensor: Any, part: slice) -> Any:
-    behind = tensor.indices[:, 0] - part.start
-    is_own = (behind >= 0) & (behind % part.step == 0) & (tensor.indices[:, 0] < part.stop)
-    kept = tf.sparse.retain(tensor, is_own)
-    rows = (kept.indices[:, :1] - part.start) // part.step
-    count = (part.stop - part.start + part.step - 1) // part.step
-    shape = tf.concat([tf.reshape(count, [1]), tensor.dense_shape[1:]], 0)
-    return tf.SparseTensor(tf.concat([rows, kept.indices[:, 1:]], 1), kept.values, shape)
 
 
 def _own_rows(batch: Any, cut: Cut) -> Any:
@@ -215,6 +207,25 @@ class IterableShard:
 
     def __len__(self) -> int:
         return len(self._batches)
+
+
+class AwaitedShard:
+    """The same of what `async for` goes through."""
+
+    def __init__(self, batches: Any, cut: Cut) -> None:
+        self._batches = batches
+        self._cut = cut
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return _own_rows_awaited(self._batches, self._cut)
+
+
+async def _own_rows_awaited(batches: Any, cut: Cut) -> AsyncIterator[Any]:
+    number = 0
+    async for batch in batches:
+        number += 1
+        check(batch, number, type(batches).__qualname__)
+        yield _own_rows(batch, cut)
 
 
 def _shard_sequence(sequence: Any, cut: Cut) -> Any:

@@ -63,8 +63,12 @@ def leaves_of(value: Any, whole: Collection[str] = ()) -> list[Any]:
         return [leaf for element in value for leaf in leaves_of(element, whole)]
     if isinstance(value, tf.data.Dataset):
         raise TypeError("a dataset is no array: for datasets there is lockstep.shard_batches")
-    if isinstance(value, tf.SparseTensor) or not (hasattr(value, "__getitem__") and _has_length(value)):
-        raise TypeError(f"lockstep cannot split a {type(value).__name__} by samples")
+    is_sparse = isinstance(value, tf.SparseTensor) and value.shape.rank != 0
+    if not is_sparse and not (hasattr(value, "__getitem__") and _has_length(value)):
+        raise TypeError(
+            f"lockstep cannot split a {type(value).__name__} by samples; an entry of a batch that is one at times "
+            "should always have as many rows as the others, as np.full gives it"
+        )
     return [value]
 
 
@@ -114,11 +118,25 @@ def mapped(value: Any, function: Callable[[Any], Any], whole: Collection[str] = 
 
 
 def rows_of(array: Any, indices: Any) -> Any:
-    """The rows of one array, of whatever kind, that have these int64 indices."""
+    """The rows of one array, of whatever kind, that have these int64 indices; of a sparse tensor, each once."""
     if hasattr(array, "iloc"):
         return array.iloc[indices]
+    if isinstance(array, tf.SparseTensor):
+        return _sparse_rows(array, tf.cast(indices, tf.int64))
     if isinstance(array, (tf.Tensor, tf.Variable, tf.RaggedTensor)):
         return tf.gather(array, indices)
     if isinstance(array, (list, tuple)):
         return type(array)(array[i] for i in indices)
     return array[indices]
+
+
+def _sparse_rows(array: Any, indices: Any) -> Any:
+    count = tf.shape(indices, out_type=tf.int64)[0]
+    places = tf.tensor_scatter_nd_update(
+        tf.fill(array.dense_shape[:1], tf.constant(-1, tf.int64)), indices[:, None], tf.range(count)
+    )
+    row = tf.gather(places, array.indices[:, 0])
+    kept = tf.where(row >= 0)[:, 0]
+    found = tf.concat([tf.gather(row, kept)[:, None], tf.gather(array.indices, kept)[:, 1:]], 1)
+    shape = tf.concat([count[None], array.dense_shape[1:]], 0)
+    return tf.sparse.reorder(tf.SparseTensor(found, tf.gather(array.values, kept), shape))

@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from lockstep.collectives.agreement import agree
+from lockstep.data.leaves import rows_of
 from lockstep.script import lines
 
 _CHECK_EVERY = 256
@@ -41,13 +42,18 @@ def checked(batches: Iterable[Any]) -> Iterator[Any]:
     """
     maker = getattr(batches, "__qualname__", type(batches).__qualname__)
     for number, batch in enumerate(batches, 1):
-        if is_to_be_checked(number) and threading.current_thread() is threading.main_thread():
-            leaves = [leaf for leaf in tf.nest.flatten(batch) if getattr(leaf, "shape", None)]
-            if tf.executing_eagerly() and leaves and not any(isinstance(leaf, tf.SparseTensor) for leaf in leaves):
-                line = lines.of_main_thread()
-                sums = " ".join(fingerprint([leaf], int(leaf.shape[0]), _MOST_ROWS) for leaf in leaves)
-                agree("shard_batches", sums, _advice(f"shard_batches, batch {number} of {maker}", line))
+        check(batch, number, maker)
         yield batch
+
+
+def check(batch: Any, number: int, maker: str) -> None:
+    """Compare the batch of this number, from 1, if that is one of those that are compared."""
+    if is_to_be_checked(number) and threading.current_thread() is threading.main_thread():
+        leaves = [leaf for leaf in tf.nest.flatten(batch) if getattr(leaf, "shape", None)]
+        if tf.executing_eagerly() and leaves and not any(isinstance(leaf, tf.SparseTensor) for leaf in leaves):
+            line = lines.of_main_thread()
+            sums = " ".join(fingerprint([leaf], int(leaf.shape[0]), _MOST_ROWS) for leaf in leaves)
+            agree("shard_batches", sums, _advice(f"shard_batches, batch {number} of {maker}", line))
 
 
 def _advice(what: str, line: str) -> str:
@@ -71,6 +77,8 @@ def fingerprint(leaves: list[Any], rows: int, most_rows: int) -> str:
 def _taken(value: Any, indices: np.ndarray[Any, Any]) -> Any:
     if hasattr(value, "iloc"):
         return value.iloc[indices]
+    if isinstance(value, tf.SparseTensor):
+        return tf.sparse.to_dense(rows_of(value, indices))
     if isinstance(value, (tf.Tensor, tf.Variable, tf.RaggedTensor)):
         return tf.gather(value, indices)
     return [value[i] for i in indices] if isinstance(value, (list, tuple)) else value[indices]

@@ -311,7 +311,7 @@ class Calls:
 
     def _initialise(self, made: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
         for given in args.each_way():
-            self.run.libraries.prepare(made, given)
+            self.run.libraries.prepare(made, given, node, frame)
         init = self.run.classes.method(made, "__init__")
         if init is not None:
             self.call(init, args, node, frame)

@@ -13,7 +13,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.classes import decorated
 from migrator.analysis.dictionaries import turns_over_keys
 from migrator.analysis.libraries import runtime, tensorflow
-from migrator.analysis.libraries.python import holders
+from migrator.analysis.libraries.python import defaults, holders
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import LOCAL, Unknown
 from migrator.analysis.values import (
@@ -165,6 +165,8 @@ class Objects:
             return
         if name == redefined.CELL:
             self.run.redefined.set_cell(value)
+        if name == defaults.FACTORY:
+            defaults.run_factory(self.run, value, node, self.run.frames[self.run.tree.module_of(node)])
         for atom in owner:
             self.run.changing.note(atom, name, value)
             setter = self.run.classes.setter(atom, name) if isinstance(atom, Instance) else None
@@ -267,6 +269,7 @@ class Objects:
             held = [self.run.heap.load(atom, name) for name in self.run.classes.fields(atom.cls)]
             if held and self.run.classes.is_named_tuple(atom.cls):
                 return self._item(Tuple(tuple(held)), index, node)
+            return v.join(self.run.libraries.item(atom, index, node), defaults.missing(self.run, atom, index, node))
         if isinstance(atom, Method) and namespaces.is_namespace(atom):
             return namespaces.item(self.run, atom, index, node)
         if isinstance(atom, External) and atom.path == "sys.modules":

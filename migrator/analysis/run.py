@@ -157,7 +157,7 @@ class Run(Recorded):
         if owner is not None:
             for cls in self.classes.heirs(self.classes.at(owner) or Class(owner, module)):
                 instance = Instance(cls, v.Site(cls.node, ()))
-                self.libraries.prepare(instance, Arguments())
+                self.libraries.prepare(instance, Arguments(), cls.node, module)
                 init = self.classes.method(instance, "__init__")
                 if init is not None:
                     self.calls.call(init, Arguments(rest=v.NUMBER), cls.node, module)

@@ -25,7 +25,7 @@ from migrator.analysis.libraries import (
     tensor_loops,
     tensorflow,
 )
-from migrator.analysis.libraries.python import containers, holders, reflection
+from migrator.analysis.libraries.python import containers, defaults, holders, reflection
 from migrator.analysis.libraries.python.iterating import gone_through, lazy_elements
 from migrator.analysis.libraries.python.ordering import picked
 from migrator.analysis.placement import Shape
@@ -306,8 +306,9 @@ class Libraries:
         """A batch as it is read there: a worker's part of it, or all of it."""
         return self.run.shares.share(value) if reader in self.run.readers else value
 
-    def prepare(self, instance: Instance, args: Arguments) -> None:
+    def prepare(self, instance: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> None:
         """Notes what an object of a class of the program is made with."""
         keras.store_arguments(self.run, instance, args)
         if self.run.classes.method(instance, "__init__") is None:
             keras.store_parts(self.run, instance, args)
+            defaults.made_with(self.run, instance, args, node, frame)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from migrator.facts.objects.operators import factories
+from migrator.facts.objects.defaults import Defaults
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.tree import Tree
@@ -28,6 +28,7 @@ class CutShort:
     def __init__(self, tree: Tree, resolver: Resolver) -> None:
         self.tree = tree
         self.resolver = resolver
+        self._defaults = Defaults(tree, resolver)
 
     @cached_property
     def bodies(self) -> Mapping[cst.CSTNode, Sequence[cst.CSTNode]]:
@@ -133,6 +134,8 @@ class CutShort:
                 method = self.resolver.method(value.of, "__call__")
                 if method is not None:
                     yield method
+            elif isinstance(value, Result) and calls(value) == "functools.partial" and value.call.args:
+                yield from self._functions(value.call.args[0].value)
 
     @cached_property
     def _yielded(self) -> dict[cst.CSTNode, list[cst.CSTNode]]:
@@ -170,7 +173,7 @@ class CutShort:
         for node in self.tree.all_of(cst.Subscript) if is_any else ():
             index = node.slice[0].slice
             tables = self.resolver.values(node.value) if isinstance(index, cst.Index) else ()
-            makers = [f for made in factories(tables) for f in self._functions(made)]
+            makers = [f for made in self._defaults.factories(tables) for f in self._functions(made)]
             for value in tables:
                 method = self.resolver.method(value.of, "__missing__") if isinstance(value, Object) else None
                 makers += [method] if method is not None else []

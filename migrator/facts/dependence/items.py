@@ -14,7 +14,6 @@ from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.item_paths import Path, constant_key, meeting, taken_out
 from migrator.facts.dependence.namespaces import Namespaces
 from migrator.facts.objects.indirect import Indirect
-from migrator.facts.objects.operators import factories
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Literal, Value, calls
 from migrator.facts.program.tree import Tree
@@ -65,7 +64,8 @@ class Items:
 
     def link_assigned(self, target: cst.Subscript, value: cst.BaseExpression) -> None:
         key = constant_key(target)
-        is_dict = any(map(_is_dictionary, self.resolver.values(target.value)))
+        values = self.resolver.values(target.value)
+        is_dict = any(_is_dictionary(v) or self.indirect.operators.defaults.is_dictionary(v) for v in values)
         for item in self.at(target):
             self.graph.link(value, item, Way.WHOLE if key is not None else Way.INTO)
             for part in target.slice if key is None else ():
@@ -77,7 +77,7 @@ class Items:
 
     def link_missing(self, node: cst.Subscript) -> None:
         """`ids[name]` of a defaultdict puts the key in; a method that makes the entry changes its object."""
-        made = factories(self.resolver.values(node.value))
+        made = self.indirect.operators.defaults.factories(self.resolver.values(node.value))
         if not made or constant_key(node) is not None:
             return
         held = [("keys", holder) for holder, _ in self.containers.holders(node.value, (None,))]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 import libcst as cst
 
+from migrator.facts.objects.defaults import Defaults
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Object, Result, Value, calls
+from migrator.facts.objects.values import Class, External, Object, Value
 from migrator.facts.program.tree import FunctionLike, Tree
 
 _OPERATORS = {
@@ -28,6 +29,7 @@ class Operators:
     def __init__(self, tree: Tree, resolver: Resolver, run_by: Callable[[Value], Iterable[FunctionLike]]) -> None:
         self.tree = tree
         self.resolver = resolver
+        self.defaults = Defaults(tree, resolver)
         self._run_by = run_by
 
     def run(self, node: cst.CSTNode) -> Iterator[Use]:
@@ -63,7 +65,7 @@ class Operators:
 
     def _factories(self, node: cst.BaseExpression) -> Iterator[FunctionLike]:
         """What a defaultdict runs for keys that it has not met."""
-        for made in factories(self.resolver.values(node)):
+        for made in self.defaults.factories(self.resolver.values(node)):
             yield from (f for v in self.resolver.values(made) for f in self._run_by(v))
 
     def stores(self, target: cst.Subscript, value: cst.CSTNode) -> Iterator[Use]:
@@ -100,12 +102,6 @@ class Operators:
                 for method in dict.fromkeys(self.resolver.method(cls, name) for cls in classes for name in names):
                     if method is not None:
                         yield method, operands
-
-
-def factories(values: Iterable[Value]) -> list[cst.BaseExpression]:
-    """What makes the entries of these, where they are dictionaries that make entries for keys which are not met."""
-    made = [v for v in values if isinstance(v, Result) and calls(v) == "collections.defaultdict"]
-    return [v.call.args[0].value for v in made if v.call.args]
 
 
 def _is_setter(decorator: cst.BaseExpression) -> bool:

@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.names.packages import STANDARD_LIBRARY
+from migrator.facts.objects.defaults import DEFAULTDICT
 from migrator.facts.objects.kinds import Kinds, is_of_other_library
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
@@ -158,7 +159,7 @@ class Unsupported:
             bases = call.args[1].value
             given = [e.value for e in bases.elements] if isinstance(bases, (cst.Tuple, cst.List)) else [bases]
             values = [value for node in given for value in self.resolver.values(node) or (Unknown(node),)]
-            if any(isinstance(value, (Class, Unknown, Parameter)) for value in values):
+            if any(isinstance(v, (Class, Unknown, Parameter)) or v == External(DEFAULTDICT) for v in values):
                 yield UnsupportedTraining(
                     call,
                     "a class is made here while the script runs, so which methods its objects have is not seen",

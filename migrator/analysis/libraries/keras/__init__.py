@@ -87,6 +87,7 @@ class Keras:
         self.fitting: list[cst.CSTNode] = []
         self.training: list[cst.CSTNode] = []
         self.fitted: list[v.Atom] = []
+        self.on_parts: list[bool] = []  # of each of these, whether it is trained on a worker's part of its batches
         self.told_in_steps: set[cst.CSTNode] = set()
         self.told_apart: set[cst.CSTNode] = set()
 

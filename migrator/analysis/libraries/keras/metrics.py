@@ -142,10 +142,18 @@ def _told(run: Run, atom: Made | Instance, node: cst.CSTNode) -> Value:
 
 
 def _are_weighed(run: Run, parts: list[Data]) -> bool:
-    """Whether these are numbers that all workers have, once they are put together, which a metric weighs all the same
-    in steps of `fit`: by the rows of each worker."""
-    are_same = all(d.is_replicated and d.rank == 0 for d in parts)
-    return bool(run.libraries.keras.fitted) and are_same and any(d.undone for d in parts)
+    """Whether these are numbers that all workers have, which a metric weighs all the same in steps of `fit`: by the
+    rows of each worker."""
+    are_same = all(d.is_replicated and d.rank in (0, None) for d in parts)
+    return any(run.libraries.keras.on_parts[-1:]) and bool(parts) and are_same
+
+
+def kept(run: Run, atom: Made, name: str) -> Value:
+    """`metric.total`: in steps of `fit` a sum over what this worker has seen, weighed by its rows."""
+    fed = any(run.heap.load(atom, field) is not NOTHING for field in ("fed", _FED_WHOLE))
+    if not fed or not any(run.libraries.keras.on_parts[-1:]):
+        return v.of(v.Method(v.of(atom), name))
+    return Value(Data(Unknown("what a metric keeps is of this worker's part of the batches"), rank=0))
 
 
 def _of_batches(run: Run, node: cst.CSTNode, needs: frozenset[v.Repair]) -> tuple[Placement, frozenset[v.Repair]]:

@@ -13,6 +13,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.libraries import tensorflow
 from migrator.analysis.libraries.keras.names import BASES
+from migrator.analysis.libraries.python import defaults
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ROWS, Sharded
 from migrator.analysis.values import NONE, NOTHING, NUMBER, Data, Instance, Made, Site, Value
@@ -155,6 +156,7 @@ def _init(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, f
         run.heap.store(atom, ("argument", "super reduction"), reduction)
     note_told(run, atom, args)
     store_parts(run, atom, args)
+    defaults.made_with(run, atom, args, node, frame)
     return NONE
 
 

@@ -31,6 +31,7 @@ def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
     batch = _weighed(run, _batch(run, x, y, node), args, sample=10, of_class=9)
     run.libraries.keras.training.append(node)
     run.libraries.keras.fitted.append(atom)
+    run.libraries.keras.on_parts.append(not all(d.is_replicated for d in run.objects.leaves(batch)))
     try:
         with run.changing.traced(None, [batch], by_shape=False) if not compiling.is_eager(run) else nullcontext():
             _train(run, atom, batch, node, frame)
@@ -38,6 +39,7 @@ def _fit(run: Run, atom: Made | Instance, args: Arguments, node: cst.CSTNode, fr
     finally:
         run.libraries.keras.training.pop()
         run.libraries.keras.fitted.pop()
+        run.libraries.keras.on_parts.pop()
     validation = args.get("validation_data")
     if validation is not None and not validation.is_none:
         _infer_whole(run, atom, _pair(run, validation), node, frame)

@@ -10,6 +10,7 @@ from migrator.analysis import one_each
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
+from migrator.analysis.libraries.python import defaults
 from migrator.analysis.libraries.python.ordering import ordered
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import Sharded
@@ -267,8 +268,7 @@ def _of_defaults(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> 
     factory = args.get("default_factory", 0)
     if factory is not None and (factory.data is not None or any(_counts(run, atom) for atom in factory)):
         run.growing.add(made)
-    if factory is not None and factory.objects:  # what it changes besides, it may have changed at any later read
-        run.calls.call(factory, Arguments([]), node, frame)
+    defaults.run_factory(run, factory, node, frame)
     return v.of(made)
 
 
@@ -304,6 +304,7 @@ FUNCTIONS: dict[str, Handler] = {
     "copy.deepcopy": _copied("copy.deepcopy"),
     "collections.OrderedDict": _dictionary,
     "collections.defaultdict": _of_defaults,
+    "collections.defaultdict.__init__": defaults.initialised,
     "collections.Counter": _counter,
     "collections.deque": _sequence("list"),
     "collections.namedtuple": _record,
