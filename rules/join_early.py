@@ -17,7 +17,8 @@ after:
             for gpu in tf.config.list_physical_devices("GPU"):
                 tf.config.experimental.set_memory_growth(gpu, True)
 
-A session of TensorFlow 1 that is only made to let the memory of GPUs grow, or to count threads, is for one process, too.
+A session of TensorFlow 1 that is only made to let the memory of GPUs grow, or to fix the number of threads, is for one
+process, too.
 
 What is needed above the import of TensorFlow, such as `lockstep.is_chief()` for a file that is written there, takes the
 import of `lockstep` with it. So do random numbers that are drawn there, or above the settings, and that no seed of the

@@ -1,5 +1,5 @@
-"""Sessions of TensorFlow 1 that nothing is run in: old recipes make one, and give it to Keras, to let the memory of GPUs
-grow or to fix the number of threads."""
+"""Sessions of TensorFlow 1 that nothing is run in: old recipes make one, and give it to Keras, to let the memory of
+GPUs grow or to fix the number of threads."""
 
 from __future__ import annotations
 
