@@ -259,6 +259,10 @@ class Libraries:
         if (data.nested and name in _PARTS) or (name in ("get", "pop") and _is_word(args.get("key", 0))):
             return containers.nested_method(self.run, data, name, Site(node, frame.context))
         result = self.run.placing.unknown(given, node)
+        if data.foreign and name == "split":
+            pairs = axes.folds(self.run, data, result, node, frame)
+            if pairs is not result:
+                return pairs
         return self._of_foreign(data, result, node) if data.foreign else result
 
     def _of_foreign(self, owner: Data, result: Value, node: cst.CSTNode) -> Value:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
+import libcst as cst
+
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
 from migrator.analysis.values import Data, Tuple, Value
 from migrator.records import replace
 
@@ -26,6 +29,14 @@ _GENERATED = frozenset({
     "make_blobs", "make_circles", "make_classification", "make_friedman1", "make_friedman2", "make_friedman3",
     "make_gaussian_quantiles", "make_hastie_10_2", "make_moons", "make_regression", "make_s_curve", "make_swiss_roll",
 })  # fmt: skip
+_SPLITTERS = tuple(
+    f"sklearn.model_selection.{name}"
+    for name in (
+        "KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "RepeatedKFold", "RepeatedStratifiedKFold",
+        "ShuffleSplit", "StratifiedShuffleSplit", "GroupShuffleSplit", "TimeSeriesSplit", "LeaveOneOut",
+        "LeaveOneGroupOut",
+    )
+)  # fmt: skip
 # They pick some of numbers.
 _PICKING = frozenset({"random.sample", "random.choices"})
 # With these it makes more than that, or other things than arrays.
@@ -47,6 +58,18 @@ def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
     if path in _PICKING and args.positional and _rank(run.objects.parts(args.positional[0])) == 0:
         rank = 1
     return result if rank is None else Value(replace(data, rank=rank, nested=False))
+
+
+def folds(run: Run, owner: Data, result: Value, node: cst.CSTNode, frame: Frame) -> Value:
+    """What `split` of a splitter of scikit-learn gives, one pair of rows of numbers after the other; the `result` where
+    the owner may be something else."""
+    data = result.data
+    paths = {path for path, call in run.libraries.called if call is owner.maker} if owner.maker is not None else set()
+    if not paths or not paths.issubset(_SPLITTERS) or data is None or not data.is_replicated or data.needs:
+        return result
+    made = v.Container("iterator", v.Site(node, frame.context))
+    run.heap.store(made, None, v.of(Tuple((Value(Data(rank=1)), Value(Data(rank=1))))))
+    return v.of(made)
 
 
 def permuted(args: Arguments) -> int | None:
@@ -121,6 +144,12 @@ def _lines(args: Arguments) -> int | None:
     return 1 if is_column and least is None else None
 
 
+def _of_one(args: Arguments) -> int | None:
+    """One array of numbers in a row, where nothing is asked for beside it."""
+    return 1 if len(args.positional) < 3 and args.keywords.keys() <= {"assume_unique"} else None
+
+
+_SETS = ("numpy.setdiff1d", "numpy.union1d", "numpy.intersect1d", "numpy.setxor1d", "numpy.flatnonzero")
 _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "numpy.arange": _always(1),
     "numpy.linspace": _between_numbers,
@@ -129,6 +158,7 @@ _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "numpy.identity": _always(2),
     "numpy.vstack": _stacked(2),
     "numpy.column_stack": _always(2),
+    **dict.fromkeys(_SETS, _of_one),
     "numpy.random.permutation": permuted,
     "numpy.array_split": _as("ary", 1),
     "numpy.loadtxt": _lines,
