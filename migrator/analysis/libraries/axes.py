@@ -6,6 +6,7 @@ A row would say where they stand when they are made of a batch. Here that is of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
@@ -37,6 +38,12 @@ _SPLITTERS = tuple(
         "LeaveOneGroupOut",
     )
 )  # fmt: skip
+# Their methods give a matrix for a matrix.
+_SCALERS = re.compile(
+    r"^sklearn\.preprocessing\.(?:_data\.)?(?:StandardScaler|MinMaxScaler|MaxAbsScaler|RobustScaler|Normalizer"
+    r"|PowerTransformer|QuantileTransformer)$"
+)
+_SCALING = ("transform", "fit_transform", "inverse_transform")
 # They pick some of numbers.
 _PICKING = frozenset({"random.sample", "random.choices"})
 # With these it makes more than that, or other things than arrays.
@@ -60,16 +67,32 @@ def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
     return result if rank is None else Value(replace(data, rank=rank, nested=False))
 
 
-def folds(run: Run, owner: Data, result: Value, node: cst.CSTNode, frame: Frame) -> Value:
-    """What `split` of a splitter of scikit-learn gives, one pair of rows of numbers after the other; the `result` where
-    the owner may be something else."""
+def of_method(run: Run, owner: Data, name: str, result: Value, node: cst.CSTNode, frame: Frame) -> Value:
+    """What the method of an object of scikit-learn gives: of a splitter, pairs of rows of numbers; of a scaler, a
+    matrix. The `result` where the object may be another one."""
     data = result.data
+    if name not in ("split", *_SCALING) or data is None or result.objects or not data.is_replicated or data.needs:
+        return result
     paths = {path for path, call in run.libraries.called if call is owner.maker} if owner.maker is not None else set()
-    if not paths or not paths.issubset(_SPLITTERS) or data is None or not data.is_replicated or data.needs:
+    if not paths:
+        return result
+    if name in _SCALING:
+        return Value(replace(data, rank=2)) if all(map(_SCALERS.match, paths)) else result
+    if not paths.issubset(_SPLITTERS):
         return result
     made = v.Container("iterator", v.Site(node, frame.context))
     run.heap.store(made, None, v.of(Tuple((Value(Data(rank=1)), Value(Data(rank=1))))))
     return v.of(made)
+
+
+def places(path: str, args: Arguments) -> Value | None:
+    """Where a condition holds, axis by axis: `np.where(labels == 1)`."""
+    if path not in _PLACES or len(args.positional) != 1 or args.keywords or args.rest is not v.NOTHING:
+        return None
+    data = args.positional[0].data
+    if data is None or args.positional[0].objects or not data.is_replicated or data.needs or not data.rank:
+        return None
+    return v.of(Tuple((Value(Data(rank=1)),) * data.rank))
 
 
 def permuted(args: Arguments) -> int | None:
@@ -149,6 +172,8 @@ def _of_one(args: Arguments) -> int | None:
     return 1 if len(args.positional) < 3 and args.keywords.keys() <= {"assume_unique"} else None
 
 
+# With a condition alone.
+_PLACES = ("numpy.where", "numpy.nonzero")
 _SETS = ("numpy.setdiff1d", "numpy.union1d", "numpy.intersect1d", "numpy.setxor1d", "numpy.flatnonzero")
 _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "numpy.arange": _always(1),

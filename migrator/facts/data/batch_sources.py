@@ -11,7 +11,7 @@ from migrator.facts.data.rows import RowFinder
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, is_call_of
+from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 
@@ -212,7 +212,7 @@ def _is_flow(value: Value) -> bool:
 
 
 def _are_windows(value: Value) -> bool:
-    if not is_call_of(value, _WINDOWS) or any(arg.star for arg in value.call.args):
+    if not isinstance(value, Result) or calls(value) != _WINDOWS or any(arg.star for arg in value.call.args):
         return False
     shuffled = argument(value.call, "shuffle", 7)
     return shuffled is None or _is_false(shuffled.value)
