@@ -12,11 +12,12 @@ after:
     hvd.init()
     optimizer = lockstep.distributed_optimizer(optimizer)
 
-Leaves alone: scripts that train on one device, also under a OneDeviceStrategy; scripts that are migrated already;
-scripts on Horovod, BytePS, npu_device, or a strategy of tf.distribute's.
+Leaves alone: scripts that train on one device, also under a OneDeviceStrategy, also with a session that only sets GPUs
+or threads up; scripts that are migrated already; scripts on Horovod, BytePS, npu_device, or a strategy of
+tf.distribute's.
 Refuses: a script that uses two such ways at once; Keras's distribution, which TensorFlow's backend does not know; a
-strategy that is made out of sight; code for one NPU of which nothing is distributed; disabled eager execution, sessions
-and placeholders.
+strategy that is made out of sight; code for one NPU of which nothing is distributed; disabled eager execution,
+placeholders, and sessions that may run something.
 """
 
 from __future__ import annotations
@@ -47,7 +48,8 @@ def already_distributed(facts: Facts) -> Findings:
         if External("keras.distribution.set_distribution") in facts.resolver.values(call.func):
             reason = "on the TensorFlow backend this has no effect: one device trains"
             yield Refusal(call, reason, "take it out")
-        if any(name in api.GRAPH_MODE for name in facts.resolver.public(call.func)):
+        is_setting = call in facts.sessions.of_settings
+        if not is_setting and any(name in api.GRAPH_MODE for name in facts.resolver.public(call.func)):
             yield _refuse(call, "this script runs TensorFlow 1 graphs", _PORT)
 
 

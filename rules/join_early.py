@@ -17,6 +17,9 @@ after:
             for gpu in tf.config.list_physical_devices("GPU"):
                 tf.config.experimental.set_memory_growth(gpu, True)
 
+A session of TensorFlow 1 that is only made to let the memory of GPUs grow, or to fix the number of threads, is for one
+process, too.
+
 What is needed above the import of TensorFlow, such as `lockstep.is_chief()` for a file that is written there, takes the
 import of `lockstep` with it. So do random numbers that are drawn there, or above the settings, and that no seed of the
 script's own fixes: joining is what gives all workers one seed, and before it each would draw data of its own.
@@ -47,7 +50,12 @@ def join_early(facts: Facts) -> Findings:
         for call in facts.joining.device_settings
         if facts.joining.comes_late(call) and not facts.training.is_never_run(call)
     ]
-    guarded: list[Statement] = []
+    guarded = [
+        statement
+        for statements in facts.sessions.of_settings.values()
+        for statement in statements
+        if not _is_for_one_process(facts, statement)
+    ]
     for call in settings:
         statement = _only_sets(facts, call)
         if statement is not None and facts.joining.is_made_by_runtime(call):
@@ -55,7 +63,7 @@ def join_early(facts: Facts) -> Findings:
                 guarded.append(statement)
         elif not _is_beside_training(facts, call):
             yield _late(facts, call)
-    for group in _side_by_side(facts, _with_loops(facts, guarded)):
+    for group in _side_by_side(facts, _with_loops(facts, list(dict.fromkeys(guarded)))):
         yield Guard(group[0], group[-1], f"{facts.call('size')} == 1")
 
 

@@ -317,6 +317,9 @@ class Calls:
             self.call(init, args, node, frame)
         else:
             self.run.classes.fill_fields(made, args)
+            later = self.run.classes.method(made, "__post_init__")
+            if later is not None and all(_takes_itself_alone(atom) for atom in later):
+                self.call(later, Arguments([]), node, frame)
 
     def function(
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING
@@ -500,3 +503,8 @@ class Calls:
             return v.join(args.rest, self.run.definitions.default(function, param) or NOTHING)
         found = self.run.definitions.default(function, param)
         return found if found is not None else v.unseen(f"nothing is given for {param.name.value}")
+
+
+def _takes_itself_alone(method: v.Atom) -> bool:
+    """Whether it is a method that is given no fields of the kind of InitVar."""
+    return isinstance(method, v.Bound) and len(method.function.node.params.params) == 1

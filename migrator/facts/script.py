@@ -50,6 +50,7 @@ from migrator.facts.program.tree import Tree
 from migrator.facts.randomness.chance import Chance
 from migrator.facts.randomness.drawing import Drawing
 from migrator.facts.startup.joining import Joining
+from migrator.facts.startup.sessions import Sessions
 from migrator.facts.startup.standard_imports import StandardImports
 from migrator.facts.training.apart import Apart
 from migrator.facts.training.built import Built
@@ -94,6 +95,7 @@ class Facts:
         self.resolver = Resolver(self.tree, modules)
         self.kinds = Kinds(self.resolver, self.sources.has)
         self.joining = Joining(self.tree, self.resolver, modules)
+        self.sessions = Sessions(self.tree, self.resolver)
         self._spans: dict[cst.Module, Spans] = before._spans if before is not None else {}
         # The name by which the edited files call the runtime; where a file has its own, the engine asks again with it.
         self.runtime = api.RUNTIME

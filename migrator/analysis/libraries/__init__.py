@@ -139,6 +139,9 @@ class Libraries:
         args = gone_through(self.run, args, node, frame)
         if keras.is_made(path):
             return keras.make(self.run, path, args, node, frame)
+        places = axes.places(path, args)
+        if places is not None:
+            return places
         row = ops.lookup(keras.full_name(path)) if not _is_fixed_draw(path, args) else None
         if row is not None and not self.run.redefined.may_be_other(path):
             return self.run.placing.place(row, path, args, node)
@@ -259,7 +262,9 @@ class Libraries:
         if (data.nested and name in _PARTS) or (name in ("get", "pop") and _is_word(args.get("key", 0))):
             return containers.nested_method(self.run, data, name, Site(node, frame.context))
         result = self.run.placing.unknown(given, node)
-        return self._of_foreign(data, result, node) if data.foreign else result
+        if not data.foreign:
+            return result
+        return axes.of_method(self.run, data, name, self._of_foreign(data, result, node), node, frame)
 
     def _of_foreign(self, owner: Data, result: Value, node: cst.CSTNode) -> Value:
         """What a method of an object of another package gives: made of all that its methods were given, as what

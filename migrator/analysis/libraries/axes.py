@@ -6,11 +6,15 @@ A row would say where they stand when they are made of a batch. Here that is of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Callable
 
+import libcst as cst
+
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
+from migrator.analysis.frames import Frame
 from migrator.analysis.values import Data, Tuple, Value
 from migrator.records import replace
 
@@ -26,6 +30,20 @@ _GENERATED = frozenset({
     "make_blobs", "make_circles", "make_classification", "make_friedman1", "make_friedman2", "make_friedman3",
     "make_gaussian_quantiles", "make_hastie_10_2", "make_moons", "make_regression", "make_s_curve", "make_swiss_roll",
 })  # fmt: skip
+_SPLITTERS = tuple(
+    f"sklearn.model_selection.{name}"
+    for name in (
+        "KFold", "StratifiedKFold", "GroupKFold", "StratifiedGroupKFold", "RepeatedKFold", "RepeatedStratifiedKFold",
+        "ShuffleSplit", "StratifiedShuffleSplit", "GroupShuffleSplit", "TimeSeriesSplit", "LeaveOneOut",
+        "LeaveOneGroupOut",
+    )
+)  # fmt: skip
+# Their methods give a matrix for a matrix.
+_SCALERS = re.compile(
+    r"^sklearn\.preprocessing\.(?:_data\.)?(?:StandardScaler|MinMaxScaler|MaxAbsScaler|RobustScaler|Normalizer"
+    r"|PowerTransformer|QuantileTransformer)$"
+)
+_SCALING = ("transform", "fit_transform", "inverse_transform")
 # They pick some of numbers.
 _PICKING = frozenset({"random.sample", "random.choices"})
 # With these it makes more than that, or other things than arrays.
@@ -47,6 +65,34 @@ def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
     if path in _PICKING and args.positional and _rank(run.objects.parts(args.positional[0])) == 0:
         rank = 1
     return result if rank is None else Value(replace(data, rank=rank, nested=False))
+
+
+def of_method(run: Run, owner: Data, name: str, result: Value, node: cst.CSTNode, frame: Frame) -> Value:
+    """What the method of an object of scikit-learn gives: of a splitter, pairs of rows of numbers; of a scaler, a
+    matrix. The `result` where the object may be another one."""
+    data = result.data
+    if name not in ("split", *_SCALING) or data is None or result.objects or not data.is_replicated or data.needs:
+        return result
+    paths = {path for path, call in run.libraries.called if call is owner.maker} if owner.maker is not None else set()
+    if not paths:
+        return result
+    if name in _SCALING:
+        return Value(replace(data, rank=2)) if all(map(_SCALERS.match, paths)) else result
+    if not paths.issubset(_SPLITTERS):
+        return result
+    made = v.Container("iterator", v.Site(node, frame.context))
+    run.heap.store(made, None, v.of(Tuple((Value(Data(rank=1)), Value(Data(rank=1))))))
+    return v.of(made)
+
+
+def places(path: str, args: Arguments) -> Value | None:
+    """Where a condition holds, axis by axis: `np.where(labels == 1)`."""
+    if path not in _PLACES or len(args.positional) != 1 or args.keywords or args.rest is not v.NOTHING:
+        return None
+    data = args.positional[0].data
+    if data is None or args.positional[0].objects or not data.is_replicated or data.needs or not data.rank:
+        return None
+    return v.of(Tuple((Value(Data(rank=1)),) * data.rank))
 
 
 def permuted(args: Arguments) -> int | None:
@@ -121,6 +167,14 @@ def _lines(args: Arguments) -> int | None:
     return 1 if is_column and least is None else None
 
 
+def _of_one(args: Arguments) -> int | None:
+    """One array of numbers in a row, where nothing is asked for beside it."""
+    return 1 if len(args.positional) < 3 and args.keywords.keys() <= {"assume_unique"} else None
+
+
+# With a condition alone.
+_PLACES = ("numpy.where", "numpy.nonzero")
+_SETS = ("numpy.setdiff1d", "numpy.union1d", "numpy.intersect1d", "numpy.setxor1d", "numpy.flatnonzero")
 _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "numpy.arange": _always(1),
     "numpy.linspace": _between_numbers,
@@ -129,6 +183,7 @@ _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "numpy.identity": _always(2),
     "numpy.vstack": _stacked(2),
     "numpy.column_stack": _always(2),
+    **dict.fromkeys(_SETS, _of_one),
     "numpy.random.permutation": permuted,
     "numpy.array_split": _as("ary", 1),
     "numpy.loadtxt": _lines,

@@ -11,7 +11,7 @@ from migrator.facts.data.rows import RowFinder
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value
+from migrator.facts.objects.values import Class, External, Function, Literal, Member, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree
 
@@ -19,6 +19,7 @@ _SEQUENCES = frozenset({
     "keras.utils.Sequence", "keras.utils.PyDataset", "keras.utils.data_utils.Sequence",
     "keras.utils.all_utils.Sequence",
 })  # fmt: skip
+_WINDOWS = "keras.preprocessing.sequence.TimeseriesGenerator"
 _FLOWS = frozenset({"flow", "flow_from_directory", "flow_from_dataframe"})
 _IMAGE_GENERATORS = ("keras.preprocessing.image.ImageDataGenerator", "keras.legacy.preprocessing.image.")
 # They draw from generators that all of a process's threads share.
@@ -43,8 +44,9 @@ class BatchSources:
         return [made for made in literals if isinstance(made, cst.GeneratorExp)]
 
     def is_sequence(self, node: cst.BaseExpression) -> bool:
-        """A Keras Sequence (PyDataset) of the script's own, or what an image generator's `flow` gives."""
-        return any(self._is_sequence(v) or _is_flow(v) for v in self.resolver.values(node))
+        """A Keras Sequence (PyDataset) of the script's own, what an image generator's `flow` gives, or the windows of a
+        series, one after the other."""
+        return any(self._is_sequence(v) or _is_flow(v) or _are_windows(v) for v in self.resolver.values(node))
 
     def _is_sequence(self, value: Value) -> bool:
         return isinstance(value, Object) and self.is_sequence_class(value.of)
@@ -207,3 +209,10 @@ def _is_flow(value: Value) -> bool:
         and value.function.name in _FLOWS
         and origin(value.function.owner).startswith(_IMAGE_GENERATORS)
     )
+
+
+def _are_windows(value: Value) -> bool:
+    if not isinstance(value, Result) or calls(value) != _WINDOWS or any(arg.star for arg in value.call.args):
+        return False
+    shuffled = argument(value.call, "shuffle", 7)
+    return shuffled is None or _is_false(shuffled.value)

@@ -10,6 +10,7 @@ from migrator.analysis.libraries.python import (
     iterating,
     ordering,
     processes,
+    records,
     reflection,
     scalars,
 )
@@ -23,4 +24,5 @@ FUNCTIONS: dict[str, Handler] = {
     **scalars.FUNCTIONS,
     **reflection.FUNCTIONS,
     **processes.FUNCTIONS,
+    **records.FUNCTIONS,
 }
