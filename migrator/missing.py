@@ -20,7 +20,8 @@ _SAYS_SO = ("seen", "followed", "known")
 _DEEPEST = 4
 # Methods of Keras's models and layers that train nothing.
 _LOOKING = api.INFERENCE | {
-    "summary", "save", "save_weights", "load_weights", "get_weights", "get_config", "export", "build", "get_layer",
+    "summary", "save", "save_weights", "load_weights", "get_weights", "set_weights", "get_config", "from_config", "export",
+    "build", "get_layer",
 }  # fmt: skip
 _LACKING = "is imported and not among the files given"
 
@@ -102,20 +103,28 @@ def _is_package(name: str) -> bool:
 
 def may_train(facts: Facts) -> Iterator[cst.Call]:
     """The calls by which a missing file may train, in a program in which nothing is seen to: it is given a model or a
-    dataset, or a class of the program's has its methods from there."""
+    dataset, or in a script of TensorFlow what a missing file has made, for nothing that the script would keep; or a
+    class of the program's has its methods from there."""
     if facts.trains or not any(True for node in facts.tree.imports for _ in _file(facts, node)):
         return
     for call in facts.tree.calls:
         owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-        if next(_missing(facts, owner, 0), None) is not None:
+        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        if next(_missing(facts, owner, 0), None) is not None and name not in _LOOKING:
             given = [v for arg in call.args for v in facts.resolver.values(arg.value)]
             is_made_there = any(next(_missing(facts, arg.value, 0), None) for arg in call.args)
-            if is_made_there or any(_may_be_trained(facts, v) for v in given):
+            is_made_there = is_made_there and isinstance(facts.tree.parent.get(call), cst.Expr)
+            if (is_made_there and _uses_tensorflow(facts, call)) or any(_may_be_trained(facts, v) for v in given):
                 yield call
-        elif isinstance(call.func, cst.Attribute) and call.func.attr.value not in _LOOKING:
+        elif isinstance(call.func, cst.Attribute) and name not in _LOOKING:
             values = facts.resolver.values(owner)
             if any(_is_heir(facts, v) and _is_inherited(facts, v, call.func.attr.value) for v in values):
                 yield call
+
+
+def _uses_tensorflow(facts: Facts, call: cst.Call) -> bool:
+    here = (node for node in facts.tree.imports if facts.tree.module_of(node) is facts.tree.module_of(call))
+    return any(name.startswith(("tensorflow", "keras")) for node in here for name in imported_modules(node))
 
 
 def _is_inherited(facts: Facts, value: Value, name: str) -> bool:
