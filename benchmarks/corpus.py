@@ -38,12 +38,12 @@ sys.path.insert(0, str(REPOSITORY))
 
 from migrator.engine import migrate_program  # noqa: E402
 from migrator.facts.names.api import RUNTIME  # noqa: E402
-from migrator.programs import Program, programs  # noqa: E402
-from migrator.project import is_unit_test  # noqa: E402
+from migrator.files.programs import Program, programs  # noqa: E402
+from migrator.files.project import is_unit_test  # noqa: E402
+from migrator.findings.results import Defect, Failure, Finding, Outcome  # noqa: E402
 from migrator.registry import all_rules  # noqa: E402
-from migrator.results import Defect, Failure, Finding, Outcome  # noqa: E402
 from migrator.rule import Rule  # noqa: E402
-from migrator.source import is_about_training  # noqa: E402
+from migrator.text.source import is_about_training  # noqa: E402
 
 # Pinned, so that two runs see the same files.
 PACKAGES = (

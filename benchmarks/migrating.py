@@ -23,7 +23,7 @@ import libcst as cst  # noqa: E402
 
 from migrator.engine import migrate  # noqa: E402
 from migrator.registry import all_rules  # noqa: E402
-from migrator.source import is_about_training  # noqa: E402
+from migrator.text.source import is_about_training  # noqa: E402
 
 ROUNDS = 5
 

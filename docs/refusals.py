@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from migrator.engine import migrate
-from migrator.heeded import Heeding
+from migrator.findings.heeded import Heeding
+from migrator.findings.results import Finding
 from migrator.registry import all_rules, choose
-from migrator.results import Finding
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 _TITLE = """# Refusals

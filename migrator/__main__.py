@@ -1,5 +1,5 @@
 """`python -m migrator` is `migrate`."""
 
-from migrator.cli import main
+from migrator.command.cli import main
 
 main()

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Callable
 
-from migrator.programs import Program
+from migrator.files.programs import Program
+from migrator.findings.results import Failure, Outcome
 from migrator.records import replace
-from migrator.results import Failure, Outcome
 from migrator.trained_whole import REFUSED_ANYWAY
 
 Outcomes = Mapping[Path, "Outcome | Failure"]

@@ -14,27 +14,29 @@ from pathlib import Path
 import libcst as cst
 
 from migrator.analysis.packages import UsedUp
-from migrator.apply import Edited
 from migrator.by_run import asked_apart
-from migrator.crowded import crowded, parted
 from migrator.edits import Edit, Guard, InsertBefore, Refusal, Trust, Wrap
+from migrator.edits.apply import Edited
+from migrator.edits.crowded import crowded, parted
+from migrator.edits.unbound import without_unbound
 from migrator.facts.program.modules import Script
 from migrator.facts.script import Facts
-from migrator.found import Found, changes_of, extent, finding_of, moved, site, with_causes
-from migrator.heeded import Heeded, Heeding, heed, needless, told
-from migrator.imports import reachable
-from migrator.lines import line_and_column, line_starts
-from migrator.missing import pointed_out
-from migrator.parsing import OLDEST_PYTHON, ScriptSyntaxError, is_python, parse
-from migrator.programs import Program
+from migrator.files.imports import reachable
+from migrator.files.programs import Program
+from migrator.files.self_tests import without_self_tests
+from migrator.findings.found import Found, changes_of, extent, finding_of, moved, site, with_causes
+from migrator.findings.heeded import Heeded, Heeding, heed, needless, told
+from migrator.findings.missing import pointed_out
+from migrator.findings.results import Defect, Failure, Finding, Outcome
+from migrator.findings.words import UnknownWord, Word, check_rules
 from migrator.registry import all_rules, needed
-from migrator.results import Defect, Failure, Finding, Outcome
 from migrator.rule import Rule
-from migrator.self_tests import without_self_tests
-from migrator.source import Source, UnreadableSource, is_about_training, mentions_training
-from migrator.spans import UnprintableSource
 from migrator.targets import Spelling, Target
 from migrator.targets.lockstep import LOCKSTEP
+from migrator.text.lines import line_and_column, line_starts
+from migrator.text.parsing import OLDEST_PYTHON, ScriptSyntaxError, is_python, parse
+from migrator.text.source import Source, UnreadableSource, is_about_training, mentions_training
+from migrator.text.spans import UnprintableSource
 from migrator.trained_whole import (
     is_half_split,
     is_trained_whole,
@@ -44,8 +46,6 @@ from migrator.trained_whole import (
     trained_whole,
     unsplit,
 )
-from migrator.unbound import without_unbound
-from migrator.words import UnknownWord, Word, check_rules
 
 # Of more files than these, the folder is named that holds them.
 _LONGEST_COMMAND = 12

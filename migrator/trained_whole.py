@@ -12,10 +12,10 @@ from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Trus
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.program.syntax import argument
 from migrator.facts.script import Facts
-from migrator.found import Found, site
-from migrator.imports import reachable
-from migrator.missing import names_a_file
-from migrator.programs import Program
+from migrator.files.imports import reachable
+from migrator.files.programs import Program
+from migrator.findings.found import Found, site
+from migrator.findings.missing import names_a_file
 from migrator.rule import Rule
 from migrator.targets import Target
 

@@ -35,7 +35,7 @@ from migrator.facts.script import Facts
 from migrator.facts.training.gradients import Gradients, Place
 from migrator.facts.training.sites import Minimization
 from migrator.facts.training.unsupported import UnsupportedTraining
-from migrator.missing import may_train, told_of_training
+from migrator.findings.missing import may_train, told_of_training
 from migrator.rule import Findings, rule
 
 

@@ -74,7 +74,6 @@ import libcst as cst
 
 from migrator.analysis.values import Repair
 from migrator.analysis.verdicts import MEAN, NOT_RUN, SUM, Verdict, puts_together
-from migrator.combined_once import combined_once
 from migrator.edits import InsertAfter, InsertBefore, Refusal, Replace, Wrap
 from migrator.facts.decisions import LocalNumber
 from migrator.facts.objects.met_alike import UNCERTAIN
@@ -87,8 +86,9 @@ from migrator.facts.training.reductions import cut_option
 from migrator.facts.training.sites import Fit
 from migrator.facts.training.told_logs import told_logs
 from migrator.facts.training.told_metrics import told_metrics
+from migrator.insertion.combined_once import combined_once
+from migrator.insertion.repairs import cannot_be, put_together, waits_alone
 from migrator.records import replace
-from migrator.repairs import cannot_be, put_together, waits_alone
 from migrator.rule import Findings, Found, rule
 
 # What gives the logs that `fit` tells.

@@ -33,7 +33,6 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Replace
-from migrator.elsewhere import Written, callers_of, is_known_outside, written_at
 from migrator.facts.files.known import CHECKPOINTS
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role
@@ -41,7 +40,8 @@ from migrator.facts.objects.holders import HeldByParameter, Holder, Nameless, Un
 from migrator.facts.objects.values import Class, Object, Result, calls, is_call_of
 from migrator.facts.program.tree import Statement, nodes_in
 from migrator.facts.script import Facts
-from migrator.handover import (
+from migrator.insertion.elsewhere import Written, callers_of, is_known_outside, written_at
+from migrator.insertion.handover import (
     added_in_training,
     calls_in,
     classes_of,
@@ -53,8 +53,8 @@ from migrator.handover import (
     scope_of_owner,
     written,
 )
-from migrator.kept import is_kept_by
-from migrator.ladders import behind_ladders, is_given_behind
+from migrator.insertion.kept import is_kept_by
+from migrator.insertion.ladders import behind_ladders, is_given_behind
 from migrator.rule import Findings, rule
 
 _ADVICE = "give the model a name where it is built in this file, or call lockstep.broadcast by hand"

@@ -39,9 +39,9 @@ from migrator.analysis.values import Operand, Repair
 from migrator.edits import Refusal, Trust, Wrap
 from migrator.facts.objects.values import Result
 from migrator.facts.script import Facts
-from migrator.missing import told_of
-from migrator.put_once import put_once
-from migrator.repairs import PUT_TOGETHER, ahead_of_loops, cannot_be, put_together, waits_alone
+from migrator.findings.missing import told_of
+from migrator.insertion.put_once import put_once
+from migrator.insertion.repairs import PUT_TOGETHER, ahead_of_loops, cannot_be, put_together, waits_alone
 from migrator.rule import Findings, rule
 
 # What is not seen of rows that are taken to stay apart, and what the user can do.

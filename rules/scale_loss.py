@@ -30,7 +30,7 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.facts.script import Facts
-from migrator.repairs import put_together, waits_alone
+from migrator.insertion.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
 
 

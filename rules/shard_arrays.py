@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.data_arguments import wrap_data
 from migrator.edits import AddArgument, InsertBefore, Replace, Wrap
 from migrator.facts.program.syntax import argument, is_none, stands_alone
 from migrator.facts.script import Facts
@@ -31,6 +30,7 @@ from migrator.facts.training.compiled_losses import cuts_for_arrays
 from migrator.facts.training.reductions import cut_option
 from migrator.facts.training.sites import Fit
 from migrator.facts.training.told_metrics import validates_in_batches
+from migrator.insertion.data_arguments import wrap_data
 from migrator.rule import Findings, rule
 
 _DEFAULT_BATCH_SIZE = "32"  # what Keras takes for arrays

@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from migrator.data_arguments import wrap_data
 from migrator.edits import Refusal
 from migrator.facts.data.obstacles import built_in_size
 from migrator.facts.program.syntax import argument, only_unpacked
 from migrator.facts.script import Facts
 from migrator.facts.training.compiled_losses import cuts_for_fit
 from migrator.facts.training.reductions import cut_option
+from migrator.insertion.data_arguments import wrap_data
 from migrator.rule import Findings, rule
 
 _WEIGHT_POSITION = 2  # of sample_weight in train_on_batch

@@ -30,7 +30,7 @@ from migrator.edits import Replace, Wrap
 from migrator.facts.data.batch_shapes import DoubtfulSize, Made, Shown, Size
 from migrator.facts.script import Facts
 from migrator.facts.training.reductions import GATHER, cut_option
-from migrator.repairs import put_together, waits_alone
+from migrator.insertion.repairs import put_together, waits_alone
 from migrator.rule import Findings, rule
 
 _FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "all_gather"}

@@ -30,7 +30,7 @@ from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.holders import Holder, Nameless, Origin, Unheld
 from migrator.facts.objects.values import Object, calls
 from migrator.facts.script import Facts
-from migrator.handover import classes_of, complete, gives, is_given, name_for, scope_of_owner, written
+from migrator.insertion.handover import classes_of, complete, gives, is_given, name_for, scope_of_owner, written
 from migrator.rule import Findings, rule
 
 _LOCAL_STATISTICS = ("renorm", "virtual_batch_size")

@@ -65,9 +65,9 @@ from migrator.facts.training.sites import Training
 from migrator.facts.training.trained import Trained
 from migrator.facts.training.unbuilt import Unbuilt
 from migrator.facts.training.unsupported import Unsupported
-from migrator.lines import line_and_column, line_starts
-from migrator.spans import Spans
-from migrator.words import Word, words_of
+from migrator.findings.words import Word, words_of
+from migrator.text.lines import line_and_column, line_starts
+from migrator.text.spans import Spans
 
 
 class Facts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from migrator.lines import line_starts
+from migrator.text.lines import line_starts
 
 # As editors mark the cells of a script.
 _MARK = "# %% cell "

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
+from migrator.findings.results import Defect, Failure
 from migrator.notebooks.cells import joined, parted
 from migrator.notebooks.magics import commented, masked, unmasked
-from migrator.parsing import is_python
 from migrator.records import dataclass
-from migrator.results import Defect, Failure
+from migrator.text.parsing import is_python
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER = json.JSONDecoder()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from migrator.notebooks.cells import parted
-from migrator.parsing import is_python, syntax_tree
+from migrator.text.parsing import is_python, syntax_tree
 
 MARK = "# magic: "
 # Cell magics whose body is Python that runs in the notebook, once, as without them.

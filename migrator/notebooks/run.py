@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from migrator.findings.results import Failure, Outcome
 from migrator.notebooks.cells import is_notebook, place
 from migrator.notebooks.file import Notebook, OtherLanguage
-from migrator.results import Failure, Outcome
 
 
 class Notebooks:

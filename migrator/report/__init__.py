@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
+from migrator.findings.results import RunResult
 from migrator.records import dataclass
-from migrator.results import RunResult
 
 
 @dataclass(frozen=True)

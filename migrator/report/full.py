@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import click
 
+from migrator.findings.results import Outcome, RunResult
 from migrator.report import View
 from migrator.report.hunks import hunks
 from migrator.report.sites import Site, left, source_lines, where
-from migrator.results import Outcome, RunResult
 
 _CONTEXT = 2
 _TAB = "    "

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from migrator.findings.results import RunResult
 from migrator.report import View
 from migrator.report.sites import failures, left, relative
-from migrator.results import RunResult
 
 
 def github(result: RunResult, view: View) -> Iterator[str]:

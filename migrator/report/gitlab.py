@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from migrator.findings.results import RunResult
 from migrator.report import View
 from migrator.report.sites import failures, left, relative
-from migrator.results import RunResult
 
 
 def gitlab(result: RunResult, view: View) -> Iterator[str]:

@@ -7,9 +7,9 @@ from itertools import groupby
 
 import click
 
+from migrator.findings.results import RunResult
 from migrator.report import View
 from migrator.report.sites import left
-from migrator.results import RunResult
 
 
 def grouped(result: RunResult, view: View) -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from migrator.lines import line_starts
-from migrator.results import Change
+from migrator.findings.results import Change
+from migrator.text.lines import line_starts
 
 
 def hunks(text: str, changes: Sequence[Change]) -> Iterator[tuple[list[str], list[str]]]:

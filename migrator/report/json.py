@@ -9,11 +9,11 @@ import json as encoder
 from collections.abc import Iterator
 from typing import Any
 
+from migrator.findings.results import Defect, Failure, FileResult, Finding, Outcome, RunResult
 from migrator.report import View
 from migrator.report.sites import Piece, Place, Site, cell_of, failures, pieces, relative, sites
 from migrator.report.text import counts
 from migrator.report.tool import version
-from migrator.results import Defect, Failure, FileResult, Finding, Outcome, RunResult
 
 FORMAT_VERSION = 1
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from xml.etree import ElementTree
 
+from migrator.findings.results import Failure, FileResult, RunResult
 from migrator.report import View
 from migrator.report.sites import Site, left, relative
-from migrator.results import Failure, FileResult, RunResult
 
 # What XML 1.0 cannot hold, not even escaped.
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

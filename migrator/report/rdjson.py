@@ -9,10 +9,10 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from migrator.findings.results import Outcome, RunResult
 from migrator.report import View
 from migrator.report.sites import Place, Site, failures, left, lines_of, relative, source_lines
 from migrator.report.tool import HOME, manual
-from migrator.results import Outcome, RunResult
 
 
 def rdjson(result: RunResult, view: View) -> Iterator[str]:

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from migrator.findings.results import Failure, FileResult, Finding, Outcome, RunResult
+from migrator.findings.words import PER_FILE
 from migrator.registry import all_rules
 from migrator.report import View
 from migrator.report.sites import Piece, Place, Site, failures, left, message, serving, uri
 from migrator.report.tool import HOME, manual, version
-from migrator.results import Failure, FileResult, Finding, Outcome, RunResult
 from migrator.rule import Rule
-from migrator.words import PER_FILE
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 # The folder that relative addresses start from.

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from migrator.lines import line_and_column, line_starts
+from migrator.findings.results import Change, Failure, FileResult, Finding, Outcome, RunResult
 from migrator.notebooks.cells import is_notebook, place
 from migrator.records import dataclass
-from migrator.results import Change, Failure, FileResult, Finding, Outcome, RunResult
+from migrator.text.lines import line_and_column, line_starts
 
 Place = tuple[int, int]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import click
 
+from migrator.findings.results import EDITED, LEFT, Defect, Failure, FileResult, Finding, Outcome, RunResult
 from migrator.notebooks.cells import SUFFIX, is_notebook
 from migrator.report import View
 from migrator.report.sites import where
-from migrator.results import EDITED, LEFT, Defect, Failure, FileResult, Finding, Outcome, RunResult
 
 # So many scripts are named to be started next.
 _MOST_STARTS = 3

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from migrator.command import BACKENDS, ERROR, Command, colour
-from migrator.results import NOTHING_LEFT, SOMETHING_LEFT, Failure
+from migrator.command.terminal import BACKENDS, ERROR, Command, colour
+from migrator.findings.results import NOTHING_LEFT, SOMETHING_LEFT, Failure
 
 if TYPE_CHECKING:
     from migrator.verify.revision import Revision
@@ -170,7 +170,7 @@ def verify(
         for line in as_text(proof):
             click.echo(line)
     if report is not None:
-        from migrator.printing import is_written
+        from migrator.command.printing import is_written
         from migrator.verify.page import page
 
         if not is_written(report, page(proof)):
@@ -179,7 +179,7 @@ def verify(
 
 
 def _backend_of_settings(files: Sequence[Path]) -> str:
-    from migrator.settings import BadSetting, settings_for
+    from migrator.command.settings import BadSetting, settings_for
 
     try:
         return settings_for(files).backend
@@ -234,8 +234,8 @@ def _is_script(name: str) -> bool:
 
 
 def _scripts(folder: Path) -> Iterator[Path]:
+    from migrator.files.project import NoSuchScript, is_unit_test, scripts
     from migrator.notebooks.cells import is_notebook
-    from migrator.project import NoSuchScript, is_unit_test, scripts
 
     try:
         found = (path for path in scripts(folder) if not is_notebook(path))

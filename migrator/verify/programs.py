@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from migrator.environment import site_packages
+from migrator.command.environment import site_packages
+from migrator.command.run import Options, Run
+from migrator.files.programs import context_of
+from migrator.findings.results import Failure, FileResult, Finding, Outcome
 from migrator.notebooks.cells import is_notebook, place
 from migrator.notebooks.file import Notebook
-from migrator.programs import context_of
 from migrator.registry import all_rules
-from migrator.results import Failure, FileResult, Finding, Outcome
-from migrator.run import Options, Run
 
 _SUFFIX = ".py"
 

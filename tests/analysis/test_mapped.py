@@ -13,7 +13,7 @@ import pytest
 from migrator.analysis.mapped import DRAWN_PER_ROW, Mapped
 from migrator.facts.program import modules
 from migrator.facts.script import Facts
-from migrator.parsing import parse
+from migrator.text.parsing import parse
 
 FIRST = """\
 import random

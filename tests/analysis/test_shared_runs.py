@@ -12,8 +12,8 @@ from migrator.engine import migrate
 from migrator.facts.decisions.deciding import Deciding
 from migrator.facts.program.modules import Script
 from migrator.facts.script import Facts
-from migrator.parsing import parse
 from migrator.registry import choose
+from migrator.text.parsing import parse
 
 _SCRIPT = """
 import tensorflow as tf

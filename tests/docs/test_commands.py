@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from pages import CONSOLE, PAGES, PROJECT, SHELL, Block, Command, blocks, inline_commands
 
 import lockstep.cli
-from migrator.cli import main
+from migrator.command.cli import main
 from migrator.verify.command import verify
 
 TRAINING = """import numpy as np

@@ -8,12 +8,12 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
+from migrator.command.limits import TookTooLong, at_most
 from migrator.engine import migrate_program
-from migrator.limits import TookTooLong, at_most
-from migrator.lines import line_and_column, line_starts
-from migrator.programs import Program
+from migrator.files.programs import Program
+from migrator.findings.results import Defect, Failure, Outcome
 from migrator.registry import choose
-from migrator.results import Defect, Failure, Outcome
+from migrator.text.lines import line_and_column, line_starts
 
 _PROJECT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(_PROJECT / "tests" / "migrator"), str(_PROJECT / "benchmarks")]

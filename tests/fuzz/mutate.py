@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Sequence
 from pathlib import Path
 
-from migrator.source import Source, UnreadableSource, is_about_training
+from migrator.text.source import Source, UnreadableSource, is_about_training
 
 _LONGEST = 20_000
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

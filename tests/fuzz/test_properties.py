@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from judge import judged
 
-from migrator.cli import main
+from migrator.command.cli import main
 
 # The same ones in each run of `make test`; `make test-long` looks for new ones.
 FEW = settings(max_examples=30, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))

@@ -11,7 +11,7 @@ from typing import Any
 
 from click.testing import CliRunner, Result
 
-from migrator.cli import main
+from migrator.command.cli import main
 
 PROJECT = Path(__file__).resolve().parents[2]
 NOTHING_LEFT, SOMETHING_LEFT, ERROR = 0, 1, 2

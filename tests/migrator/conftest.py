@@ -7,7 +7,8 @@ import pytest
 from command import TRAINING
 from second_run import checked
 
-from migrator import engine, run
+from migrator import engine
+from migrator.command import run
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from migrator.engine import migrate
-from migrator.heeded import Heeding
+from migrator.findings.heeded import Heeding
+from migrator.findings.results import FileResult, Outcome
 from migrator.registry import choose
 from migrator.report import text
-from migrator.results import FileResult, Outcome
 from migrator.targets import target_named
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"

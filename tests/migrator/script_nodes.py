@@ -7,12 +7,12 @@ from textwrap import dedent
 
 import libcst as cst
 
-from migrator.apply import apply
 from migrator.edits import Edit
+from migrator.edits.apply import apply
 from migrator.facts.program import modules
 from migrator.facts.program.tree import Statement
 from migrator.facts.script import Facts
-from migrator.parsing import parse
+from migrator.text.parsing import parse
 
 
 class Script:

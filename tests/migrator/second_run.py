@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from migrator.engine import Failure, Outcome
-from migrator.programs import Program
+from migrator.files.programs import Program
 
 Migration = Callable[..., "dict[Path, Outcome | Failure]"]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from command import MIGRATED, NOTHING_LEFT, PLAIN, PROJECT, REFUSED, SOMETHING_LEFT, TRAINING, migrate
 
-from migrator import cache, run
+from migrator.command import cache, run
 
 FORMS = ("concise", "full", "grouped", "json", "github", "gitlab", "sarif", "junit", "rdjson")
 
@@ -235,7 +235,7 @@ def test_a_thousand_unchanged_files_need_no_parser_and_little_time(tmp_path: Pat
             MIGRATED if number % 20 == 0 else "import os\nimport settings\n" * 20
         )
     program = (
-        "import os, sys\nfrom migrator.cli import main\n"
+        "import os, sys\nfrom migrator.command.cli import main\n"
         f"try:\n    main(['--check', {str(tmp_path / 'many')!r}])\n"
         "finally:\n    print('libcst' in sys.modules, sum(os.times()[:2]))\n"
     )

@@ -27,7 +27,7 @@ from command import (
 )
 
 from lockstep._version import __version__
-from migrator.cli import main
+from migrator.command.cli import main
 from migrator.registry import all_rules
 
 # -- in place --------------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_tensorflow_is_never_imported(script: Path, arguments: list[str]) -> Non
     program = (
         "import sys, atexit\n"
         "atexit.register(lambda: print(sorted({m.partition('.')[0] for m in sys.modules}), file=sys.stderr))\n"
-        "from migrator.cli import main\n"
+        "from migrator.command.cli import main\n"
         f"main({arguments!r})\n"
     )
     path = os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])

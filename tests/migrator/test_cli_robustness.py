@@ -25,10 +25,10 @@ from command import (
 )
 from test_several_files import MAIN, STEP, folder_with
 
-from migrator import run as run_module
-from migrator import writing
+from migrator.command import run as run_module
+from migrator.command.workers import Died, shared_out
+from migrator.files import writing
 from migrator.registry import all_rules
-from migrator.workers import Died, shared_out
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])}
 COMMAND = [sys.executable, "-m", "migrator"]
@@ -285,7 +285,7 @@ def test_closed_standard_output_stops_no_writing(tmp_path: Path) -> None:
 
 def test_a_deleted_working_directory_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "gone").mkdir()
-    program = "import os, sys; os.rmdir(os.getcwd()); from migrator.cli import main; main(['../train.py'])"
+    program = "import os, sys; os.rmdir(os.getcwd()); from migrator.command.cli import main; main(['../train.py'])"
     (tmp_path / "train.py").write_text(TRAINING)
     command = [sys.executable, "-c", program]
     result = subprocess.run(command, cwd=tmp_path / "gone", env=ENVIRONMENT, capture_output=True, timeout=300)

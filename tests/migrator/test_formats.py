@@ -452,9 +452,10 @@ def test_explain_as_json() -> None:
 
 def test_help_imports_no_reports() -> None:
     program = (
-        "import sys\ntry:\n    from migrator.cli import main\n    main(['--help'])\nfinally:\n    print(*sys.modules)"
+        "import sys\ntry:\n    from migrator.command.cli import main\n    main(['--help'])\n"
+        "finally:\n    print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
     modules = set(done.stdout.split())
-    assert "migrator.cli" in modules
+    assert "migrator.command.cli" in modules
     assert not modules & {"libcst", "jinja2", "pygments", "pathspec", "json", "xml.etree.ElementTree", "difflib"}

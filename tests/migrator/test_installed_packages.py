@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from command import ERROR, migrate
 
+from migrator.command.environment import NO_PACKAGES, NoEnvironment, site_packages
 from migrator.engine import migrate_program
-from migrator.environment import NO_PACKAGES, NoEnvironment, site_packages
-from migrator.programs import Program
+from migrator.files.programs import Program
+from migrator.findings.results import Outcome
 from migrator.registry import choose
-from migrator.results import Outcome
 
 PACKAGE = {
     "__init__.py": """

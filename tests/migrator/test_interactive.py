@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command import ERROR, MIGRATED, NOTHING_LEFT, PLAIN, PROJECT, SOMETHING_LEFT, TRAINING, migrate
 
-from migrator.patching import UnfitDiff, patched
+from migrator.command.patching import UnfitDiff, patched
 
 pexpect = pytest.importorskip("pexpect")
 

@@ -15,13 +15,13 @@ from script_nodes import Script
 
 from migrator.edits import AddArgument, Guard, Wrap
 from migrator.engine import migrate_program
+from migrator.files.programs import Program
+from migrator.findings.results import Outcome
 from migrator.layout import spliced
 from migrator.layout.breaking import Breaks
 from migrator.layout.lines import logical_line
 from migrator.layout.pieces import Moves, TextChange, composed
-from migrator.programs import Program
 from migrator.registry import choose
-from migrator.results import Outcome
 from migrator.targets import target_named
 
 RUFF = shutil.which("ruff") or PROJECT / ".venv" / "bin" / "ruff"
@@ -243,7 +243,9 @@ def test_moves_lead_to_where_texts_are() -> None:
     assert [moves.forward(offset) for offset in range(8)] == [0, 1, 2, 5, 5, 6, 8, 9]
 
 
-@pytest.mark.parametrize("path", ["migrator/apply.py", "tests/runtime/programs/losses.py", "tests/analysis/samples.py"])
+@pytest.mark.parametrize(
+    "path", ["migrator/edits/apply.py", "tests/runtime/programs/losses.py", "tests/analysis/samples.py"]
+)
 def test_outputs_are_python_at_every_width(path: str) -> None:
     source = (PROJECT / path).read_text()
     expected = ast.dump(ast.parse(source))

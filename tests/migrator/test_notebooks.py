@@ -13,7 +13,7 @@ from command import ERROR, MIGRATED, NOTHING_LEFT, PLAIN, SOMETHING_LEFT, TRAINI
 from migrator.notebooks.cells import joined, parted, place
 from migrator.notebooks.file import Notebook
 from migrator.notebooks.magics import masked, unmasked
-from migrator.parsing import is_python
+from migrator.text.parsing import is_python
 
 IMPORTS = (
     "%matplotlib inline\n!pip install tensorflow # later\nimport numpy as np\nfrom tensorflow import keras\n"

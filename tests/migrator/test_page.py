@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from command import ERROR, MIGRATED, NOTHING_LEFT, REFUSED, SOMETHING_LEFT, TRAINING, migrate
 
+from migrator.command.run import Options, Run
+from migrator.findings.results import Outcome, RunResult
 from migrator.registry import all_rules, choose
 from migrator.report.page.lanes import LANES
 from migrator.report.page.view import FileView, Row, page_view
-from migrator.results import Outcome, RunResult
-from migrator.run import Options, Run
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 LOOP = """import tensorflow as tf

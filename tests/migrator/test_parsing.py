@@ -13,8 +13,8 @@ from test_source import FIT
 from migrator.engine import migrate as migrate_bytes
 from migrator.facts.program.modules import Script
 from migrator.facts.script import Facts
-from migrator.parsing import DEEPEST, OLDEST_PYTHON, ScriptSyntaxError, is_python, parse, version_needed
 from migrator.registry import choose
+from migrator.text.parsing import DEEPEST, OLDEST_PYTHON, ScriptSyntaxError, is_python, parse, version_needed
 
 SAVE = 'if True:\n    model.save_weights("w")\n    x = 1\n'
 ODD = {

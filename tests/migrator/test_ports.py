@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from migrator.engine import Outcome, migrate_program
-from migrator.programs import programs
+from migrator.files.programs import programs
 from migrator.registry import all_rules, choose
 
 NETWORK = """\

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from migrator.project import NoSuchScript, scripts
-from migrator.writing import NotWritten, Write, write_all
+from migrator.files.project import NoSuchScript, scripts
+from migrator.files.writing import NotWritten, Write, write_all
 
 
 def write_atomically(path: Path, data: bytes, like: Path) -> None:

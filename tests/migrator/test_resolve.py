@@ -22,7 +22,7 @@ from migrator.facts.objects.values import (
 )
 from migrator.facts.program import modules
 from migrator.facts.script import Facts
-from migrator.parsing import parse
+from migrator.text.parsing import parse
 
 DENSE, ADAM, SGD = "keras.layers.Dense", "keras.optimizers.Adam", "keras.optimizers.SGD"
 

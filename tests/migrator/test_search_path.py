@@ -8,7 +8,7 @@ import pytest
 from command import SOMETHING_LEFT, migrate
 from test_several_files import MAIN, STEP
 
-from migrator.search_path import added_by
+from migrator.files.search_path import added_by
 
 _HERE = Path("/home/me/project/tools/train.py")
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from command import ERROR, MIGRATED, NOTHING_LEFT, SOMETHING_LEFT, TRAINING, migrate
 
-from migrator.settings import BadSetting, settings_for
+from migrator.command.settings import BadSetting, settings_for
 from migrator.verify.proof import Unverifiable
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from migrator.engine import migrate
 from migrator.registry import choose
-from migrator.source import Source, UnreadableSource, is_about_training
+from migrator.text.source import Source, UnreadableSource, is_about_training
 
 FIT = """import tensorflow as tf
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])  # é

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command import ERROR, HALF_REFUSED, NOTHING_LEFT, PLAIN, SOMETHING_LEFT, TRAINING, contents, migrate
 
-from migrator.parsing import is_python
+from migrator.text.parsing import is_python
 
 SAVING = TRAINING + 'model.save("m.keras")\n'
 LOOP = """import tensorflow as tf

@@ -42,7 +42,7 @@ def completed(*words: str) -> list[str]:
         "COMP_WORDS": " ".join(["migrate", *words]),
         "COMP_CWORD": str(len(words)),
     }
-    program = "import sys\nsys.argv[0] = 'migrate'\nfrom migrator.cli import main\nmain(prog_name='migrate')"
+    program = "import sys\nsys.argv[0] = 'migrate'\nfrom migrator.command.cli import main\nmain(prog_name='migrate')"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     return [line.partition(",")[2] for line in done.stdout.splitlines()]
 
@@ -64,7 +64,7 @@ def test_shell_completes_the_options_of_verify() -> None:
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash is installed")
 def test_bash_completes_by_what_the_command_prints(tmp_path: Path) -> None:
     command = tmp_path / "migrate"
-    program = f"import sys\nsys.path.insert(0, {str(PROJECT)!r})\nfrom migrator.cli import main\nmain()\n"
+    program = f"import sys\nsys.path.insert(0, {str(PROJECT)!r})\nfrom migrator.command.cli import main\nmain()\n"
     command.write_text(f"#!{sys.executable}\n{program}")
     command.chmod(0o755)
     program = """eval "$(_MIGRATE_COMPLETE=bash_source migrate)"
@@ -79,7 +79,7 @@ def test_bash_completes_by_what_the_command_prints(tmp_path: Path) -> None:
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_other_shells_are_told_how_to_complete(shell: str) -> None:
     environment = {**os.environ, "PYTHONPATH": str(PROJECT), "_MIGRATE_COMPLETE": f"{shell}_source"}
-    program = "from migrator.cli import main\nmain(prog_name='migrate')"
+    program = "from migrator.command.cli import main\nmain(prog_name='migrate')"
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert f"_MIGRATE_COMPLETE={shell}_complete" in done.stdout
 

@@ -9,7 +9,7 @@ import pytest
 from command import ERROR, NOTHING_LEFT, SOMETHING_LEFT, migrate
 from fixture_cases import run
 
-from migrator.results import Outcome
+from migrator.findings.results import Outcome
 
 LOOP = """import tensorflow as tf
 import helpers

@@ -15,9 +15,9 @@ import pytest
 from command import ERROR, MIGRATED, NOTHING_LEFT, PLAIN, PROJECT, TRAINING, contents, in_process, migrate
 from test_several_files import MAIN, STEP, folder_with
 
-from migrator import holding, writing
-from migrator.undo import take_back
-from migrator.writing import NotWritten, Write, write_all
+from migrator.files import holding, writing
+from migrator.files.undo import take_back
+from migrator.files.writing import NotWritten, Write, write_all
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")])}
 OLD = {"main.py": b"old main", "steps/one.py": b"old one", "steps/two.py": b"old two"}
@@ -142,7 +142,7 @@ def test_a_kill_while_half_is_taken_back_loses_nothing(program: Path) -> None:
 DIES_AT_SECOND_FILE = """
 import os, signal, sys
 from pathlib import Path
-from migrator import writing
+from migrator.files import writing
 replace = os.replace
 def dying(source, target):
     if Path(target).suffix == ".py":
@@ -152,7 +152,7 @@ def dying(source, target):
     replace(source, target)
 dying.files = 0
 os.replace = dying
-from migrator.cli import main
+from migrator.command.cli import main
 main(sys.argv[1:])
 """
 
@@ -220,7 +220,7 @@ def test_a_full_disk_leaves_all_as_it_was(program: Path) -> None:
 
 def test_a_full_disk_is_one_line(script: Path) -> None:
     limits = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({len(TRAINING)}, {len(TRAINING)}))"
-    program = f"{limits}; from migrator.cli import main; main(['{script}'])"
+    program = f"{limits}; from migrator.command.cli import main; main(['{script}'])"
     result = subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, capture_output=True, timeout=300)
     assert result.returncode == ERROR
     assert b"left as it was: cannot be written: File too large" in result.stderr

@@ -19,9 +19,9 @@ from migrator.analysis.packages.wider import WiderTree
 from migrator.facts.names import api
 from migrator.facts.names.packages import FRAMEWORKS, is_known
 from migrator.facts.program.tree import Tree
-from migrator.parsing import ScriptSyntaxError, parse, syntax_tree
 from migrator.records import dataclass
-from migrator.source import Source, UnreadableSource
+from migrator.text.parsing import ScriptSyntaxError, parse, syntax_tree
+from migrator.text.source import Source, UnreadableSource
 
 _LONGEST_MODULE = 5_000
 _MOST_LINES = 15_000

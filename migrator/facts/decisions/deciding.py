@@ -20,7 +20,7 @@ from migrator.facts.objects.values import Object
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.entries import entries
 from migrator.facts.training.reductions import GATHER, Reductions
-from migrator.results import Defect
+from migrator.findings.results import Defect
 
 if TYPE_CHECKING:
     from migrator.facts.script import Facts

@@ -9,10 +9,10 @@ from pathlib import Path
 import libcst as cst
 
 from migrator.facts.program.syntax import dotted
-from migrator.imports import Imports
+from migrator.files.imports import Imports
+from migrator.files.search_path import added_by
 from migrator.layout import LONGEST_LINE, Style
 from migrator.records import dataclass
-from migrator.search_path import added_by
 
 
 @dataclass(frozen=True)

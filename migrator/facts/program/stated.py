@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import Tree, semantic_children
-from migrator.words import LOSS, REPLICATED, ROWS, Word
+from migrator.findings.words import LOSS, REPLICATED, ROWS, Word
 
 MEAN, SUM, GATHER = "mean", "sum", "gather"
 OF_EACH_SAMPLE, OF_ALL = "rows", "replicated"

@@ -21,7 +21,7 @@ from migrator.facts.program.modules import Modules, module_name
 from migrator.facts.program.syntax import argument, dotted, imported_modules
 from migrator.facts.program.tree import Binding, Statement, Tree
 from migrator.facts.startup.early_draws import EarlyDraws, Import
-from migrator.imports import reachable
+from migrator.files.imports import reachable
 
 # What TensorFlow, or what it stands on, may read once it is imported.
 _ENVIRONMENT = re.compile(r"\benviron\b|\bputenv\b")

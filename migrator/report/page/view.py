@@ -8,14 +8,14 @@ from dataclasses import field
 
 from markupsafe import Markup
 
-from migrator.lines import line_and_column, line_starts
+from migrator.findings.results import Change, FileResult, Outcome, Remarks, RunResult
 from migrator.records import dataclass
 from migrator.registry import all_rules
 from migrator.report.page.lanes import LANES, lane_of
 from migrator.report.page.paint import painted
 from migrator.report.sites import Site, failures, relative, sites, spot
 from migrator.report.tool import version
-from migrator.results import Change, FileResult, Outcome, Remarks, RunResult
+from migrator.text.lines import line_and_column, line_starts
 
 _CONTEXT = 3
 _LONGEST = 60

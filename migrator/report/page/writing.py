@@ -6,9 +6,9 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from migrator.findings.results import RunResult
 from migrator.report.page.paint import styles
 from migrator.report.page.view import page_view
-from migrator.results import RunResult
 
 
 def page(result: RunResult, *, is_dry: bool) -> str:

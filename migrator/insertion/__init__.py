@@ -1,0 +1,1 @@
+"""Where and how calls of the runtime are put in: what several rules have in common."""

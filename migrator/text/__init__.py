@@ -1,0 +1,1 @@
+"""A script as bytes, text and tree, and where each node stands."""
