@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrator.edits import Refusal
 from migrator.facts.names import api, packages
-from migrator.facts.objects.values import Class, Object, Value
+from migrator.facts.objects.values import Class, Object, Value, calls
 from migrator.facts.program.syntax import imported_modules
 from migrator.facts.program.tree import Binding
 from migrator.facts.script import Facts
@@ -23,6 +23,7 @@ _LOOKING = api.INFERENCE | {
     "summary", "save", "save_weights", "load_weights", "get_weights", "set_weights", "get_config", "from_config",
     "export", "build", "get_layer",
 }  # fmt: skip
+_SYMBOLS = frozenset({"keras.Input", "keras.layers.Input"})  # what layers are called with while a model is built
 _LACKING = "is imported and not among the files given"
 
 
@@ -134,7 +135,8 @@ def _is_inherited(facts: Facts, value: Value, name: str) -> bool:
 
 
 def _may_be_trained(facts: Facts, value: Value) -> bool:
-    return facts.kinds.has_weights(value) or facts.kinds.is_dataset(value) or _is_heir(facts, value)
+    is_model = facts.kinds.has_weights(value) and calls(value) not in _SYMBOLS
+    return is_model or facts.kinds.is_dataset(value) or _is_heir(facts, value)
 
 
 def _is_heir(facts: Facts, value: Value) -> bool:
