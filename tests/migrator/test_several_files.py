@@ -431,3 +431,29 @@ def test_a_file_that_is_not_there_is_named_where_all_rows_are_put_together_for_i
     told = "what `pairs` does is not seen, so it is given all rows of the batch, and must not train; "
     assert told in result.stderr + result.stdout
     assert "our/pairs.py is imported and not among the files given: migrate main.py our/pairs.py" in result.stderr
+
+
+def test_a_dataset_of_a_star_import_may_get_its_own_name_anew(tmp_path: Path) -> None:
+    made = 'import tensorflow as tf\n\ndata = tf.data.Dataset.load("pairs").batch(16)\n'
+    trained = """from data import *
+
+data = data.map(lambda x, y: (x / 2, y))
+model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
+model.compile(tf.keras.optimizers.SGD(0.1), "mse")
+model.fit(data, epochs=3)
+"""
+    assert migrate(folder_with(tmp_path, data=made, main=trained)).exit_code == NOTHING_LEFT
+    assert "model.fit(lockstep.shard_batches(data), " in (tmp_path / "main.py").read_text()
+
+
+def test_what_a_missing_file_makes_for_a_script_that_trains_nothing_is_no_training(tmp_path: Path) -> None:
+    script = """import tensorflow as tf
+from project import configs, layers
+
+config = configs.Experiment(task=configs.Task(model=configs.Model(width=4)))
+words = tf.keras.layers.Input((None,))
+embedded = layers.Embedding(initializer=tf.keras.initializers.TruncatedNormal())(words)
+"""
+    assert migrate(folder_with(tmp_path, network=script)).exit_code == NOTHING_LEFT
+    (tmp_path / "network.py").write_text(script + "layers.train(configs.Trainer(config))\n")
+    assert migrate(tmp_path).exit_code == SOMETHING_LEFT

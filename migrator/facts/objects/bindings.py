@@ -38,9 +38,17 @@ class Names:
 
     def _found_reaching(self, node: cst.Name) -> list[Binding]:
         found = [b for binding in self.flow.reaching(node) for b in self._beyond(binding, ())]
-        if found or self.tree.scope_of(node).lookup(node.value) is not None:
+        home = self.tree.scope_of(node).lookup(node.value)
+        if home is not None and not (isinstance(home.node, cst.Module) and self._is_set_later(node, found)):
             return found
-        return [b for m in self._starred_files(self.tree.module_of(node)) for b in self.bound_in(m, node.value)]
+        starred = [b for m in self._starred_files(self.tree.module_of(node)) for b in self.bound_in(m, node.value)]
+        return [*starred, *(found if self.tree.loops_around(node) or not starred else ())]
+
+    def _is_set_later(self, node: cst.Name, found: list[Binding]) -> bool:
+        """Whether the file gives the name a value of its own only behind the read, `data = data.map(…)` below `from
+        train import *`."""
+        around = (binding.node for binding in found)
+        return self.tree.module_of(node) in self.starred and all(self.tree.contains(each, node) for each in around)
 
     def _starred_files(self, importer: cst.Module) -> Iterator[cst.Module]:
         for node in self.starred.get(importer, ()):
