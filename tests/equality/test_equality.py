@@ -48,6 +48,7 @@ LONG_BY_TWO = {
     "digits_autoencoder",
     "digits_cnn_argparse",
     "digits_dcgan",
+    "digits_eager_loop",  # test_teeth.py trains it, too
     "digits_gan_on_batch",
     "digits_image_folder",
     "digits_legacy_keras",

@@ -14,7 +14,7 @@ EPOCHS = {
     "digits_trainer_class": 4,  # the same, cached before it is shuffled
 }
 # These are left to `make test-long`.
-LONG = {"digits_eager_loop", "digits_trainer_class"}
+LONG = {"digits_eager_loop", "digits_legacy_keras", "digits_trainer_class"}
 # The rows of a last batch that two workers cannot share out evenly: 455 samples in batches of 32.
 LAST_BATCH = {"cancer_subclassed": 7}
 
