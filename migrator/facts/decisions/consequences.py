@@ -49,6 +49,7 @@ _EXITS = (
 _BUILDING = ("keras.layers.", "keras.models.", "keras.Sequential", "keras.Model", "keras.optimizers.")
 _DRAWS = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 _CALM = frozenset({"summary", "get_config", "count_params", "get_weights", "get_layer", "to_json", "numpy", "predict"})
+_OF_PROPERTIES = frozenset({"fset", "__set__"})
 _SETTING_WEIGHTS = frozenset({"set_weights", "load_weights"})
 
 
@@ -362,11 +363,9 @@ class Consequences:
         return found + [call for call in self.tree.calls if _asks_for_setter(call)]
 
     def _is_setter(self, node: cst.Attribute) -> bool:
-        if node.attr.value == "fset":  # of a property
+        if node.attr.value in _OF_PROPERTIES:
             return True
-        if not node.attr.value.startswith("assign") or isinstance(
-            self.tree.parent.get(node), (cst.Call, cst.Attribute)
-        ):
+        if not _sets(node.attr.value) or isinstance(self.tree.parent.get(node), cst.Call):
             return False
         return _is_setting(node.value) or self._may_be_trained(node.value)
 
@@ -377,16 +376,20 @@ class Consequences:
         return node.value == "setattr" and not is_called and External("builtins.setattr") in self.resolver.values(node)
 
     def _may_call_setter(self, func: cst.BaseExpression) -> bool:
-        if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign"):
+        if isinstance(func, cst.Attribute) and func.attr.value == "__call__":
+            inner = func.value
+            return (isinstance(inner, cst.Attribute) and _sets(inner.attr.value)) or self._may_call_setter(inner)
+        if isinstance(func, cst.Attribute) and _sets(func.attr.value):
             return False  # it is one by itself, or none
-        if isinstance(func, cst.Attribute) and func.attr.value == "fset":
+        if isinstance(func, cst.Attribute) and func.attr.value in _OF_PROPERTIES:
             return True
         values = self.resolver.values(func)
         return not values or any(map(self._may_be_setter, values))
 
     def _may_be_setter(self, value: Value) -> bool:
         if isinstance(value, Member):
-            return value.name.startswith("assign") or value.name == "fset"
+            # `knob.put` of a record that is made of one
+            return _sets(value.name) or value.name in _OF_PROPERTIES or _is_record(value.owner)
         if calls(value) == "functools.partial":
             return True
         if self._is_of_framework(value) or calls(value).startswith(("keras.", "tensorflow.")):
@@ -434,3 +437,16 @@ def _asks_for_setter(call: cst.Call) -> bool:
     """`getattr(rate, "assign")`, `attrgetter("learning_rate.assign")`, `methodcaller("assign", 0.1)`"""
     texts = [arg.value.evaluated_value for arg in call.args if isinstance(arg.value, cst.SimpleString)]
     return any(str(text).rpartition(".")[2].startswith("assign") for text in texts)
+
+
+def _sets(method: str) -> bool:
+    return method.startswith("assign") or method in api.SETTING_VARIABLES or method in _SETTING_WEIGHTS
+
+
+def _is_record(value: Value) -> bool:
+    """A named tuple, or a namespace."""
+    if not isinstance(value, Result):
+        return False
+    made = value.function
+    is_named = isinstance(made, Result) and calls(made) == "collections.namedtuple"
+    return is_named or calls(value) in ("types.SimpleNamespace", "argparse.Namespace")

@@ -189,6 +189,8 @@ class DecidingCalls:
         if any("debugging." in path or path.startswith("numpy.testing.") for path in paths):
             return self._is_tried(call)
         owners = self.resolver.values(call.func.value) if isinstance(call.func, cst.Attribute) else ()
+        if any(calls(v).startswith("unittest.") for v in owners):
+            return self._is_tried(call)
         return any(calls(v).startswith("keras.callbacks.") for v in owners)
 
     def _is_tried(self, call: cst.Call) -> bool:

@@ -99,8 +99,16 @@ class Namespaces:
             v.call.args[0].value for v in run if isinstance(v, Result) and calls(v) == _COMPILING and v.call.args
         ]
         run += [value for node in compiled for value in self.resolver.values(node)]
-        texts = [value.node for value in run if isinstance(value, Literal)]
-        found = {name for text in texts for piece in nodes_in(text) for name in _named_in(piece)}
+        queue = [arg.value for arg in call.args[:1]] + [value.node for value in run if isinstance(value, Literal)]
+        found: set[str] = set()
+        seen: set[cst.CSTNode] = set()
+        while queue:  # a text, and the texts that it is put together from
+            text = queue.pop()
+            seen.add(text)
+            for piece in nodes_in(text):
+                found.update(_named_in(piece))
+                held = self.resolver.values(piece) if isinstance(piece, cst.Name) else ()
+                queue += [v.node for v in held if isinstance(v, Literal) and v.node not in seen]
         scope = self.tree.scope_of(call)
         for name in sorted(found):
             home = scope.lookup(name)

@@ -159,12 +159,24 @@ class Regions:
 
     def chosen_by_pairs(self) -> Iterator[cst.BaseExpression]:
         """The conditions in the pairs of `tf.case([(condition, f), …])`, also if the list has a name."""
-        for call in self._cases:
-            for arg in _given(call, "pred_fn_pairs", 0):
-                lists = [arg.value, *(v.node for v in self.resolver.values(arg.value) if isinstance(v, Literal))]
-                for pairs in dict.fromkeys(node for node in lists if isinstance(node, (cst.List, cst.Tuple))):
-                    pair_nodes = (element.value for element in pairs.elements)
-                    yield from (p.elements[0].value for p in pair_nodes if isinstance(p, (cst.Tuple, cst.List)))
+        for pairs in self._pairs_of_cases:
+            yield from (pair.elements[0].value for pair in pairs)
+
+    @property
+    def unseen_pairs(self) -> list[cst.BaseExpression]:
+        """What `tf.case` chooses by where not all pairs are written in the call: `tf.case(list(zip(tests, steps)))`."""
+        given = [arg.value for call in self._cases for arg in (_given(call, "pred_fn_pairs", 0) or call.args)]
+        return [node for node in given if not isinstance(node, (cst.List, cst.Tuple)) or not _are_pairs(node)]
+
+    @cached_property
+    def _pairs_of_cases(self) -> list[list[cst.Tuple | cst.List]]:
+        """By the lists that are given to `tf.case`, the pairs that are written in them."""
+        found = []
+        for arg in (arg for call in self._cases for arg in _given(call, "pred_fn_pairs", 0)):
+            held = [arg.value, *(v.node for v in self.resolver.values(arg.value) if isinstance(v, Literal))]
+            lists = dict.fromkeys(node for node in held if isinstance(node, (cst.List, cst.Tuple)))
+            found.append([pair for node in lists for pair in _pairs_in(node)])
+        return found
 
     @cached_property
     def _cases(self) -> list[cst.Call]:
@@ -337,3 +349,15 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield from _parts(element.value)
     elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
         yield from _parts(node.elt)
+    elif isinstance(node, cst.Call):
+        for arg in node.args:  # `list(zip(conditions, branches))`
+            yield from _parts(arg.value)
+
+
+def _pairs_in(node: cst.List | cst.Tuple) -> list[cst.Tuple | cst.List]:
+    written = [element.value for element in node.elements]
+    return [pair for pair in written if isinstance(pair, (cst.Tuple, cst.List)) and pair.elements]
+
+
+def _are_pairs(node: cst.List | cst.Tuple) -> bool:
+    return len(_pairs_in(node)) == len(node.elements)
