@@ -46,7 +46,9 @@ class FedBack:
         """What enters the losses that are differentiated otherwise than as samples: numbers of batches before, and what
         such a number has picked."""
         entering = self.taped.behind | self.taped.sizing | self.taped.handed_on
-        for key in sorted(entering, key=partial(order_of, self.tree)):
+        # A line and what it binds stand at one place: the first that was asked for comes first, in every run.
+        numbered = sorted(entering, key=self.locality.dependence.number)
+        for key in sorted(numbered, key=partial(order_of, self.tree)):
             if self.locality.of(key) & Mark.CHOSEN:
                 for chooser in list(self._choosers(key)):
                     if self.locality.deciding(chooser) & ~Mark.INSIDE:
