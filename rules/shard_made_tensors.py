@@ -30,7 +30,7 @@ from migrator.edits import Replace, Wrap
 from migrator.facts.data.batch_shapes import DoubtfulSize, Made, Shown, Size
 from migrator.facts.script import Facts
 from migrator.facts.training.reductions import GATHER, cut_option
-from migrator.insertion.repairs import put_together, waits_alone
+from migrator.insertion.repairs import PUT_TOGETHER, put_together, waits_alone
 from migrator.rule import Findings, rule
 
 _FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "all_gather"}
@@ -39,8 +39,11 @@ _FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "all_gather"
 @rule(needs=("all-reduce-gradients", "wrap-optimizer"))
 def shard_made_tensors(facts: Facts) -> Findings:
     yield from (plan for plan in facts.sharding.plans if isinstance(plan, DoubtfulSize))
+    gathered = {o.node for repair in facts.repairs if repair.form in PUT_TOGETHER for o in repair.operands}
     for shape in facts.sharding.made:
-        if isinstance(shape, Shown) and shape.is_made and not facts.losses.is_rows(shape.node):
+        if isinstance(shape, Shown) and (
+            shape.node in gathered or (shape.is_made and not facts.losses.is_rows(shape.node))
+        ):
             continue
         kinds = _cuts(facts, shape) if not isinstance(shape, Shown) else set()
         yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(kinds))
