@@ -12,7 +12,7 @@ from lockstep.collectives.world import backend
 from lockstep.data import row_weights
 from lockstep.script.variables import assign, values_of
 from lockstep.training.statistics import moving_statistics
-from lockstep.weights import consistency
+from lockstep.weights import consistency, samples
 from lockstep.weights.sending import send_before_update
 
 
@@ -29,11 +29,12 @@ def reduce_in_step(values: Any, reduction: str, updated: Sequence[Any] = ()) -> 
     if reduction not in ("mean", "sum"):
         return all_reduce(values, reduction)
     values = row_weights.weigh(values) if reduction == "mean" else row_weights.count_once(values)
-    variables = moving_statistics()
-    if not variables:
+    variables, sample = moving_statistics(), samples.sample(values, updated)
+    if not variables and sample is None:
         return all_reduce(values, reduction)
-    share = 1.0 if reduction == "mean" else 1.0 / backend().size
-    values, means = all_reduce([values, [value * share for value in values_of(variables)]], reduction)
+    to_mean = 1.0 if reduction == "mean" else 1.0 / backend().size
+    beside = [*values_of(variables), *([sample.entries] if sample else [])]
+    values, means = all_reduce([values, [value * to_mean for value in beside]], reduction)
     for variable, mean in zip(variables, means):
         assign(variable, mean)
-    return values
+    return sample.check(means[-1], values) if sample else values

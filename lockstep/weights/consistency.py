@@ -1,7 +1,7 @@
 """The opt-in check that the weights are equal on all ranks: LOCKSTEP_CHECK=K compares them every K updates.
 
-What is compared is a checksum of each variable's bytes. Without the variable in the environment nothing is
-computed and nothing becomes part of a step.
+What is compared is a checksum of each variable's bytes. Without the variable in the environment, a few entries are
+compared at every update (`weights.samples`).
 """
 
 from __future__ import annotations
@@ -27,16 +27,21 @@ _ADVICE = (
 )
 
 
-def interval_from_environment() -> int:
-    """LOCKSTEP_CHECK as a number of updates, 0 where it is unset. Raises JoinError when it is no such number."""
+def interval_from_environment() -> int | None:
+    """LOCKSTEP_CHECK as a number of updates, None where it is unset. Raises JoinError when it is no such number."""
     text = os.environ.get("LOCKSTEP_CHECK", "").strip()
     if text and not text.isdecimal():
         raise JoinError(f"LOCKSTEP_CHECK must be a number of updates, as in LOCKSTEP_CHECK=100, not {text!r}")
-    return int(text or 0)
+    return int(text) if text else None
 
 
 _SECONDS_FOR_PEERS = 1.0
 _interval = interval_from_environment()
+
+
+def is_off() -> bool:
+    """Whether the environment asks that nothing be compared."""
+    return _interval == 0
 
 
 def compare_weights(updated: Sequence[Any]) -> None:
