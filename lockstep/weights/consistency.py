@@ -39,9 +39,9 @@ _SECONDS_FOR_PEERS = 1.0
 _interval = interval_from_environment()
 
 
-def is_off() -> bool:
-    """Whether the environment asks that nothing be compared."""
-    return _interval == 0
+def is_asked_for() -> bool:
+    """Whether the environment says how often, or that nothing be compared."""
+    return _interval is not None
 
 
 def compare_weights(updated: Sequence[Any]) -> None:

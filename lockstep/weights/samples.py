@@ -65,7 +65,7 @@ class Sample:
 def sample(values: Any, updated: Sequence[Any]) -> Sample | None:
     """Of the variables `updated`, or else of all that were broadcast and are trained, where these values may be their
     gradients. Eagerly, where each operation takes its time, only now and then."""
-    if consistency.is_off() or not (updated or _may_be_gradients(values)):
+    if consistency.is_asked_for() or not (updated or _may_be_gradients(values)):
         return None
     if tf.executing_eagerly() and not _is_due():
         return None
