@@ -32,6 +32,7 @@ from lockstep._api import (
     shard_like,
     size,
     synchronise_batch_normalization,
+    unshard_batch,
     whole_batch,
     whole_batch_metric,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "shard_like",
     "size",
     "synchronise_batch_normalization",
+    "unshard_batch",
     "whole_batch",
     "whole_batch_metric",
 ]

@@ -151,6 +151,24 @@ def all_gather(values: Any) -> Any:
     return implementation(values)
 
 
+def unshard_batch(values: Any, loss: str = "mean") -> Any:
+    """Put together what the workers have of a batch that was cut: the way back from shard_batch and shard_batches.
+
+    values: tensors, also tf.RaggedTensor and of strings, or arrays, or nested lists, tuples and dicts of them, with a
+    row for each of this worker's samples; scalars stay as they are. Every worker gets the rows of all, in the order
+    that they had in the batch and each once, whatever N and the batch. loss: what the batch was cut for. To look at
+    some samples of the last batch behind the loop. Works eagerly and in tf.function.
+
+    Raises ValueError for another loss, and what all_gather raises.
+    """
+    _check_loss(loss)
+    if size() == 1 or _is_on_whole_data():
+        return values
+    from lockstep.collectives.unsharding import unshard_batch as implementation
+
+    return implementation(values, loss)
+
+
 def shard_like(values: Any, shard: Any) -> Any:
     """Give each worker its rows of what it has made of all workers' rows: the way back from all_gather.
 

@@ -33,7 +33,7 @@ from migrator.facts.training.reductions import GATHER, cut_option
 from migrator.insertion.repairs import PUT_TOGETHER, put_together, waits_alone
 from migrator.rule import Findings, rule
 
-_FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "all_gather"}
+_FUNCTIONS = {Made: "shard_batch", Size: "local_batch_size", Shown: "unshard_batch"}
 
 
 @rule(needs=("all-reduce-gradients", "wrap-optimizer"))
@@ -45,8 +45,7 @@ def shard_made_tensors(facts: Facts) -> Findings:
             shape.node in gathered or (shape.is_made and not facts.losses.is_rows(shape.node))
         ):
             continue
-        kinds = _cuts(facts, shape) if not isinstance(shape, Shown) else set()
-        yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(kinds))
+        yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(_cuts(facts, shape)))
     yield from (Replace(size, ("None",)) for size in sorted(facts.losses.left_open, key=facts.tree.order.__getitem__))
     yield from _drawn(facts)
 

@@ -61,15 +61,16 @@ def _numbers() -> set[int]:
     return _possible | {1} if _are_gathered else _possible
 
 
-def number_of_different(slices: Sequence[tuple[Any, Any]], counts: Sequence[Any]) -> Any:
+def number_of_different(slices: Sequence[tuple[Any, Any]], counts: Sequence[Any], rounding: float = _ROUNDING) -> Any:
     """How many different shards the ranks have computed, int64.
 
-    slices: values [n, ...] and indices [n] of the ranks one after the other; counts: each rank's rows of them [N].
+    slices: values [n, ...] and indices [n] of the ranks one after the other; counts: each rank's rows of them [N];
+    rounding: what values of the same rows may differ by, of the largest.
     """
     size = int(counts[0].shape[0])
     different = tf.constant(size, tf.int64)
     for shards in sorted(_numbers(), reverse=True):
-        same = tf.reduce_all([_are_same(*one, count, size // shards) for one, count in zip(slices, counts)])
+        same = tf.reduce_all([_are_same(*one, count, size // shards, rounding) for one, count in zip(slices, counts)])
         different = tf.where(same, tf.constant(shards, tf.int64), different)
     return different
 
@@ -83,7 +84,7 @@ def of_first(rows: Any, count: Any, different: Any) -> Any:
     return first
 
 
-def _are_same(values: Any, indices: Any, count: Any, group: int) -> Any:
+def _are_same(values: Any, indices: Any, count: Any, group: int, rounding: float) -> Any:
     """Whether in each group of so many ranks all have the same rows."""
     first = tf.range(count.shape[0]) // group * group
     starts = tf.cumsum(count, exclusive=True)
@@ -94,5 +95,5 @@ def _are_same(values: Any, indices: Any, count: Any, group: int) -> Any:
     return (
         tf.reduce_all(count == tf.gather(count, first))
         & tf.reduce_all(indices == tf.gather(indices, counterpart))
-        & tf.reduce_all(distance <= tf.cast(_ROUNDING, distance.dtype) * tf.reduce_max(tf.abs(values)))
+        & tf.reduce_all(distance <= tf.cast(rounding, distance.dtype) * tf.reduce_max(tf.abs(values)))
     )

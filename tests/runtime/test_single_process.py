@@ -37,6 +37,7 @@ def test_identity_without_importing_anything() -> None:
         assert lockstep.reduce(thing) is thing
         assert lockstep.all_gather(thing) is thing
         assert lockstep.shard_like(thing, thing) is thing
+        assert lockstep.unshard_batch(thing) is thing
         assert lockstep.on_whole_data(thing) is thing
         assert lockstep.sample_gradients(thing) is thing
         assert lockstep.gather({"a": [thing, None]}) == {"a": [thing, None]}

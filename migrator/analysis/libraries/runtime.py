@@ -24,6 +24,7 @@ SIZE = "the number of workers"
 WHOLE_BATCH = "lockstep.whole_batch"
 ON_WHOLE_DATA = "lockstep.on_whole_data"
 SHARD_LIKE = "lockstep.shard_like"
+UNSHARD_BATCH = "lockstep.unshard_batch"
 WHOLE_BATCH_METRIC = "lockstep.whole_batch_metric"
 METRIC_RESULT = "lockstep.metric_result"
 SAMPLE_GRADIENTS = "lockstep.sample_gradients"
@@ -44,7 +45,7 @@ def call(run: Run, path: str, args: Arguments, node: cst.CSTNode) -> Value | Non
         return v.of(made)
     if path == WHOLE_BATCH_METRIC:  # the same on all workers, as a mean is that they average
         return v.of(Made("keras.metrics.Mean", Site(node, ())))
-    if path.endswith(".all_gather") and vocabulary.toolkit_of(path) is not None:
+    if path == UNSHARD_BATCH or (path.endswith(".all_gather") and vocabulary.toolkit_of(path) is not None):
         return _put_together(run, _held(run, first), node, whole=True)
     if path == METRIC_RESULT:  # one number, or several, whatever the metric was given
         return Value(Data(needs=frozenset((Repair(node, frozenset(), "", form="done"),))))

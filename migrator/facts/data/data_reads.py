@@ -116,7 +116,7 @@ class DataReads:
 
     def _is_item(self, node: cst.CSTNode, block: Statement) -> bool:
         """Whether the node takes rows of an array that comes from outside of the tape."""
-        if not isinstance(node, cst.Subscript) or self._is_made_inside(node, block):
+        if not isinstance(node, cst.Subscript) or not self._is_load(node) or self._is_made_inside(node, block):
             return False
         owners = self.resolver.values(node.value)
         if owners and all(map(self._is_constant, owners)):
@@ -140,7 +140,7 @@ class DataReads:
             self.tree.contains(block, b.node) for name in names for b in self.resolver.reaching(name)
         )
 
-    def _is_load(self, node: cst.Name | cst.Attribute) -> bool:
+    def _is_load(self, node: cst.Name | cst.Attribute | cst.Subscript) -> bool:
         parent = self.tree.parent.get(node)
         if isinstance(parent, cst.Attribute):
             return parent.value is node

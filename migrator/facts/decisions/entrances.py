@@ -33,7 +33,7 @@ _UPDATING = frozenset({
     "minimize", "apply", "apply_gradients", "compute_gradients", "get_gradients", "get_scaled_loss", "scale_loss",
     "get_unscaled_gradients",
 })  # fmt: skip
-_AGREEING = frozenset(f"{api.RUNTIME}.{name}" for name in ("all_reduce", "all_gather", "broadcast"))
+_AGREEING = frozenset(f"{api.RUNTIME}.{name}" for name in ("all_reduce", "all_gather", "unshard_batch", "broadcast"))
 
 
 class Entrances:

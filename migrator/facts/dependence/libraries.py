@@ -76,7 +76,7 @@ def is_agreed(path: str) -> bool:
     return (
         path in _KIND_CALLS
         or vocabulary.has_role(path, Role.REDUCE, Role.RANK, Role.BROADCAST, Role.SIZE)
-        or path.endswith(("lockstep.all_gather", "lockstep.barrier"))
+        or path.endswith(("lockstep.all_gather", "lockstep.unshard_batch", "lockstep.barrier"))
     )
 
 

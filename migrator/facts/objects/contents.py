@@ -381,7 +381,7 @@ class Contents:
         if paths & _REORDERING and given:
             return Parts([part.at(given[0], _anywhere(path))], bool(path) or "builtins.sorted" in paths)
         positional = [arg for arg in call.args if arg.keyword is None]
-        is_one_of = bool(paths & _CHOOSING) and len(positional) == 1 and positional[0].value is given[0]
+        is_one_of = bool(paths & _CHOOSING) and len(positional) == 1 and not positional[0].star
         if is_one_of or ("builtins.next" in paths and given):
             return Parts([part.at(given[0], (None, *path))])
         if len(path) > 1 and "builtins.zip" in paths and isinstance(path[1], int) and 0 <= path[1] < len(given):

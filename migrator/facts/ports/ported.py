@@ -15,7 +15,7 @@ from migrator.facts.program.syntax import argument, imported_modules, method_cal
 from migrator.facts.program.tree import Tree
 from migrator.records import dataclass
 
-_GATHERING = (".all_gather", ".allgather", ".whole_batch")
+_GATHERING = (".all_gather", ".allgather", ".unshard_batch", ".whole_batch")
 
 
 @dataclass(frozen=True, eq=False)

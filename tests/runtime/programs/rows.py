@@ -105,6 +105,35 @@ def check_gathering_slices() -> None:
     assert gathered.values.numpy()[:, 0].tolist() == [rank for rank in range(SIZE) for _ in range(rank + 1)]
 
 
+def check_a_batch_that_was_cut_comes_back_as_it_was() -> None:
+    for rows in range(1, 3 * SIZE + 2):
+        batch = {
+            "numbers": tf.random.stateless_uniform([rows, 2], [3, rows]),
+            "labels": tf.range(rows) % 3,
+            "names": tf.strings.as_string(tf.range(rows)),
+            "words": tf.RaggedTensor.from_row_lengths(tf.range(sum(range(rows))), tf.range(rows)),
+        }
+        for loss in ("mean", "sum", "gather"):
+            cut = {name: lockstep.shard_batch(value, loss=loss) for name, value in batch.items()}
+
+            def together(cut: Any = cut, loss: str = loss) -> Any:
+                return lockstep.unshard_batch([cut, 7], loss=loss)
+
+            for function in (together, tf.function(together)) if rows in (1, SIZE + 1) else (together,):
+                found, number = function()
+                assert int(number) == 7
+                for name, value in batch.items():
+                    assert repr(found[name].numpy().tolist()) == repr(value.numpy().tolist()), (rows, loss, name)
+            array = np.arange(3.0 * rows).reshape(rows, 3)
+            back = lockstep.unshard_batch(lockstep.shard_batch(array, loss=loss), loss=loss)
+            assert isinstance(back, np.ndarray)
+            np.testing.assert_array_equal(back, array)
+        batches = list(lockstep.shard_batches(tf.data.Dataset.range(10).batch(rows)))
+        assert [n for one in batches for n in lockstep.unshard_batch(one).numpy()] == list(range(10))
+    assert "mean" in raised(ValueError, lockstep.unshard_batch, array, "median")
+    assert "to_dense" in raised(TypeError, lockstep.unshard_batch, tf.sparse.from_dense([[1.0]]))
+
+
 def check_each_rank_gets_its_rows_of_what_is_made_of_all() -> None:
     own = tf.Variable(tf.reshape(tf.range(RANK * 10, RANK * 10 + 2 * (RANK + 1), dtype=tf.float32), [-1, 2]))
     everything = [[r * 10 + 2.0 * i, r * 10 + 2.0 * i + 1] for r in range(SIZE) for i in range(r + 1)]
