@@ -50,7 +50,7 @@ def shard_made_tensors(facts: Facts) -> Findings:
     yield from _drawn(facts)
 
 
-def _cuts(facts: Facts, made: Made | Size) -> set[str]:
+def _cuts(facts: Facts, made: Made | Size | Shown) -> set[str]:
     """How the rows are dealt out of the batches that it comes with."""
     read = facts.sharding.read_with[made.node]
     return {
