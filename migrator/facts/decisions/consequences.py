@@ -13,6 +13,7 @@ from migrator.facts.dependence.picking import GIVING_ONE
 from migrator.facts.dependence.regions import Region, Regions
 from migrator.facts.files.writes import Files
 from migrator.facts.names import api
+from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
     Class,
@@ -48,6 +49,8 @@ _EXITS = (
 # They make what is trained, or what trains it.
 _BUILDING = ("keras.layers.", "keras.models.", "keras.Sequential", "keras.Model", "keras.optimizers.")
 _DRAWS = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
+_OF_TRAINING = ("keras.", "tensorflow.", "functools.partial")  # a loss, say, with its settings
+_RECORDS = ("argparse.", "types.", "threading.")  # what they hold is followed to where the script reads it
 _CALM = frozenset({"summary", "get_config", "count_params", "get_weights", "get_layer", "to_json", "numpy", "predict"})
 _OF_PROPERTIES = frozenset({"fset", "__set__"})
 _SETTING_WEIGHTS = frozenset({"set_weights", "load_weights"})
@@ -330,9 +333,13 @@ class Consequences:
                     yield binding.value
         for binding in self.settings_made:
             owner = binding.target.value if isinstance(binding.target, cst.Attribute) else None
-            is_set = any(map(self._is_of_framework, self.resolver.values(owner))) if owner is not None else False
+            is_set = any(map(self._may_be_of_training, self.resolver.values(owner))) if owner is not None else False
             if is_set and isinstance(binding.value, cst.BaseExpression):
                 yield binding.value
+        for target, value in self.tree.item_assignments:  # `schedule.values[1] = …`
+            held = target.value
+            if isinstance(held, cst.Attribute) and any(map(self._may_be_of_training, self.resolver.values(held.value))):
+                yield value
         for call in self.tree.calls:
             func = call.func
             if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign"):
@@ -403,6 +410,12 @@ class Consequences:
         kinds = self.training.kinds
         own = bool(values) and all(isinstance(v, Object) and not kinds.is_optimizer(v) for v in values)
         return not own
+
+    def _may_be_of_training(self, value: Value) -> bool:
+        """Whether it may be something that the training goes by: also a regulariser, an initialiser, a schedule."""
+        path = origin(value)
+        is_known = not path or f"{path}.".startswith((*self._harmless, *_RECORDS))
+        return self._is_of_framework(value) or path.startswith(_OF_TRAINING) or not is_known
 
     def _is_of_framework(self, value: Value) -> bool:
         """Whether it is something of Keras's that trains, or a part of it: a layer, a model, an optimizer."""

@@ -14,8 +14,9 @@ from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.ordering import Ordering
 from migrator.facts.dependence.sizes import Sizes
+from migrator.facts.files.known import MEMORY
 from migrator.facts.objects.indirect import Indirect
-from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, File, Function, Member, Result, Value, calls
 from migrator.facts.randomness.draws import is_drawn_from_common
@@ -88,6 +89,20 @@ class Changes:
                 for arg in given:
                     if arg is not changed:
                         self.graph.link(arg, holder, Way.INTO)
+        for buffer in given:
+            if self._is_in_memory(buffer):
+                self._link_written(call, buffer)
+
+    def _link_written(self, call: cst.Call, buffer: cst.Arg) -> None:
+        """`np.savetxt(buffer, losses)`, `frame.to_csv(buffer)`"""
+        written: list[cst.CSTNode] = [arg for arg in call.args if arg is not buffer]
+        written += [call.func.value] if isinstance(call.func, cst.Attribute) else []
+        for holder in self.containers.contents(buffer.value):
+            for part in written:
+                self.graph.link(part, holder, Way.INTO)
+
+    def _is_in_memory(self, arg: cst.Arg) -> bool:
+        return any(origin(v) in MEMORY for v in self.resolver.values(arg.value))
 
     def changed_by(self, call: cst.Call) -> list[Key]:
         """What a method of an object that the script does not define may change: the object it is called on; a metric

@@ -16,9 +16,9 @@ from migrator.facts.dependence.libraries import VIEWING_ATTRIBUTES, is_of_keras
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.namespaces import Namespaces, holds_attributes
 from migrator.facts.objects.indirect import Indirect
-from migrator.facts.objects.kinds import Kinds
+from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Object, Parameter, Values
+from migrator.facts.objects.values import Class, External, Object, Parameter, Value, Values
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Binding, Tree
 
@@ -121,7 +121,7 @@ class Containers:
             elif isinstance(part, cst.Attribute):
                 others[("attribute", part.attr.value), path] = None
                 named = self.names.bindings_of_attribute(part)
-                if part.attr.value in VIEWING_ATTRIBUTES:
+                if part.attr.value in VIEWING_ATTRIBUTES or self._is_of_library(part.value):
                     queue.append((part.value, anywhere(path)))
                 if holds_attributes(part):  # `state.__dict__.setdefault("losses", [])`
                     queue.append((part.value, anywhere(path)))
@@ -178,6 +178,15 @@ class Containers:
             elif isinstance(container, cst.Attribute):
                 found["attribute", container.attr.value].append((keys, value))
         return found
+
+    def _is_of_library(self, node: cst.BaseExpression) -> bool:
+        """Whether a library has made the object, of which an attribute may be a view: `frame.loc[step] = loss`. Models
+        and optimizers have walks of their own."""
+        values = self.resolver.values(node)
+        return any(origin(v) for v in values) and not any(map(self._has_own_walk, values))
+
+    def _has_own_walk(self, value: Value) -> bool:
+        return self.kinds.has_weights(value) or self.kinds.is_optimizer(value)
 
     def _is_fixed(self, node: cst.CSTNode) -> bool:
         """Whether the expression is a dataset, or says whether Keras trains: nothing changes these."""

@@ -32,6 +32,8 @@ _TO_STREAMS = frozenset({"builtins.print", "contextlib.redirect_stdout", "contex
 _EXCEPTIONS = frozenset({"sys.exc_info", "sys.exception", "sys.last_value"})
 # They keep what the library is told, for the script to read.
 _KEEPING = frozenset({"warnings.catch_warnings", "logging.handlers.MemoryHandler", "logging.handlers.QueueHandler"})
+# They write there what the library is told.
+_WRITING = ("logging.StreamHandler", "logging.basicConfig", "logging.handlers.")
 _METACLASSES = frozenset({"builtins.type", "abc.ABCMeta", "enum.EnumMeta", "enum.EnumType"})
 _OF_CLASSES = ("__setattr__", "__call__", "__getitem__")
 _GIVEN_EXCEPTIONS = frozenset({"sys", "threading"})
@@ -137,14 +139,18 @@ class OutOfSight:
         """What is printed comes to a stream that is put in the place of the one for it; what a library is told, to what
         keeps that."""
         streams: list[cst.CSTNode] = []
-        kept: dict[str, list[cst.Call]] = {}
+        kept: dict[str, list[tuple[cst.Call, Key]]] = {}
         for call in self.tree.calls:
             for value in self.resolver.values(call.func):
                 path = value.path if isinstance(value, External) else ""
                 if path in _TO_STREAMS - {"builtins.print"}:
                     streams += [arg.value for arg in call.args]
                 elif path in _KEEPING:
-                    kept.setdefault(_library(value), []).append(call)
+                    kept.setdefault(_library(value), []).append((call, call))
+                elif path.startswith(_WRITING):  # `logging.StreamHandler(buffer)`
+                    buffers = (arg.value for arg in call.args if not isinstance(arg.value, cst.BaseString))
+                    for holder in (holder for buffer in buffers for holder in self.containers.contents(buffer)):
+                        kept.setdefault(_library(value), []).append((call, holder))
         for name in ("stdout", "stderr"):
             streams += [b.value for b in self.tree.attributes.get(name, ()) if b.value is not None]
         holders = [holder for node in streams for holder in self.containers.contents(cast(cst.BaseExpression, node))]
@@ -153,14 +159,14 @@ class OutOfSight:
                 for arg in call.args:
                     for holder in holders if library == _STREAMS else ():
                         self.graph.link(arg, holder, Way.INTO)
-                    for keeper in kept.get(library, ()):
-                        if keeper is not call:
+                    for maker, keeper in kept.get(library, ()):
+                        if maker is not call:
                             self.graph.link(arg, keeper, Way.INTO)
         # Whether something is told at all, see `told_by`.
         for holder in holders:
             self.graph.link(("told", _STREAMS), holder, Way.INTO)
         for library, keepers in kept.items():
-            for keeper in keepers:
+            for _, keeper in keepers:
                 self.graph.link(("told", library), keeper, Way.INTO)
 
     def _link_told(self) -> None:
