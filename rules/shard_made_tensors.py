@@ -8,7 +8,8 @@ NumPy's generators, and others that have a seed, draw for as many rows as a batc
 and stay alike. Where a batch gets a new shape, the size in it becomes the local one. Where a tensor is only said to
 have as many rows, as in the signature of a step (`tf.TensorSpec([64, 10])`), tf.ensure_shape or set_shape, that is left
 open (`None`): a worker's part has fewer. Of the last batch, of which rows are looked at behind the loop
-(`x[: BATCH_SIZE // 2]`), and of what the loop has made of it, those of all workers are put together.
+(`x[: BATCH_SIZE // 2]`), and of what the loop has made of it, those of all workers are put together; so are rows that
+the training keeps for a report, in a table for all samples (`predicted[i : i + n] = outputs`) or in a list that is joined.
 
 before:
     noise = tf.random.normal([BATCH_SIZE, 100])
@@ -46,6 +47,9 @@ def shard_made_tensors(facts: Facts) -> Findings:
         ):
             continue
         yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(_cuts(facts, shape)))
+    cut = cut_option({facts.reductions.cut_for(update) for update in facts.training.updates})
+    for rows in facts.kept_rows:
+        yield Wrap(rows, f"{facts.runtime}.unshard_batch(", "".join(f", {option}" for option in cut) + ")")
     yield from (Replace(size, ("None",)) for size in sorted(facts.losses.left_open, key=facts.tree.order.__getitem__))
     yield from _drawn(facts)
 

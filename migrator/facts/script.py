@@ -21,6 +21,7 @@ from migrator.facts.data.rows import RowFinder
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions import Decisions
 from migrator.facts.decisions.deciding import Deciding
+from migrator.facts.decisions.kept_rows import KeptRows
 from migrator.facts.decisions.foreign import Foreign
 from migrator.facts.decisions.left_behind import LeftBehind
 from migrator.facts.files.meetings import Meetings
@@ -185,6 +186,15 @@ class Facts:
     @cached_property
     def looked_at(self) -> LookedAt:
         return LookedAt(self.tree, self.resolver, self.losses, self.decisions.locality)
+
+    @cached_property
+    def kept_rows(self) -> list[cst.BaseExpression]:
+        """Of the rows that the training keeps for a report, those that nothing else puts together."""
+        tree = self.tree
+        put = [o.node for repair in self.repairs for o in repair.operands]
+        put += [number.expression for number in self.decisions.local_numbers]
+        kept = dict.fromkeys(KeptRows(tree, self.resolver, self.decisions.gathering).all())
+        return [rows for rows in kept if not any(tree.contains(rows, one) or tree.contains(one, rows) for one in put)]
 
     @cached_property
     def reductions(self) -> Reductions:
