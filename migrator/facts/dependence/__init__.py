@@ -66,7 +66,7 @@ class Dependence(Graph):
         self._names = names = Names(tree, resolver)
         sizes = Sizes(tree, resolver, kinds, names)
         self._functions = functions = Functions(self, tree, resolver, indirect, run_at, met_at)
-        namespaces = Namespaces(self, tree, resolver, names)
+        namespaces = Namespaces(self, tree, resolver, kinds, names)
         handed_back = HandedBack(tree, resolver, indirect, functions)
         containers = Containers(self, tree, resolver, kinds, indirect, names, namespaces, handed_back)
         self._containers = containers

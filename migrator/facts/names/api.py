@@ -71,6 +71,8 @@ def canonical(path: str) -> str:
     return path.lower() if _LOSSES_IN_CAPITALS.match(path) else path
 
 
+# They run what a text of Python's says.
+RUNNING_TEXT = frozenset({"builtins.eval", "builtins.exec"})
 # They tell the sizes of an array along its axes.
 SHAPES = frozenset({
     "tensorflow.shape", "numpy.shape", "keras.ops.shape", "keras.backend.shape", "keras.backend.int_shape",
