@@ -308,6 +308,9 @@ class Consequences:
             if len(call.args) > 1 and any(map(_repeats, self.resolver.values(call.func))):
                 run = [arg for arg in call.args if any(self._runs(v, call) for v in self._functions_in(arg.value))]
                 found += [arg.value for arg in call.args if run and arg not in run]
+        for choice in self.regions.unseen_choices:  # `partial(tf.cond, true_fn=slow, false_fn=fast)(loss > 1)`
+            if not choice.functions or any(map(self._matters, choice.functions)):
+                found += choice.deciders
         for node in self.tree.all_of(cst.ListComp, cst.GeneratorExp, cst.SetComp):
             if self._matters(node.elt):
                 found.append(node.for_in.iter)

@@ -118,7 +118,6 @@ class SteeringPlaces:
             if self._picks_trainer(call):
                 found.add(cst.ensure_type(call.func, cst.Attribute).value)
         found.update(self.consequences.repeated)
-        found.update(self.consequences.regions.unseen_pairs)
         for function in self.tree.functions:
             if function.name.value == "__exit__":  # says whether an exception goes on
                 found.update(self.resolver.returned_by_itself(function))

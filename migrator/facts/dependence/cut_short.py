@@ -9,6 +9,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.dependence.unseen_choices import UnseenChoices
 from migrator.facts.objects.defaults import Defaults
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Object, Result, Value, calls
@@ -25,18 +26,26 @@ _CACHING = ("functools.lru_cache", "functools.cache")
 
 
 class CutShort:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, choices: UnseenChoices) -> None:
         self.tree = tree
         self.resolver = resolver
+        self._choices = choices
         self._defaults = Defaults(tree, resolver)
 
     @cached_property
     def bodies(self) -> Mapping[cst.CSTNode, Sequence[cst.CSTNode]]:
         """By the value that decides it, the code that runs or not."""
         found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
-        for decider, body in (*self._by_items(), *self._by_caches(), *self._by_keys()):
+        for decider, body in self._found():
             found[decider].append(body)
         return found
+
+    def _found(self) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        yield from self._by_items()
+        yield from self._by_caches()
+        yield from self._by_keys()
+        for choice in self._choices.found:
+            yield from ((decider, function) for decider in choice.deciders for function in choice.functions)
 
     # -- what goes on until something is found -----------------------------------------------------------------------
 
