@@ -115,6 +115,8 @@ class SteeringPlaces:
             if call in self.files.restores.copies or self.calls.decides(call) or self.calls.sets_weights(call):
                 found.update(arg.value for arg in call.args)
             found.update(self.calls.settled_by(call))
+            if self.calls.acts(call):
+                found.add(call)
             if self._picks_trainer(call):
                 found.add(cst.ensure_type(call.func, cst.Attribute).value)
         found.update(self.consequences.repeated)

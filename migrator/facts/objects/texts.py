@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice, product
@@ -19,6 +20,10 @@ _MOST = 20  # different texts that one expression may be
 _COMPILING = "builtins.compile"
 _CONVERSION = re.compile(r"%(?:\(\w*\))?[-+ #0-9.]*([a-zA-Z%])")
 _NUMBERS = "bdeEfFgGioxX"
+_PLAIN = frozenset({
+    "abs", "bool", "float", "int", "isinstance", "len", "list", "max", "min", "print", "range", "round", "str", "sum",
+    "tuple", "type", "zip",
+})  # fmt: skip
 # Of numbers, which are no words of a program.
 _COUNTING = frozenset({"builtins.len", "builtins.int", "builtins.float", "builtins.round", "builtins.range"})
 
@@ -121,6 +126,15 @@ def words(text: str) -> list[tuple[str, bool]]:
     of a word, and by itself for any text."""
     found = re.finditer(r"(\.\s*)?\b([^\W\d]\w*)", text)
     return [(match.group(2), bool(match.group(1))) for match in found]
+
+
+def acts(text: str) -> bool:
+    """Whether code may do something besides giving a value: it calls what is no plain function of Python's."""
+    try:
+        called = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError):
+        return True
+    return OPEN in text.split() or not all(isinstance(func, ast.Name) and func.id in _PLAIN for func in called)
 
 
 def pattern(word: str) -> str:
