@@ -40,7 +40,7 @@ _PARTS: tuple[type, ...] = (
     cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.SubscriptElement, cst.BaseSlice,
     cst.ComparisonTarget, cst.CompFor, cst.CompIf, cst.BaseFormattedStringContent, cst.From,
 )  # fmt: skip
-_OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign})
+_OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign, cst.Call})
 
 
 class Dependence(Graph):
@@ -144,11 +144,12 @@ class Dependence(Graph):
                 self._internals.link_read(node)
             elif kind is cst.Call:
                 self._calls.link(node)
+                self._items.link_missing(node)
             elif kind is cst.Lambda:
                 self._functions.link_lambda(node)
             elif kind is cst.Del:
                 self._items.link_deleted(node.target)
-            elif kind is cst.Subscript:
+            elif kind is cst.Subscript or kind is cst.BinaryOperation:
                 self._items.link_missing(node)
             elif kind is cst.Yield:
                 self.link(("sent",), node, Way.USED)
