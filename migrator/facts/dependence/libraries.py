@@ -91,7 +91,9 @@ def makes_new(path: str) -> bool:
 
 def fills_first(path: str) -> bool:
     """Whether the function puts what it is given into its first argument."""
-    return path in _FILLING or path.startswith(_FILLING_PREFIXES) or _IN_PLACE.match(path) is not None
+    if path in _FILLING or path.startswith(_FILLING_PREFIXES):
+        return True
+    return _IN_PLACE.match(path) is not None or api.SETTING_FUNCTIONS.match(path) is not None
 
 
 def keeps_arguments(path: str) -> bool:

@@ -21,6 +21,7 @@ _NAMESPACES = tuple(External(f"builtins.{name}") for name in ("globals", "locals
 _GETATTR = (External("builtins.getattr"), External("builtins.object.__getattribute__"))
 # They give all attributes of what they are given first.
 _GIVING_ALL = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static", "copy.replace"})
+_MADE_ONCE = ("import", "def", "class")
 _ATTRGETTER = "operator.attrgetter"
 
 
@@ -103,7 +104,7 @@ class Namespaces:
                     self.graph.link(source, call, Way.USED)
                 self.graph.link(call, ("global", name))
                 for binding in self.resolver.reaching_at(call, name):
-                    if binding.kind not in ("import", "def", "class") and not (word == OPEN and self._is_data(binding)):
+                    if binding.kind not in _MADE_ONCE and not (word[0] == OPEN and self._is_data(binding)):
                         self.graph.link(binding, call, Way.USED)
                 home = self.tree.scope_of(call).lookup(name) if is_run else None
                 for binding in home.bindings[name] if home is not None else ():

@@ -10,7 +10,6 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.dependence.choosing import CHOOSING, LOOPING, PAIRS, are_pairs
-from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.syntax import argument

@@ -181,10 +181,17 @@ TRAINING_METHODS = frozenset({
 })  # fmt: skip
 # Methods by which a program sets a tf.Variable, or rows of it.
 SETTING_VARIABLES = frozenset({
-    "assign", "assign_add", "assign_sub", "batch_scatter_update", "scatter_add", "scatter_div", "scatter_max",
+    "_direct_assign", "assign", "assign_add", "assign_sub", "batch_scatter_update", "scatter_add", "scatter_div",
+    "scatter_max",
     "scatter_min", "scatter_mul", "scatter_nd_add", "scatter_nd_max", "scatter_nd_min", "scatter_nd_sub",
     "scatter_nd_update", "scatter_sub", "scatter_update",
 })  # fmt: skip
+# Functions that set the variables which they are given first.
+SETTING_FUNCTIONS = re.compile(
+    r"^keras\.backend\.(?:update|update_add|update_sub|moving_average_update|set_value|batch_set_value)$"
+    r"|^tensorflow\.(?:assign\w*|scatter_(?:nd_)?(?:add|sub|update|mul|div|min|max))$"
+    r"|^tensorflow\.python\..*\b(?:assign\w*|scatter_\w+)$"
+)
 # One element in, one element out, whatever the order: a shard may stand before or after them.
 ELEMENTWISE = frozenset({"map", "with_options", "prefetch"})
 ORDERING = frozenset({"shuffle", "repeat", "cache", "snapshot"})

@@ -77,9 +77,9 @@ class Lookups:
             yield Lookup(given[0], given[1:])
         elif not self._is_calm(call):
             for node in given:
-                table = self._asked(node)
-                if table is not None:
-                    yield Lookup(table, [call.func, *(other for other in given if other is not node)])
+                asked = self._asked(node)
+                if asked is not None:
+                    yield Lookup(asked, [call.func, *(other for other in given if other is not node)])
 
     def _asked(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """The table that is handed on there, be it by its method: `map(table.__getitem__, names)`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import libcst as cst
 
@@ -21,7 +21,7 @@ _COMPARISONS = {
     cst.LessThan: ("lt", "gt"), cst.GreaterThan: ("gt", "lt"), cst.LessThanEqual: ("le", "ge"),
     cst.GreaterThanEqual: ("ge", "le"), cst.Equal: ("eq", "eq"), cst.NotEqual: ("ne", "ne"),
 }  # fmt: skip
-Use = tuple[FunctionLike, list[cst.CSTNode]]  # a method, and what an operator gives it
+Use = tuple[FunctionLike, Sequence[cst.CSTNode]]  # a method, and what an operator gives it
 
 
 class Operators:
@@ -58,7 +58,7 @@ class Operators:
         for table, keys in self.lookups.at(node):
             yield from self._methods(table, ["__getitem__"], keys)
             yield from self._methods(table, ["__missing__"], keys)
-            yield from ((function, list[cst.CSTNode](keys)) for function in self._factories(table))
+            yield from ((function, keys) for function in self._factories(table))
         if isinstance(node, cst.Subscript):
             for value in self.resolver.values(node.value):
                 method = self.resolver.method(value, "__class_getitem__") if isinstance(value, Class) else None
@@ -97,7 +97,7 @@ class Operators:
         if isinstance(node, cst.Call) and External("builtins.property") in self.resolver.values(node.func):
             yield from (f for arg in node.args for v in self.resolver.values(arg.value) for f in self._run_by(v))
 
-    def _methods(self, node: cst.CSTNode, names: Iterable[str], operands: list[cst.CSTNode]) -> Iterator[Use]:
+    def _methods(self, node: cst.CSTNode, names: Iterable[str], operands: Sequence[cst.CSTNode]) -> Iterator[Use]:
         for value in self.resolver.values(node):
             if isinstance(value, Object):
                 classes = [value.of, *(self.resolver.subclasses(value.of) if value.call is None else ())]

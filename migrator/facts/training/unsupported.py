@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -59,7 +60,16 @@ _MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotl
 _NUMBERS = (External("builtins.float"), External("builtins.int"), External("builtins.bool"))
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
-_RAW_UPDATES = ("tensorflow.raw_ops.ResourceApply", "tensorflow.raw_ops.ResourceSparseApply")
+# Ops that change what a handle stands for: variables, and what holds values to be taken out again.
+_RAW_CHANGES = re.compile(
+    r"^tensorflow\.raw_ops\.(?:Resource(?!Gather)|Apply|SparseApply|Assign|Scatter(?!Nd$|NdNonAliasingAdd$)|StridedSliceAssign"
+    r"|LookupTable(?:Insert|Import|Remove)|Queue|Stack|Barrier|(?:Sparse)?Accumulator|(?:OrderedMap|Map)?Stage|DestroyResource)"
+    r"|^tensorflow\.python\.ops\.gen_\w+\.(?:resource_(?!gather)|apply_|sparse_apply_|assign|scatter_(?!nd$))"
+)
+_RAW_NAMES = re.compile(
+    r"Resource|Apply|Assign|Scatter|Table|Queue|Stack|Barrier|Accumulator|Stage|resource_|apply_|assign|scatter_"
+)
+_RAW_OPS = "tensorflow.raw_ops"
 _DEEPEST = 4  # calls and lists that a model passes through
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
@@ -141,13 +151,25 @@ class Unsupported:
                 )
 
     def _raw_updates(self) -> Iterator[UnsupportedTraining]:
-        """`tf.raw_ops.ResourceApplyGradientDescent(…)`: what an optimizer does inside."""
-        for call in self.tree.calls:
-            if any(name.startswith(_RAW_UPDATES) for name in self.resolver.public(call.func)):
+        """`tf.raw_ops.ResourceApplyGradientDescent(…)`, `put = tf.raw_ops.AssignVariableOp`: what an optimizer does
+        inside."""
+        named: list[cst.BaseExpression] = [
+            n for n in self.tree.all_of(cst.Attribute) if _RAW_NAMES.search(n.attr.value)
+        ]
+        named += [node for name, nodes in self.tree.names.items() if _RAW_NAMES.search(name) for node in nodes]
+        asked = [
+            c
+            for c in self.tree.calls
+            if External(_RAW_OPS) in self.resolver.values(c.args[0].value if c.args else None)
+        ]
+        for node in (*named, *asked):
+            values = self.resolver.values(node)
+            is_asked = node in asked and any(isinstance(v, Result) for v in values)  # by a name that is not seen
+            if is_asked or any(isinstance(v, External) and _RAW_CHANGES.match(v.path) for v in values):
                 yield UnsupportedTraining(
-                    call,
-                    "this op changes the weights without an optimizer, so its gradients cannot be followed",
-                    "apply them with an optimizer, or by assign_sub",
+                    node,
+                    "this op changes variables by their handles, so what they get cannot be followed",
+                    "apply gradients with an optimizer, and set variables by assign, assign_add and assign_sub",
                 )
 
     def _classes_of_type(self) -> Iterator[UnsupportedTraining]:
