@@ -8,6 +8,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.names.packages import STANDARD_LIBRARY
 from migrator.facts.objects.defaults import DEFAULTDICT
 from migrator.facts.objects.kinds import Kinds, is_of_other_library
@@ -385,9 +386,7 @@ class Unsupported:
     def _only_measured(self, call: cst.Call) -> bool:
         """Whether the gradients are only looked at: given to nothing but functions of TensorFlow, numpy and Python."""
         for other in self.tree.calls:
-            if any(
-                name.startswith(_MEASURING) for name in self.resolver.public(other.func)
-            ) or self.training.flow.is_tape_call(other):
+            if any(map(_measures, self.resolver.public(other.func))) or self.training.flow.is_tape_call(other):
                 continue
             given = [arg.value for arg in other.args if not (self._keeps(other) and self._is_number(arg.value))]
             if any(call in g.tape_calls for value in given for g in self.training.flow.sources(value)):
@@ -413,6 +412,10 @@ class Unsupported:
         and what it steers is seen to by itself."""
         values = self.resolver.values(node)
         return bool(values) and all(isinstance(v, Result) and v.function in _NUMBERS for v in values)
+
+
+def _measures(path: str) -> bool:
+    return path.startswith(_MEASURING) and api.SETTING_FUNCTIONS.match(path) is None
 
 
 def _is_no_object(value: Value) -> bool:
