@@ -192,6 +192,12 @@ SETTING_FUNCTIONS = re.compile(
     r"|^tensorflow\.(?:assign\w*|scatter_(?:nd_)?(?:add|sub|update|mul|div|min|max))$"
     r"|^tensorflow\.python\..*\b(?:assign\w*|scatter_\w+)$"
 )
+# Attributes of metrics that tell nothing of what these have counted, or by methods that are followed.
+CALM_OF_METRICS = frozenset({
+    "name", "dtype", "variable_dtype", "compute_dtype", "built", "trainable", "stateful", "result", "update_state",
+    "reset_state", "reset_states", "get_config", "from_config", "add_variable", "add_weight", "__class__", "__init__",
+    "__call__", "__name__", "num_classes", "thresholds", "threshold", "fn",
+})  # fmt: skip
 # One element in, one element out, whatever the order: a shard may stand before or after them.
 ELEMENTWISE = frozenset({"map", "with_options", "prefetch"})
 ORDERING = frozenset({"shuffle", "repeat", "cache", "snapshot"})
