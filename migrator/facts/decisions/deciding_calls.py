@@ -184,8 +184,7 @@ class DecidingCalls:
 
     def acts(self, call: cst.Call) -> bool:
         """Whether it runs a text that may do something with what is named there: `eval("rates.append(loss)")`."""
-        is_text = bool(call.args) and not api.RUNNING_TEXT.isdisjoint(self.resolver.public(call.func))
-        return is_text and any(map(acts, self._texts.of(call.args[0].value)))
+        return any(acts(text) for node in self._texts.run_by(call) for text in self._texts.of(node))
 
     def decides(self, call: cst.Call) -> bool:
         """Whether training goes on by what the call is given: it seeds, ends the process, raises what is caught, or is

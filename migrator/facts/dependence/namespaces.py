@@ -10,7 +10,6 @@ import libcst as cst
 from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.item_paths import taken_out
 from migrator.facts.dependence.names import Names
-from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.texts import OPEN, Texts, pattern, words
@@ -72,8 +71,7 @@ class Namespaces:
         """What the call reads or sets by text."""
         if self.is_namespace(call):
             self._link_read(call)
-        if any(isinstance(v, External) and v.path in api.RUNNING_TEXT for v in self.resolver.values(call.func)):
-            self._link_text(call)
+        self._link_texts(call)
         name = self.attribute_asked_for(call)
         if name is not None:
             for source in (*self.tree.attributes.get(name, ()), ("attribute", name)):
@@ -95,10 +93,11 @@ class Namespaces:
             for arg in call.args[1:]:
                 self._link_to_attributes(_text(call.args[0].value), arg)
 
-    def _link_text(self, call: cst.Call) -> None:
-        """`eval("slow if loss > 1 else fast")`: all that the text may name which is run, as far as it is seen."""
-        is_run = External("builtins.exec") in self.resolver.values(call.func)
-        for word in dict.fromkeys(w for arg in call.args[:1] for text in self.texts.of(arg.value) for w in words(text)):
+    def _link_texts(self, call: cst.Call) -> None:
+        """`eval("slow if loss > 1 else fast")`: all that the texts may name which are run, as far as they are seen."""
+        is_run = External("builtins.eval") not in self.resolver.values(call.func)
+        texts = [text for node in self.texts.run_by(call) for text in self.texts.of(node)]
+        for word in dict.fromkeys(word for text in texts for word in words(text)):
             for name in self._meant(call, *word):
                 for source in (("global", name), *self.tree.attributes.get(name, ()), ("attribute", name)):
                     self.graph.link(source, call, Way.USED)

@@ -10,14 +10,19 @@ from string import Formatter
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Literal, Result, calls
+from migrator.facts.objects.values import External, Literal, Result, calls
 from migrator.facts.program.syntax import method_called
 
 OPEN = "_open_"  # stands for a part of a text that is not seen
 _DEEPEST = 8
 _MOST = 20  # different texts that one expression may be
 _COMPILING = "builtins.compile"
+_PARTIAL = "functools.partial"
+_HANDING = (_PARTIAL, "builtins.getattr")
+# They run the texts that they are given, too.
+_RUNNING_ANY = ("timeit.", "numexpr.", "pandas.eval", "code.", "runpy.", "cProfile.run", "profile.run")
 _CONVERSION = re.compile(r"%(?:\(\w*\))?[-+ #0-9.]*([a-zA-Z%])")
 _NUMBERS = "bdeEfFgGioxX"
 _PLAIN = frozenset({
@@ -32,6 +37,29 @@ class Texts:
     def __init__(self, resolver: Resolver) -> None:
         self.resolver = resolver
 
+    def run_by(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """What holds the texts that the call runs as code, or may run: `eval(text)`, `map(eval, texts)`."""
+        given = [arg.value for arg in call.args]
+        values = self.resolver.values(call.func)
+        if any(isinstance(v, External) and v.path in api.RUNNING_TEXT for v in values):
+            return given[:1]
+        if any(isinstance(v, External) and v.path.startswith(_RUNNING_ANY) for v in values):
+            return given
+        for value in values:
+            if isinstance(value, Result) and calls(value) in _HANDING and value.call.args:
+                first, *others = (arg.value for arg in value.call.args)
+                if self._runs(first) or (
+                    calls(value) != _PARTIAL and External("builtins") in self.resolver.values(first)
+                ):
+                    return [*others, *given]
+        return [node for node in given if not self._runs(node)] if any(map(self._runs, given)) else []
+
+    def _runs(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a function that runs texts."""
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        return any(isinstance(v, External) and v.path in api.RUNNING_TEXT for v in self.resolver.values(node))
+
     def of(self, node: cst.CSTNode) -> list[str]:
         """The texts that the expression may be, OPEN in place of all that is not seen of them."""
         return list(dict.fromkeys(islice(self._of(node, 0), _MOST + 1)))[:_MOST] or [OPEN]
@@ -44,6 +72,9 @@ class Texts:
             yield value.decode("latin-1") if isinstance(value, bytes) else str(value)
         elif isinstance(node, cst.ConcatenatedString):
             yield from self._joined([node.left, node.right], depth)
+        elif isinstance(node, (cst.List, cst.Tuple)):
+            for element in node.elements:
+                yield from self._of(element.value, depth + 1)
         elif isinstance(node, cst.FormattedString):
             yield from self._joined(node.parts, depth)
         elif isinstance(node, cst.FormattedStringText):

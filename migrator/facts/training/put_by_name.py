@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
-from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.texts import Texts, pattern
@@ -107,9 +106,8 @@ class PutByName:
 
     def _texts(self) -> Iterator[tuple[cst.Call, str]]:
         for call in self.tree.calls:
-            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
-            for arg in call.args[:1] if paths & api.RUNNING_TEXT else ():
-                yield from ((call, text) for text in self.texts.of(arg.value))
+            for node in self.texts.run_by(call):
+                yield from ((call, text) for text in self.texts.of(node))
 
     def _may_have_weights(self, node: cst.CSTNode, depth: int) -> bool:
         """Whether it is a model, a layer or a variable, or holds such."""
