@@ -68,7 +68,7 @@ _HANDING_BACK = frozenset({
 
 # Methods and attributes of NumPy's arrays that give another view of the same numbers.
 VIEWS = frozenset({"reshape", "ravel", "view", "squeeze", "transpose", "swapaxes", "diagonal", "__array__"})
-VIEWING_ATTRIBUTES = frozenset({"T", "mT", "flat", "real", "imag", "base"})
+VIEWING_ATTRIBUTES = frozenset({"T", "mT", "flat", "real", "imag", "base", "handle"})
 
 
 def is_agreed(path: str) -> bool:
@@ -81,7 +81,7 @@ def is_agreed(path: str) -> bool:
 
 
 def is_pure(path: str) -> bool:
-    return f"{path}.".startswith(_PURE)
+    return f"{path}.".startswith(_PURE) and api.RAW_CHANGES.match(path) is None
 
 
 def makes_new(path: str) -> bool:

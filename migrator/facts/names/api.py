@@ -192,6 +192,12 @@ SETTING_FUNCTIONS = re.compile(
     r"|^tensorflow\.(?:assign\w*|scatter_(?:nd_)?(?:add|sub|update|mul|div|min|max))$"
     r"|^tensorflow\.python\..*\b(?:assign\w*|scatter_\w+)$"
 )
+# Ops that change what a handle stands for: variables, and what holds values to be taken out again.
+RAW_CHANGES = re.compile(
+    r"^tensorflow\.raw_ops\.(?:Resource(?!Gather)|Apply|SparseApply|Assign|Scatter(?!Nd$|NdNonAliasingAdd$)|StridedSliceAssign"
+    r"|LookupTable(?:Insert|Import|Remove)|Queue|Stack|Barrier|(?:Sparse)?Accumulator|(?:OrderedMap|Map)?Stage|DestroyResource)"
+    r"|^tensorflow\.python\.ops\.gen_\w+\.(?:resource_(?!gather)|apply_|sparse_apply_|assign|scatter_(?!nd$))"
+)
 # Attributes of metrics that tell nothing of what these have counted, or by methods that are followed.
 CALM_OF_METRICS = frozenset({
     "name", "dtype", "variable_dtype", "compute_dtype", "built", "trainable", "stateful", "result", "update_state",

@@ -61,15 +61,10 @@ _MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotl
 _NUMBERS = (External("builtins.float"), External("builtins.int"), External("builtins.bool"))
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
-# Ops that change what a handle stands for: variables, and what holds values to be taken out again.
-_RAW_CHANGES = re.compile(
-    r"^tensorflow\.raw_ops\.(?:Resource(?!Gather)|Apply|SparseApply|Assign|Scatter(?!Nd$|NdNonAliasingAdd$)|StridedSliceAssign"
-    r"|LookupTable(?:Insert|Import|Remove)|Queue|Stack|Barrier|(?:Sparse)?Accumulator|(?:OrderedMap|Map)?Stage|DestroyResource)"
-    r"|^tensorflow\.python\.ops\.gen_\w+\.(?:resource_(?!gather)|apply_|sparse_apply_|assign|scatter_(?!nd$))"
-)
 _RAW_NAMES = re.compile(
     r"Resource|Apply|Assign|Scatter|Table|Queue|Stack|Barrier|Accumulator|Stage|resource_|apply_|assign|scatter_"
 )
+_HANDLES = frozenset({"resource", "ref", "var", "handle"})
 _RAW_OPS = "tensorflow.raw_ops"
 _DEEPEST = 4  # calls and lists that a model passes through
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
@@ -154,24 +149,38 @@ class Unsupported:
     def _raw_updates(self) -> Iterator[UnsupportedTraining]:
         """`tf.raw_ops.ResourceApplyGradientDescent(…)`, `put = tf.raw_ops.AssignVariableOp`: what an optimizer does
         inside."""
-        named: list[cst.BaseExpression] = [
-            n for n in self.tree.all_of(cst.Attribute) if _RAW_NAMES.search(n.attr.value)
-        ]
-        named += [node for name, nodes in self.tree.names.items() if _RAW_NAMES.search(name) for node in nodes]
-        asked = [
-            c
-            for c in self.tree.calls
-            if External(_RAW_OPS) in self.resolver.values(c.args[0].value if c.args else None)
-        ]
-        for node in (*named, *asked):
+        for node in self._raw_ops() if self.tree.names.get("raw_ops") or self.tree.names.get("python") else ():
             values = self.resolver.values(node)
-            is_asked = node in asked and any(isinstance(v, Result) for v in values)  # by a name that is not seen
-            if is_asked or any(isinstance(v, External) and _RAW_CHANGES.match(v.path) for v in values):
+            is_unseen = isinstance(node, cst.Call) and any(isinstance(v, Result) for v in values)
+            changes = any(isinstance(v, External) and api.RAW_CHANGES.match(v.path) for v in values)
+            if is_unseen or (changes and not self._sets_kept(node)):
                 yield UnsupportedTraining(
                     node,
                     "this op changes variables by their handles, so what they get cannot be followed",
                     "apply gradients with an optimizer, and set variables by assign, assign_add and assign_sub",
                 )
+
+    def _raw_ops(self) -> Iterator[cst.BaseExpression]:
+        """What may be an op that changes variables, or give one: `getattr(tf.raw_ops, name)`."""
+        yield from (node for node in self.tree.all_of(cst.Attribute) if _RAW_NAMES.search(node.attr.value))
+        yield from (node for name, nodes in self.tree.names.items() if _RAW_NAMES.search(name) for node in nodes)
+        asked = (call for call in self.tree.calls if call.args)
+        yield from (call for call in asked if External(_RAW_OPS) in self.resolver.values(call.args[0].value))
+
+    def _sets_kept(self, node: cst.BaseExpression) -> bool:
+        """Whether it is called there to set a variable that is kept to count with, and not trained."""
+        call = self.tree.parent.get(node)
+        if not isinstance(call, cst.Call) or call.func is not node:
+            return False
+        handles = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value in _HANDLES]
+        owners = [h.value if isinstance(h, cst.Attribute) and h.attr.value == "handle" else h for h in handles]
+        values = [v for owner in owners for v in self.resolver.values(owner) or (None,)]
+        return bool(values) and all(isinstance(v, Result) and self._is_kept(v) for v in values)
+
+    def _is_kept(self, value: Result) -> bool:
+        given = argument(value.call, "trainable", 1)
+        is_never = given is not None and isinstance(given.value, cst.Name) and given.value.value == "False"
+        return is_never and self.kinds.is_variable(value)
 
     def _classes_of_type(self) -> Iterator[UnsupportedTraining]:
         """Classes that `type(name, bases, names)` makes of the script's own: which methods their objects run is not
