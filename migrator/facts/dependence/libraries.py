@@ -81,7 +81,8 @@ def is_agreed(path: str) -> bool:
 
 
 def is_pure(path: str) -> bool:
-    return f"{path}.".startswith(_PURE) and api.RAW_CHANGES.match(path) is None
+    is_raw = api.RAW_CHANGES.match(path) is not None and "Apply" not in path  # which applies gradients, and is refused
+    return f"{path}.".startswith(_PURE) and not is_raw
 
 
 def makes_new(path: str) -> bool:
