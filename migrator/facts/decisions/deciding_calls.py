@@ -184,6 +184,10 @@ class DecidingCalls:
 
     def acts(self, call: cst.Call) -> bool:
         """Whether it runs a text that may do something with what is named there: `eval("rates.append(loss)")`."""
+        function = self.tree.function_of(call)
+        cls = self.tree.class_of(function) if function is not None and function.name.value == "call" else None
+        if cls is not None and self.training.kinds.has_weights(Object(Class(cls))):
+            return False  # a layer or model, which the losses follow: `eval(f"self.conv{i}(x)")`
         return any(acts(text) for node in self._texts.run_by(call) for text in self._texts.of(node))
 
     def decides(self, call: cst.Call) -> bool:
