@@ -21,8 +21,8 @@ from migrator.facts.data.rows import RowFinder
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions import Decisions
 from migrator.facts.decisions.deciding import Deciding
-from migrator.facts.decisions.kept_rows import KeptRows
 from migrator.facts.decisions.foreign import Foreign
+from migrator.facts.decisions.kept_rows import KeptRows
 from migrator.facts.decisions.left_behind import LeftBehind
 from migrator.facts.files.meetings import Meetings
 from migrator.facts.files.paths import Paths

@@ -203,9 +203,10 @@ class Consequences:
     def call_matters(self, call: cst.Call) -> bool:
         """Whether the call may make another training of it, where not all workers make it."""
         values = self.resolver.values(call.func)
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in api.SETTING_VARIABLES:
-            return self._may_be_trained(call.func.value)
-        if self._setters and self._may_call_setter(call.func):
+        method = call.func if isinstance(call.func, cst.Attribute) and not self._is_module(call.func.value) else None
+        if method is not None and method.attr.value in api.SETTING_VARIABLES:
+            return self._may_be_trained(method.value)
+        if (self._setters and self._may_call_setter(call.func)) or self._assigns(call):
             return True
         return not values or any(self._matters_to_call(v, call) for v in values)
 
@@ -311,6 +312,9 @@ class Consequences:
             if len(call.args) > 1 and any(map(_repeats, self.resolver.values(call.func))):
                 run = [arg for arg in call.args if any(self._runs(v, call) for v in self._functions_in(arg.value))]
                 found += [arg.value for arg in call.args if run and arg not in run]
+        for choice in self.regions.unseen_choices:  # `partial(tf.cond, true_fn=slow, false_fn=fast)(loss > 1)`
+            if not choice.functions or any(map(self._matters, choice.functions)):
+                found += choice.deciders
         for node in self.tree.all_of(cst.ListComp, cst.GeneratorExp, cst.SetComp):
             if self._matters(node.elt):
                 found.append(node.for_in.iter)
@@ -342,11 +346,11 @@ class Consequences:
                 yield value
         for call in self.tree.calls:
             func = call.func
-            if isinstance(func, cst.Attribute) and func.attr.value.startswith("assign"):
+            if isinstance(func, cst.Attribute) and _sets(func.attr.value) and not self._is_module(func.value):
                 if _is_setting(func.value) or self._may_be_trained(func.value):
                     yield from (arg.value for arg in call.args)
-            elif len(call.args) > 1 and _is_setting(call.args[0].value) and self._sets_value(call):
-                yield call.args[1].value
+            elif self._assigns(call):
+                yield from (arg.value for arg in call.args)
             elif self._sets_attribute(call):
                 yield call.args[2].value
         yield from self._given_to_setters()
@@ -426,8 +430,15 @@ class Consequences:
         kinds = self.training.kinds
         return not isinstance(value, Object) and (kinds.has_weights(value) or kinds.is_optimizer(value))
 
-    def _sets_value(self, call: cst.Call) -> bool:
-        return any(v == External("keras.backend.set_value") for v in self.resolver.values(call.func))
+    def _is_module(self, node: cst.BaseExpression) -> bool:
+        values = self.resolver.values(node)
+        return bool(values) and all(isinstance(v, External) for v in values)
+
+    def _assigns(self, call: cst.Call) -> bool:
+        """Whether it sets a variable that may be trained: `K.set_value(opt.lr, 0.01)`, `K.update(weight, value)`."""
+        if not call.args or not any(map(api.SETTING_FUNCTIONS.match, self.resolver.public(call.func))):
+            return False
+        return _is_setting(call.args[0].value) or self._may_be_trained(call.args[0].value)
 
     def _sets_attribute(self, call: cst.Call) -> bool:
         return len(call.args) == 3 and External("builtins.setattr") in self.resolver.values(call.func)

@@ -13,6 +13,7 @@ from migrator.facts.decisions.marks import Mark
 from migrator.facts.names import api
 from migrator.facts.objects.functions_in import functions_in
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.texts import Texts, acts
 from migrator.facts.objects.values import Class, External, Function, Object, Value, calls
 from migrator.facts.program.syntax import argument
 from migrator.facts.program.tree import FunctionLike, Tree
@@ -46,6 +47,7 @@ class DecidingCalls:
         self.resolver = resolver
         self.training = training
         self.locality = locality
+        self._texts = Texts(resolver)
 
     def settled_by(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         """What the call settles of the training to come: how many batches there are, how long it goes on, and what an
@@ -179,6 +181,14 @@ class DecidingCalls:
         if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "set_weights":
             return False
         return not any(isinstance(v, Function) for v in self.resolver.values(call.func))
+
+    def acts(self, call: cst.Call) -> bool:
+        """Whether it runs a text that may do something with what is named there: `eval("rates.append(loss)")`."""
+        function = self.tree.function_of(call)
+        cls = self.tree.class_of(function) if function is not None and function.name.value == "call" else None
+        if cls is not None and self.training.kinds.has_weights(Object(Class(cls))):
+            return False  # a layer or model, which the losses follow: `eval(f"self.conv{i}(x)")`
+        return any(acts(text) for node in self._texts.run_by(call) for text in self._texts.of(node))
 
     def decides(self, call: cst.Call) -> bool:
         """Whether training goes on by what the call is given: it seeds, ends the process, raises what is caught, or is

@@ -51,11 +51,8 @@ class KeptRows:
 
     def _is_joined(self, held: cst.BaseExpression) -> bool:
         """Whether a call joins what the list holds, by the name that it has here."""
-        for call in self.tree.calls:
-            if call.args and _JOINING.intersection(self.resolver.public(call.func)):
-                if self._is_same(call.args[0].value, held):
-                    return True
-        return False
+        joining = (c for c in self.tree.calls if c.args and _JOINING.intersection(self.resolver.public(c.func)))
+        return any(self._is_same(call.args[0].value, held) for call in joining)
 
     def _is_same(self, read: cst.BaseExpression, held: cst.BaseExpression) -> bool:
         if isinstance(read, cst.Name) and isinstance(held, cst.Name):

@@ -24,15 +24,11 @@ from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.listed import listed
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, Function, Literal, Result, Value, calls
+from migrator.facts.objects.values import Class, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.syntax import dotted
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
-_METRIC_STATES = frozenset({
-    "total", "count", "variables", "weights", "true_positives", "true_negatives", "false_positives", "false_negatives",
-    "total_cm",
-})  # fmt: skip
 _METRICS_OF_MODELS = frozenset({"metrics", "compiled_metrics", "get_metrics_result"})
 # No two workers read the same time, or draw the same from the system.
 CLOCKS = frozenset({
@@ -213,13 +209,18 @@ class LocalSources:
         return bool(values) and all(isinstance(v, Literal) and isinstance(v.node, displays) for v in values)
 
     def _states_of_metrics(self) -> Iterator[cst.CSTNode]:
-        """`metric.total`, `metric.count`: what a metric has added up on this worker."""
+        """`metric.total`, `metric.variables`: what a metric has added up on this worker."""
         for node in self.tree.all_of(cst.Attribute):
-            if node.attr.value not in _METRIC_STATES:
-                continue
-            owners = self.resolver.values(node.value)
-            if any(calls(v).startswith("keras.metrics.") for v in owners):
+            name = node.attr.value
+            if name not in api.CALM_OF_METRICS and any(self._keeps(v, name) for v in self.resolver.values(node.value)):
                 yield node
+
+    def _keeps(self, owner: Value, name: str) -> bool:
+        """Whether Keras keeps there what the metric has counted, and not the script in an attribute of its own."""
+        if calls(owner).startswith("keras.metrics."):
+            return True
+        is_own = isinstance(owner, Object) and self._metrics.is_metric(owner)
+        return is_own and name not in self.tree.attributes and name not in self.tree.methods
 
     def _metrics_of_models(self) -> Iterator[cst.CSTNode]:
         """`model.metrics`, `self.model.get_metrics_result()`: what a model that `fit` trains has counted on this

@@ -115,10 +115,11 @@ class SteeringPlaces:
             if call in self.files.restores.copies or self.calls.decides(call) or self.calls.sets_weights(call):
                 found.update(arg.value for arg in call.args)
             found.update(self.calls.settled_by(call))
+            if self.calls.acts(call):
+                found.add(call)
             if self._picks_trainer(call):
                 found.add(cst.ensure_type(call.func, cst.Attribute).value)
         found.update(self.consequences.repeated)
-        found.update(self.consequences.regions.unseen_pairs)
         for function in self.tree.functions:
             if function.name.value == "__exit__":  # says whether an exception goes on
                 found.update(self.resolver.returned_by_itself(function))

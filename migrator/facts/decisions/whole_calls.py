@@ -13,6 +13,7 @@ from migrator.facts.decisions.locality import Locality
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.files.writes import Files
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.texts import Texts
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training
 
@@ -27,6 +28,7 @@ class WholeCalls:
         self.files = files
         self.losses = losses
         self.locality = locality
+        self._texts = Texts(resolver)
         self._by_parameters: dict[frozenset[cst.FunctionDef], bool] = {}  # as long as nothing is settled
 
     def settle(self) -> None:
@@ -63,7 +65,7 @@ class WholeCalls:
         marks = self.locality.of(call)
         if not marks or marks & (Mark.OWN | Mark.STATISTIC) or call in self.locality.origins:
             return False
-        if not self.losses.is_same(call):
+        if not self.losses.is_same(call) or self._texts.run_by(call):
             return False
         reached = self.training.reached_from(call)
         if any(self.locality.of(("changed", body)) for body in reached):

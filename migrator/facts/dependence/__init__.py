@@ -40,7 +40,7 @@ _PARTS: tuple[type, ...] = (
     cst.BaseExpression, cst.Arg, cst.BaseElement, cst.BaseDictElement, cst.SubscriptElement, cst.BaseSlice,
     cst.ComparisonTarget, cst.CompFor, cst.CompIf, cst.BaseFormattedStringContent, cst.From,
 )  # fmt: skip
-_OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign})
+_OPERATIONS = frozenset({cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign, cst.Call})
 
 
 class Dependence(Graph):
@@ -66,7 +66,7 @@ class Dependence(Graph):
         self._names = names = Names(tree, resolver)
         sizes = Sizes(tree, resolver, kinds, names)
         self._functions = functions = Functions(self, tree, resolver, indirect, run_at, met_at)
-        namespaces = Namespaces(self, tree, resolver, names)
+        namespaces = Namespaces(self, tree, resolver, kinds, names)
         handed_back = HandedBack(tree, resolver, indirect, functions)
         containers = Containers(self, tree, resolver, kinds, indirect, names, namespaces, handed_back)
         self._containers = containers
@@ -144,11 +144,12 @@ class Dependence(Graph):
                 self._internals.link_read(node)
             elif kind is cst.Call:
                 self._calls.link(node)
+                self._items.link_missing(node)
             elif kind is cst.Lambda:
                 self._functions.link_lambda(node)
             elif kind is cst.Del:
                 self._items.link_deleted(node.target)
-            elif kind is cst.Subscript:
+            elif kind is cst.Subscript or kind is cst.BinaryOperation:
                 self._items.link_missing(node)
             elif kind is cst.Yield:
                 self.link(("sent",), node, Way.USED)

@@ -11,7 +11,8 @@ CHOOSING = frozenset({
     "keras.backend.switch",
 })  # fmt: skip
 _CONDITIONS = frozenset({"pred", "condition", "branch_index", "index"})
-_PAIRS = "tensorflow.case"
+PAIRS = "tensorflow.case"
+LOOPING = frozenset({"tensorflow.while_loop", "keras.ops.while_loop"})
 
 
 def choosing(call: cst.Call, paths: Collection[str]) -> list[cst.BaseExpression]:
@@ -21,7 +22,7 @@ def choosing(call: cst.Call, paths: Collection[str]) -> list[cst.BaseExpression]
     given = [
         a for i, a in enumerate(call.args) if not a.star and (a.keyword.value in _CONDITIONS if a.keyword else not i)
     ]
-    if _PAIRS not in paths:
+    if PAIRS not in paths:
         return [arg.value for arg in given[:1]]
     return [pair.elements[0].value for pair in _pairs(call)]
 
@@ -34,6 +35,16 @@ def arguments_beside(call: cst.Call, conditions: Sequence[cst.BaseExpression]) -
             yield from (pair.elements[1].value for pair in pairs)
         elif arg.value not in conditions:
             yield arg
+
+
+def are_pairs(node: cst.BaseExpression) -> bool:
+    """Whether all pairs of a condition and a function are written there."""
+    return isinstance(node, (cst.List, cst.Tuple)) and len(pairs_in(node)) == len(node.elements)
+
+
+def pairs_in(node: cst.List | cst.Tuple) -> list[cst.Tuple | cst.List]:
+    written = [element.value for element in node.elements]
+    return [pair for pair in written if isinstance(pair, (cst.Tuple, cst.List)) and pair.elements]
 
 
 def _pairs(call: cst.Call) -> list[cst.Tuple | cst.List]:

@@ -9,7 +9,9 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.dependence.unseen_choices import UnseenChoices
 from migrator.facts.objects.defaults import Defaults
+from migrator.facts.objects.lookups import Lookups
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.tree import Tree
@@ -25,18 +27,26 @@ _CACHING = ("functools.lru_cache", "functools.cache")
 
 
 class CutShort:
-    def __init__(self, tree: Tree, resolver: Resolver) -> None:
+    def __init__(self, tree: Tree, resolver: Resolver, choices: UnseenChoices) -> None:
         self.tree = tree
         self.resolver = resolver
-        self._defaults = Defaults(tree, resolver)
+        self._choices = choices
+        self._lookups = Lookups(tree, resolver, Defaults(tree, resolver))
 
     @cached_property
     def bodies(self) -> Mapping[cst.CSTNode, Sequence[cst.CSTNode]]:
         """By the value that decides it, the code that runs or not."""
         found: dict[cst.CSTNode, list[cst.CSTNode]] = defaultdict(list)
-        for decider, body in (*self._by_items(), *self._by_caches(), *self._by_keys()):
+        for decider, body in self._found():
             found[decider].append(body)
         return found
+
+    def _found(self) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
+        yield from self._by_items()
+        yield from self._by_caches()
+        yield from self._by_keys()
+        for choice in self._choices.found:
+            yield from ((decider, function) for decider in choice.deciders for function in choice.functions)
 
     # -- what goes on until something is found -----------------------------------------------------------------------
 
@@ -169,13 +179,10 @@ class CutShort:
     def _by_keys(self) -> Iterator[tuple[cst.CSTNode, cst.CSTNode]]:
         """`table[key]`, where the table is a defaultdict, or of a class with a `__missing__`: what makes the entries
         runs for keys that are not met."""
-        is_any = self.tree.methods.get("__missing__") or self.tree.names.get("defaultdict")
-        for node in self.tree.all_of(cst.Subscript) if is_any else ():
-            index = node.slice[0].slice
-            tables = self.resolver.values(node.value) if isinstance(index, cst.Index) else ()
-            makers = [f for made in self._defaults.factories(tables) for f in self._functions(made)]
+        for _, (table, keys) in self._lookups.found:
+            tables = self.resolver.values(table)
+            makers = [f for made in self._lookups.defaults.factories(tables) for f in self._functions(made)]
             for value in tables:
                 method = self.resolver.method(value.of, "__missing__") if isinstance(value, Object) else None
                 makers += [method] if method is not None else []
-            if isinstance(index, cst.Index):
-                yield from ((index.value, made) for made in makers)
+            yield from ((key, made) for key in keys for made in makers)

@@ -75,16 +75,17 @@ class Items:
             for operand in operands:
                 self.graph.link(operand, ("handed to", method))
 
-    def link_missing(self, node: cst.Subscript) -> None:
+    def link_missing(self, node: cst.BaseExpression) -> None:
         """`ids[name]` of a defaultdict puts the key in; a method that makes the entry changes its object."""
-        made = self.indirect.operators.defaults.factories(self.resolver.values(node.value))
-        if not made or constant_key(node) is not None:
+        if isinstance(node, cst.Subscript) and constant_key(node) is not None:
             return
-        held = [("keys", holder) for holder, _ in self.containers.holders(node.value, (None,))]
-        changed = [key for f in made if isinstance(f, cst.Attribute) for key in self.containers.contents(f.value)]
-        for part in node.slice:
-            for key in (*held, *changed):
-                self.graph.link(part, key, Way.USED)
+        for table, keys in self.indirect.operators.lookups.at(node):
+            made = self.indirect.operators.defaults.factories(self.resolver.values(table))
+            held = [("keys", holder) for holder, _ in self.containers.holders(table, (None,))] if made else []
+            changed = [key for f in made if isinstance(f, cst.Attribute) for key in self.containers.contents(f.value)]
+            for part in keys:
+                for key in (*held, *changed):
+                    self.graph.link(part, key, Way.USED)
 
     def link_deleted(self, target: cst.BaseExpression) -> None:
         """`del losses[worst]`"""

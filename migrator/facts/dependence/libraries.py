@@ -68,7 +68,7 @@ _HANDING_BACK = frozenset({
 
 # Methods and attributes of NumPy's arrays that give another view of the same numbers.
 VIEWS = frozenset({"reshape", "ravel", "view", "squeeze", "transpose", "swapaxes", "diagonal", "__array__"})
-VIEWING_ATTRIBUTES = frozenset({"T", "mT", "flat", "real", "imag", "base"})
+VIEWING_ATTRIBUTES = frozenset({"T", "mT", "flat", "real", "imag", "base", "handle"})
 
 
 def is_agreed(path: str) -> bool:
@@ -81,7 +81,8 @@ def is_agreed(path: str) -> bool:
 
 
 def is_pure(path: str) -> bool:
-    return f"{path}.".startswith(_PURE)
+    is_raw = api.RAW_CHANGES.match(path) is not None and "Apply" not in path  # which applies gradients, and is refused
+    return f"{path}.".startswith(_PURE) and not is_raw
 
 
 def makes_new(path: str) -> bool:
@@ -91,7 +92,9 @@ def makes_new(path: str) -> bool:
 
 def fills_first(path: str) -> bool:
     """Whether the function puts what it is given into its first argument."""
-    return path in _FILLING or path.startswith(_FILLING_PREFIXES) or _IN_PLACE.match(path) is not None
+    if path in _FILLING or path.startswith(_FILLING_PREFIXES):
+        return True
+    return _IN_PLACE.match(path) is not None or api.SETTING_FUNCTIONS.match(path) is not None
 
 
 def keeps_arguments(path: str) -> bool:

@@ -10,26 +10,28 @@ import libcst as cst
 from migrator.facts.dependence.graph import Graph, Way
 from migrator.facts.dependence.item_paths import taken_out
 from migrator.facts.dependence.names import Names
+from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import External, Literal, Result, calls
-from migrator.facts.program.tree import Binding, Tree, nodes_in
+from migrator.facts.objects.texts import OPEN, Texts, pattern, words
+from migrator.facts.objects.values import External, calls
+from migrator.facts.program.tree import Binding, Tree
 
 _NAMESPACES = tuple(External(f"builtins.{name}") for name in ("globals", "locals", "vars"))
 _GETATTR = (External("builtins.getattr"), External("builtins.object.__getattribute__"))
 # They give all attributes of what they are given first.
 _GIVING_ALL = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static", "copy.replace"})
-_RUNNING_TEXT = frozenset({"builtins.eval", "builtins.exec"})
-_COMPILING = "builtins.compile"
-_NAME = re.compile(r"[^\W\d]\w*")
+_MADE_ONCE = ("import", "def", "class")
 _ATTRGETTER = "operator.attrgetter"
 
 
 class Namespaces:
-    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, names: Names) -> None:
+    def __init__(self, graph: Graph, tree: Tree, resolver: Resolver, kinds: Kinds, names: Names) -> None:
         self.graph = graph
         self.tree = tree
         self.resolver = resolver
+        self.kinds = kinds
         self.names = names
+        self.texts = Texts(resolver)
 
     def is_namespace(self, node: cst.CSTNode) -> bool:
         if not isinstance(node, cst.Call) or (node.args and not is_of_modules(node.args[0].value)):
@@ -69,8 +71,7 @@ class Namespaces:
         """What the call reads or sets by text."""
         if self.is_namespace(call):
             self._link_read(call)
-        if any(isinstance(v, External) and v.path in _RUNNING_TEXT for v in self.resolver.values(call.func)):
-            self._link_text(call)
+        self._link_texts(call)
         name = self.attribute_asked_for(call)
         if name is not None:
             for source in (*self.tree.attributes.get(name, ()), ("attribute", name)):
@@ -92,34 +93,35 @@ class Namespaces:
             for arg in call.args[1:]:
                 self._link_to_attributes(_text(call.args[0].value), arg)
 
-    def _link_text(self, call: cst.Call) -> None:
-        """`eval("slow if loss > 1 else fast")`: what is named in the text that is run, as far as it is written out."""
-        run = [value for arg in call.args[:1] for value in self.resolver.values(arg.value)]
-        compiled = [
-            v.call.args[0].value for v in run if isinstance(v, Result) and calls(v) == _COMPILING and v.call.args
-        ]
-        run += [value for node in compiled for value in self.resolver.values(node)]
-        queue = [arg.value for arg in call.args[:1]] + [value.node for value in run if isinstance(value, Literal)]
-        found: set[str] = set()
-        seen: set[cst.CSTNode] = set()
-        while queue:  # a text, and the texts that it is put together from
-            text = queue.pop()
-            seen.add(text)
-            for piece in nodes_in(text):
-                found.update(_named_in(piece))
-                held = self.resolver.values(piece) if isinstance(piece, cst.Name) else ()
-                queue += [v.node for v in held if isinstance(v, Literal) and v.node not in seen]
+    def _link_texts(self, call: cst.Call) -> None:
+        """`eval("slow if loss > 1 else fast")`: all that the texts may name which are run, as far as they are seen."""
+        is_run = External("builtins.eval") not in self.resolver.values(call.func)
+        texts = [text for node in self.texts.run_by(call) for text in self.texts.of(node)]
+        for word in dict.fromkeys(word for text in texts for word in words(text)):
+            for name in self._meant(call, *word):
+                for source in (("global", name), *self.tree.attributes.get(name, ()), ("attribute", name)):
+                    self.graph.link(source, call, Way.USED)
+                self.graph.link(call, ("global", name))
+                for binding in self.resolver.reaching_at(call, name):
+                    if binding.kind not in _MADE_ONCE and not (word[0] == OPEN and self._is_data(binding)):
+                        self.graph.link(binding, call, Way.USED)
+                home = self.tree.scope_of(call).lookup(name) if is_run else None
+                for binding in home.bindings[name] if home is not None else ():
+                    if binding.kind == "assign":
+                        self.graph.link(call, binding)
+
+    def _is_data(self, binding: Binding) -> bool:
+        """Whether it is a dataset, which a text that nobody sees takes no batch of."""
+        values = self.resolver.binding_values(binding)
+        return bool(values) and all(map(self.kinds.is_dataset, values))
+
+    def _meant(self, call: cst.Call, word: str, is_attribute: bool) -> list[str]:
+        """The names that the word may be of a text that is run."""
+        if OPEN not in word:
+            return [word]
         scope = self.tree.scope_of(call)
-        for name in sorted(found):
-            home = scope.lookup(name)
-            for binding in home.bindings[name] if home is not None else ():
-                if binding.kind not in ("import", "def", "class"):
-                    self.graph.link(binding, call, Way.USED)
-                if binding.kind == "assign" and External("builtins.exec") in self.resolver.values(call.func):
-                    self.graph.link(call, binding)
-            for source in (("global", name), *self.tree.attributes.get(name, ()), ("attribute", name)):
-                self.graph.link(source, call, Way.USED)
-            self.graph.link(call, ("global", name))
+        known = [*self.tree.attributes, *(() if is_attribute else scope.names())]
+        return [name for name in dict.fromkeys(known) if re.fullmatch(pattern(word), name)]
 
     def link_item(self, target: cst.Subscript, key: str | None, value: cst.BaseExpression) -> None:
         """What an assignment to the item sets: `vars(state)["best"] = loss`, `globals()["best"] = loss`"""
@@ -180,13 +182,6 @@ def holds_attributes(held: cst.BaseExpression) -> bool:
     if isinstance(held, cst.Call):
         return isinstance(held.func, cst.Name) and held.func.value == "vars"
     return isinstance(held, cst.Attribute) and held.attr.value == "__dict__"
-
-
-def _named_in(piece: cst.CSTNode) -> list[str]:
-    """The words of a text, or of a part of one."""
-    if isinstance(piece, cst.FormattedStringText):
-        return _NAME.findall(piece.value)
-    return _NAME.findall(str(piece.evaluated_value)) if isinstance(piece, cst.SimpleString) else []
 
 
 def is_of_modules(node: cst.CSTNode) -> bool:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, calls
 from migrator.facts.program.tree import Tree
@@ -26,7 +27,6 @@ _GIVING_SEVERAL = frozenset({
     "builtins.sorted", "builtins.filter", "builtins.iter", "builtins.reversed", "builtins.globals", "builtins.locals",
     "builtins.vars", "itertools.islice", "heapq.nlargest", "heapq.nsmallest",
 })  # fmt: skip
-_RUNNING_TEXT = frozenset({"builtins.exec", "builtins.eval"})
 _SETTING = frozenset({"builtins.setattr", "builtins.delattr"})
 # Methods of arrays, tensors and texts that change nothing.
 _TELLING = frozenset({
@@ -53,8 +53,8 @@ class Picking:
                 found[decider].append(use)
         for call in self.tree.calls:
             paths = set(self.resolver.public(call.func))
-            if paths & (_RUNNING_TEXT | _SETTING):
-                for arg in call.args[: 1 if paths & _RUNNING_TEXT else 2]:
+            if paths & (api.RUNNING_TEXT | _SETTING):
+                for arg in call.args[: 1 if paths & api.RUNNING_TEXT else 2]:
                     found[arg.value].append(call)
             elif call.args and any(map(self._chooses_by_type, self.resolver.values(call.func))):
                 found[call.args[0].value].append(call)

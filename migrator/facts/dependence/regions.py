@@ -11,9 +11,10 @@ import libcst as cst
 
 from migrator.facts.dependence import Dependence, Key
 from migrator.facts.dependence.catching import Catching, Tried
-from migrator.facts.dependence.choosing import CHOOSING
+from migrator.facts.dependence.choosing import CHOOSING, LOOPING, pairs_in
 from migrator.facts.dependence.cut_short import CutShort
 from migrator.facts.dependence.picking import Picking
+from migrator.facts.dependence.unseen_choices import UnseenChoice, UnseenChoices
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal
 from migrator.facts.program.syntax import argument
@@ -26,7 +27,6 @@ _DECIDED = frozenset({
     cst.While, cst.If, cst.For, cst.IfExp, cst.BooleanOperation, cst.CompIf, cst.Call, cst.Arg, cst.Return, cst.Match,
     cst.MatchCase, cst.Assert, cst.Lambda, cst.Element,
 })  # fmt: skip
-_LOOPING = frozenset({"tensorflow.while_loop", "keras.ops.while_loop"})
 _BLOCKS = (cst.BaseStatement, cst.BaseSuite, cst.MatchCase, cst.ExceptHandler, cst.Else, cst.Finally)
 
 
@@ -48,7 +48,8 @@ class Regions:
         self.training = training
         self._catching = Catching(tree, resolver, training)
         self._picking = Picking(tree, resolver)
-        self._cut_short = CutShort(tree, resolver)
+        self._unseen_choices = UnseenChoices(tree, resolver)
+        self._cut_short = CutShort(tree, resolver, self._unseen_choices)
 
     def of(self, condition: cst.CSTNode) -> list[Region]:
         """What the expression decides as a condition, or by raising what is caught; nothing where it does neither."""
@@ -163,10 +164,9 @@ class Regions:
             yield from (pair.elements[0].value for pair in pairs)
 
     @property
-    def unseen_pairs(self) -> list[cst.BaseExpression]:
-        """What `tf.case` chooses by where not all pairs are written in the call: `tf.case(list(zip(tests, steps)))`."""
-        given = [arg.value for call in self._cases for arg in (_given(call, "pred_fn_pairs", 0) or call.args)]
-        return [node for node in given if not isinstance(node, (cst.List, cst.Tuple)) or not _are_pairs(node)]
+    def unseen_choices(self) -> list[UnseenChoice]:
+        """The calls that run functions of the script or not by what they are given, it is not seen which."""
+        return self._unseen_choices.found
 
     @cached_property
     def _pairs_of_cases(self) -> list[list[cst.Tuple | cst.List]]:
@@ -175,7 +175,7 @@ class Regions:
         for arg in (arg for call in self._cases for arg in _given(call, "pred_fn_pairs", 0)):
             held = [arg.value, *(v.node for v in self.resolver.values(arg.value) if isinstance(v, Literal))]
             lists = dict.fromkeys(node for node in held if isinstance(node, (cst.List, cst.Tuple)))
-            found.append([pair for node in lists for pair in _pairs_in(node)])
+            found.append([pair for node in lists for pair in pairs_in(node)])
         return found
 
     @cached_property
@@ -197,7 +197,7 @@ class Regions:
 
     def _loops_asking(self, condition: cst.CSTNode | None) -> Iterator[cst.Call]:
         for call in self.tree.calls:
-            if self._calls(call, _LOOPING) and condition in self._functions_in(_given(call, "cond", 0)):
+            if self._calls(call, LOOPING) and condition in self._functions_in(_given(call, "cond", 0)):
                 yield call
 
     def _choosing_calls(self, condition: cst.CSTNode) -> Iterator[cst.Call]:
@@ -352,12 +352,3 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     elif isinstance(node, cst.Call):
         for arg in node.args:  # `list(zip(conditions, branches))`
             yield from _parts(arg.value)
-
-
-def _pairs_in(node: cst.List | cst.Tuple) -> list[cst.Tuple | cst.List]:
-    written = [element.value for element in node.elements]
-    return [pair for pair in written if isinstance(pair, (cst.Tuple, cst.List)) and pair.elements]
-
-
-def _are_pairs(node: cst.List | cst.Tuple) -> bool:
-    return len(_pairs_in(node)) == len(node.elements)

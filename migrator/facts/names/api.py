@@ -71,6 +71,8 @@ def canonical(path: str) -> str:
     return path.lower() if _LOSSES_IN_CAPITALS.match(path) else path
 
 
+# They run what a text of Python's says.
+RUNNING_TEXT = frozenset({"builtins.eval", "builtins.exec"})
 # They tell the sizes of an array along its axes.
 SHAPES = frozenset({
     "tensorflow.shape", "numpy.shape", "keras.ops.shape", "keras.backend.shape", "keras.backend.int_shape",
@@ -179,9 +181,28 @@ TRAINING_METHODS = frozenset({
 })  # fmt: skip
 # Methods by which a program sets a tf.Variable, or rows of it.
 SETTING_VARIABLES = frozenset({
-    "assign", "assign_add", "assign_sub", "batch_scatter_update", "scatter_add", "scatter_div", "scatter_max",
+    "_direct_assign", "assign", "assign_add", "assign_sub", "batch_scatter_update", "scatter_add", "scatter_div",
+    "scatter_max",
     "scatter_min", "scatter_mul", "scatter_nd_add", "scatter_nd_max", "scatter_nd_min", "scatter_nd_sub",
     "scatter_nd_update", "scatter_sub", "scatter_update",
+})  # fmt: skip
+# Functions that set the variables which they are given first.
+SETTING_FUNCTIONS = re.compile(
+    r"^keras\.backend\.(?:update|update_add|update_sub|moving_average_update|set_value|batch_set_value)$"
+    r"|^tensorflow\.(?:assign\w*|scatter_(?:nd_)?(?:add|sub|update|mul|div|min|max))$"
+    r"|^tensorflow\.python\..*\b(?:assign\w*|scatter_\w+)$"
+)
+# Ops that change what a handle stands for: variables, and what holds values to be taken out again.
+RAW_CHANGES = re.compile(
+    r"^tensorflow\.raw_ops\.(?:Resource(?!Gather)|Apply|SparseApply|Assign|Scatter(?!Nd$|NdNonAliasingAdd$)|StridedSliceAssign"
+    r"|LookupTable(?:Insert|Import|Remove)|Queue|Stack|Barrier|(?:Sparse)?Accumulator|(?:OrderedMap|Map)?Stage|DestroyResource)"
+    r"|^tensorflow\.python\.ops\.gen_\w+\.(?:resource_(?!gather)|apply_|sparse_apply_|assign|scatter_(?!nd$))"
+)
+# Attributes of metrics that tell nothing of what these have counted, or by methods that are followed.
+CALM_OF_METRICS = frozenset({
+    "name", "dtype", "variable_dtype", "compute_dtype", "built", "trainable", "stateful", "result", "update_state",
+    "reset_state", "reset_states", "get_config", "from_config", "add_variable", "add_weight", "__class__", "__init__",
+    "__call__", "__name__", "num_classes", "thresholds", "threshold", "fn",
 })  # fmt: skip
 # One element in, one element out, whatever the order: a shard may stand before or after them.
 ELEMENTWISE = frozenset({"map", "with_options", "prefetch"})

@@ -44,6 +44,10 @@ class Names:
         starred = [b for m in self._starred_files(self.tree.module_of(node)) for b in self.bound_in(m, node.value)]
         return [*starred, *(found if self.tree.loops_around(node) or not starred else ())]
 
+    def reaching_at(self, node: cst.CSTNode, name: str) -> list[Binding]:
+        """The same for any name, which need not be written there, nor bound."""
+        return [b for binding in self.flow.reaching_at(node, name) for b in self._beyond(binding, ())]
+
     def _is_set_later(self, node: cst.Name, found: list[Binding]) -> bool:
         """Whether the file gives the name a value of its own only behind the read, `data = data.map(…)` below `from
         train import *`."""

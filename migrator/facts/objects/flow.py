@@ -15,13 +15,17 @@ class Flow:
 
     def reaching(self, node: cst.Name) -> list[Binding]:
         """The bindings that the name may have its value from where it stands, latest first."""
+        scope = self._tree.scope_of(node).lookup(node.value)
+        bindings = scope.bindings[node.value] if scope is not None else []
+        return bindings if len(bindings) == 1 else self.reaching_at(node, node.value)
+
+    def reaching_at(self, node: cst.CSTNode, name: str) -> list[Binding]:
+        """The same where the node stands, if the name has any value there."""
         here = self._tree.scope_of(node)
-        scope = here.lookup(node.value)
+        scope = here.lookup(name)
         if scope is None:
             return []
-        bindings = scope.bindings[node.value]
-        if len(bindings) == 1:
-            return bindings
+        bindings = scope.bindings[name]
         if self._same_flow(here, scope):
             return self._reaching_within(node, bindings)
         return self.latest(bindings)
@@ -35,7 +39,7 @@ class Flow:
             current = current.parent
         return current is scope and (scope.is_function or scope.parent is None or scope.is_class)
 
-    def _reaching_within(self, node: cst.Name, bindings: list[Binding]) -> list[Binding]:
+    def _reaching_within(self, node: cst.CSTNode, bindings: list[Binding]) -> list[Binding]:
         order, tree = self._tree.order, self._tree
         here = order[node]
         loops = [*tree.loops_around(node), *self._tested_in(node)]
@@ -58,8 +62,8 @@ class Flow:
         carried = [b for b in later if any(tree.contains(x.body, b.node) for x in open_loops)]
         return [*found, *carried]
 
-    def _tested_in(self, node: cst.Name) -> list[cst.While]:
-        """The loops that the name takes part in the condition of: it is read again after each turn."""
+    def _tested_in(self, node: cst.CSTNode) -> list[cst.While]:
+        """The loops that the node takes part in the condition of: names are read there again after each turn."""
         owners = [owner for owner in self._tree.ancestors(node) if type(owner) is cst.While]
         return [owner for owner in owners if self._tree.contains(owner.test, node)]
 

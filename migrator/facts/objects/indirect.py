@@ -194,7 +194,8 @@ class Indirect:
             functions, given = self.handed(call)
             for function in (*functions, *self.wrappers_run_by(call)):
                 found[function].update(dict.fromkeys(given))
-        for node in self.tree.all_of(cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign):
+        asking = [node for node, _ in self.operators.lookups.found if isinstance(node, cst.Call)]
+        for node in (*self.tree.all_of(cst.BinaryOperation, cst.Comparison, cst.Subscript, cst.AugAssign), *asking):
             for method, operands in self.operators.run(node):
                 found[method].update(dict.fromkeys(operands))
         return {function: list(given) for function, given in found.items()}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import libcst as cst
 
 from migrator.facts.objects.defaults import Defaults
+from migrator.facts.objects.lookups import Lookups
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Object, Value
 from migrator.facts.program.tree import FunctionLike, Tree
@@ -20,7 +21,7 @@ _COMPARISONS = {
     cst.LessThan: ("lt", "gt"), cst.GreaterThan: ("gt", "lt"), cst.LessThanEqual: ("le", "ge"),
     cst.GreaterThanEqual: ("ge", "le"), cst.Equal: ("eq", "eq"), cst.NotEqual: ("ne", "ne"),
 }  # fmt: skip
-Use = tuple[FunctionLike, list[cst.CSTNode]]  # a method, and what an operator gives it
+Use = tuple[FunctionLike, Sequence[cst.CSTNode]]  # a method, and what an operator gives it
 
 
 class Operators:
@@ -30,6 +31,7 @@ class Operators:
         self.tree = tree
         self.resolver = resolver
         self.defaults = Defaults(tree, resolver)
+        self.lookups = Lookups(tree, resolver, self.defaults)
         self._run_by = run_by
 
     def run(self, node: cst.CSTNode) -> Iterator[Use]:
@@ -53,11 +55,11 @@ class Operators:
                     yield from self._methods(left, [f"__{forth}__"], [target.comparator])
                     yield from self._methods(target.comparator, [f"__{back}__"], [left])
                 left = target.comparator
-        elif isinstance(node, cst.Subscript):
-            yield from self._methods(node.value, ["__getitem__"], list(node.slice))
-            yield from self._methods(node.value, ["__missing__"], list(node.slice))
-            for function in self._factories(node.value):
-                yield function, list(node.slice)
+        for table, keys in self.lookups.at(node):
+            yield from self._methods(table, ["__getitem__"], keys)
+            yield from self._methods(table, ["__missing__"], keys)
+            yield from ((function, keys) for function in self._factories(table))
+        if isinstance(node, cst.Subscript):
             for value in self.resolver.values(node.value):
                 method = self.resolver.method(value, "__class_getitem__") if isinstance(value, Class) else None
                 if method is not None:
@@ -95,7 +97,7 @@ class Operators:
         if isinstance(node, cst.Call) and External("builtins.property") in self.resolver.values(node.func):
             yield from (f for arg in node.args for v in self.resolver.values(arg.value) for f in self._run_by(v))
 
-    def _methods(self, node: cst.CSTNode, names: Iterable[str], operands: list[cst.CSTNode]) -> Iterator[Use]:
+    def _methods(self, node: cst.CSTNode, names: Iterable[str], operands: Sequence[cst.CSTNode]) -> Iterator[Use]:
         for value in self.resolver.values(node):
             if isinstance(value, Object):
                 classes = [value.of, *(self.resolver.subclasses(value.of) if value.call is None else ())]

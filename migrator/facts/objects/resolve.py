@@ -91,7 +91,7 @@ class Resolver:
         self.method, self.methods_of = classes.method, classes.methods_of
         self.kin, self.subclasses = classes.kin, classes.heirs.subclasses
         self.attribute_bindings = classes.attribute_bindings
-        self.reaching, self.bindings_of = names.reaching, names.bindings_of
+        self.reaching, self.reaching_at, self.bindings_of = names.reaching, names.reaching_at, names.bindings_of
         self.class_bindings_of = names.class_bindings_of
         self.variable, self.uses = names.variable, names.uses
         self.callers, self.given, self.arguments = graph.callers, graph.given, graph.arguments

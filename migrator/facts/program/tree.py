@@ -134,6 +134,13 @@ class Scope:
             scope = scope.parent
         return scope
 
+    def names(self) -> list[str]:
+        """All names that may be read there."""
+        scopes = [self]
+        while scopes[-1].parent is not None:
+            scopes.append(scopes[-1].parent)
+        return [name for scope in scopes if scope is self or not scope.is_class for name in scope.bindings]
+
     def lookup(self, name: str) -> Scope | None:
         """The scope that binds the name as Python resolves it from here: classes do not lend their names inwards."""
         if name in self.globals:

@@ -51,5 +51,6 @@ class LookedAt:
     @staticmethod
     def _looks(function: Value | None) -> bool:
         if isinstance(function, External):
-            return function.path.startswith(_LOOKING) and function.path.rpartition(".")[2] not in _CHANGING
+            is_setting = function.path.rpartition(".")[2] in _CHANGING or api.SETTING_FUNCTIONS.match(function.path)
+            return function.path.startswith(_LOOKING) and not is_setting
         return isinstance(function, (Function, Class))

@@ -13,18 +13,17 @@ import libcst as cst
 
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.texts import Texts, pattern
 from migrator.facts.objects.values import Class, Element, External, Literal, Member, Object, Parameter, Result, Value
 from migrator.facts.program.syntax import method_called
 from migrator.facts.program.tree import Tree, semantic_children
 
 _NAMESPACES = frozenset({"builtins.globals", "builtins.vars", "builtins.locals"})
 _SETATTR = frozenset({"builtins.setattr", "builtins.object.__setattr__"})
-_RUNNING = frozenset({"builtins.exec", "builtins.eval"})
 _TRAINING = frozenset({
     "fit", "train_on_batch", "apply_gradients", "apply", "minimize", "assign", "assign_sub", "assign_add",
     "set_weights",
 })  # fmt: skip
-_OPEN = "_open_"  # stands for a part of a text that is not seen
 _DEEPEST = 5
 
 Put = tuple[cst.CSTNode, "cst.BaseExpression | None", str, cst.BaseExpression]  # place, owner, pattern, what is put
@@ -35,16 +34,17 @@ class PutByName:
         self.tree = tree
         self.resolver = resolver
         self.kinds = kinds
+        self.texts = Texts(resolver)
 
     def among(self, targets: Collection[cst.BaseExpression]) -> Iterator[cst.CSTNode]:
         """Where something with weights is put that may get one of the names, or attributes, that these are."""
-        for place, owner, pattern, value in self._puts():
-            names = [t for t in targets if self._may_be(owner, t) and re.fullmatch(pattern, _name(t))]
+        for place, owner, names_put, value in self._puts():
+            names = [t for t in targets if self._may_be(owner, t) and re.fullmatch(names_put, _name(t))]
             if names and self._may_have_weights(value, 0):
                 yield place
         for call, text in self._texts():
             stored = _stored_in(text)
-            if any(re.fullmatch(name.replace(_OPEN, ".*"), _name(t)) for name in stored for t in targets):
+            if any(re.fullmatch(pattern(name), _name(t)) for name in stored for t in targets):
                 yield call
 
     def training(self) -> Iterator[cst.Call]:
@@ -102,34 +102,12 @@ class PutByName:
         return {cls for v in values if isinstance(v, Object) for cls in self.resolver.lineage(v.of)}
 
     def _pattern(self, node: cst.BaseExpression | None) -> str:
-        text = self._text(node) if node is not None else None
-        return re.escape(text).replace(_OPEN, ".*") if text is not None else ".*"
-
-    def _text(self, node: cst.CSTNode, depth: int = 0) -> str | None:
-        """The text that the expression is, with what is not seen of it marked; None where nothing is seen."""
-        if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
-            evaluated = node.evaluated_value
-            return evaluated if isinstance(evaluated, str) else None
-        if isinstance(node, cst.FormattedString):
-            parts = [p.value if isinstance(p, cst.FormattedStringText) else _OPEN for p in node.parts]
-            return "".join(parts)
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
-            both = [self._text(side, depth + 1) for side in (node.left, node.right)]
-            return "".join(_OPEN if side is None else side for side in both)
-        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
-            text = self._text(node.left, depth + 1)
-            return re.sub(r"%\w", _OPEN, text) if text is not None else None
-        values = self.resolver.values(node) if depth < _DEEPEST else ()
-        if len(values) == 1 and isinstance(values[0], Literal) and values[0].node is not node:
-            return self._text(values[0].node, depth + 1)
-        return None
+        return "|".join(map(pattern, self.texts.of(node))) if node is not None else ".*"
 
     def _texts(self) -> Iterator[tuple[cst.Call, str]]:
         for call in self.tree.calls:
-            paths = {v.path for v in self.resolver.values(call.func) if isinstance(v, External)}
-            text = self._text(call.args[0].value) if call.args and paths & _RUNNING else None
-            if text is not None:
-                yield call, text
+            for node in self.texts.run_by(call):
+                yield from ((call, text) for text in self.texts.of(node))
 
     def _may_have_weights(self, node: cst.CSTNode, depth: int) -> bool:
         """Whether it is a model, a layer or a variable, or holds such."""

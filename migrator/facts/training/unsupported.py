@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.names.packages import STANDARD_LIBRARY
 from migrator.facts.objects.defaults import DEFAULTDICT
 from migrator.facts.objects.kinds import Kinds, is_of_other_library
@@ -59,7 +61,11 @@ _MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotl
 _NUMBERS = (External("builtins.float"), External("builtins.int"), External("builtins.bool"))
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
-_RAW_UPDATES = ("tensorflow.raw_ops.ResourceApply", "tensorflow.raw_ops.ResourceSparseApply")
+_RAW_NAMES = re.compile(
+    r"Resource|Apply|Assign|Scatter|Table|Queue|Stack|Barrier|Accumulator|Stage|resource_|apply_|assign|scatter_"
+)
+_HANDLES = frozenset({"resource", "ref", "var", "handle"})
+_RAW_OPS = "tensorflow.raw_ops"
 _DEEPEST = 4  # calls and lists that a model passes through
 _WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
 
@@ -141,14 +147,40 @@ class Unsupported:
                 )
 
     def _raw_updates(self) -> Iterator[UnsupportedTraining]:
-        """`tf.raw_ops.ResourceApplyGradientDescent(…)`: what an optimizer does inside."""
-        for call in self.tree.calls:
-            if any(name.startswith(_RAW_UPDATES) for name in self.resolver.public(call.func)):
+        """`tf.raw_ops.ResourceApplyGradientDescent(…)`, `put = tf.raw_ops.AssignVariableOp`: what an optimizer does
+        inside."""
+        for node in self._raw_ops() if self.tree.names.get("raw_ops") or self.tree.names.get("python") else ():
+            values = self.resolver.values(node)
+            is_unseen = isinstance(node, cst.Call) and any(isinstance(v, Result) for v in values)
+            changes = any(isinstance(v, External) and api.RAW_CHANGES.match(v.path) for v in values)
+            if is_unseen or (changes and not self._sets_kept(node)):
                 yield UnsupportedTraining(
-                    call,
-                    "this op changes the weights without an optimizer, so its gradients cannot be followed",
-                    "apply them with an optimizer, or by assign_sub",
+                    node,
+                    "this op changes variables by their handles, so what they get cannot be followed",
+                    "apply gradients with an optimizer, and set variables by assign, assign_add and assign_sub",
                 )
+
+    def _raw_ops(self) -> Iterator[cst.BaseExpression]:
+        """What may be an op that changes variables, or give one: `getattr(tf.raw_ops, name)`."""
+        yield from (node for node in self.tree.all_of(cst.Attribute) if _RAW_NAMES.search(node.attr.value))
+        yield from (node for name, nodes in self.tree.names.items() if _RAW_NAMES.search(name) for node in nodes)
+        asked = (call for call in self.tree.calls if call.args)
+        yield from (call for call in asked if External(_RAW_OPS) in self.resolver.values(call.args[0].value))
+
+    def _sets_kept(self, node: cst.BaseExpression) -> bool:
+        """Whether it is called there to set a variable that is kept to count with, and not trained."""
+        call = self.tree.parent.get(node)
+        if not isinstance(call, cst.Call) or call.func is not node:
+            return False
+        handles = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value in _HANDLES]
+        owners = [h.value if isinstance(h, cst.Attribute) and h.attr.value == "handle" else h for h in handles]
+        values = [v for owner in owners for v in self.resolver.values(owner) or (None,)]
+        return bool(values) and all(isinstance(v, Result) and self._is_kept(v) for v in values)
+
+    def _is_kept(self, value: Result) -> bool:
+        given = argument(value.call, "trainable", 1)
+        is_never = given is not None and isinstance(given.value, cst.Name) and given.value.value == "False"
+        return is_never and self.kinds.is_variable(value)
 
     def _classes_of_type(self) -> Iterator[UnsupportedTraining]:
         """Classes that `type(name, bases, names)` makes of the script's own: which methods their objects run is not
@@ -363,9 +395,7 @@ class Unsupported:
     def _only_measured(self, call: cst.Call) -> bool:
         """Whether the gradients are only looked at: given to nothing but functions of TensorFlow, numpy and Python."""
         for other in self.tree.calls:
-            if any(
-                name.startswith(_MEASURING) for name in self.resolver.public(other.func)
-            ) or self.training.flow.is_tape_call(other):
+            if any(map(_measures, self.resolver.public(other.func))) or self.training.flow.is_tape_call(other):
                 continue
             given = [arg.value for arg in other.args if not (self._keeps(other) and self._is_number(arg.value))]
             if any(call in g.tape_calls for value in given for g in self.training.flow.sources(value)):
@@ -391,6 +421,10 @@ class Unsupported:
         and what it steers is seen to by itself."""
         values = self.resolver.values(node)
         return bool(values) and all(isinstance(v, Result) and v.function in _NUMBERS for v in values)
+
+
+def _measures(path: str) -> bool:
+    return path.startswith(_MEASURING) and api.SETTING_FUNCTIONS.match(path) is None
 
 
 def _is_no_object(value: Value) -> bool:

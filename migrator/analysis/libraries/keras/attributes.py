@@ -26,10 +26,6 @@ _WEIGHTS = frozenset({
     "trainable_variables", "trainable_weights", "variables", "weights", "non_trainable_variables",
     "non_trainable_weights", "kernel", "bias", "gamma", "beta", "embeddings", "recurrent_kernel",
 })  # fmt: skip
-# The sums of a metric, which its variables hold.
-_KEPT = frozenset({
-    "total", "count", "true_positives", "true_negatives", "false_positives", "false_negatives", "total_cm",
-})  # fmt: skip
 # Of which list they are the only one, or all.
 _ENDS = {"input": "inputs", "output": "outputs"}
 _TURNING = (cst.For, cst.While, cst.If, cst.Try, cst.Match, cst.CompFor, cst.Lambda)
@@ -40,7 +36,7 @@ _LAYERS = -3  # in the context of the site of a model: the list of its layers
 def attribute(run: Run, atom: v.Atom, name: str) -> Value:
     if isinstance(atom, Made) and atom.path == tensorflow.VARIABLE and name in ("shape", "dtype", "name", "value"):
         return NUMBER if name != "value" else v.of(v.Method(v.of(atom), name))
-    if isinstance(atom, Made) and METRIC.match(atom.path) and name in _KEPT:
+    if isinstance(atom, Made) and METRIC.match(atom.path) and name not in api.CALM_OF_METRICS:
         return metrics.kept(run, atom, name)
     if name in _WEIGHTS:
         run.note_weights(atom)

@@ -153,7 +153,9 @@ def kept(run: Run, atom: Made, name: str) -> Value:
     fed = any(run.heap.load(atom, field) is not NOTHING for field in ("fed", _FED_WHOLE))
     if not fed or not any(run.libraries.keras.on_parts[-1:]):
         return v.of(v.Method(v.of(atom), name))
-    return Value(Data(Unknown("what a metric keeps is of this worker's part of the batches"), rank=0))
+    is_list = name in ("variables", "weights") or name.endswith(("_variables", "_weights"))
+    placement = Unknown("what a metric keeps is of this worker's part of the batches")
+    return Value(Data(placement, nested=True) if is_list else Data(placement, rank=0))
 
 
 def _of_batches(run: Run, node: cst.CSTNode, needs: frozenset[v.Repair]) -> tuple[Placement, frozenset[v.Repair]]:

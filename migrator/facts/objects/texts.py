@@ -1,0 +1,180 @@
+"""Texts that the script puts together: what is seen of them, with marks for the rest."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice, product
+from string import Formatter
+
+import libcst as cst
+
+from migrator.facts.names import api
+from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import External, Literal, Result, calls
+from migrator.facts.program.syntax import method_called
+
+OPEN = "_open_"  # stands for a part of a text that is not seen
+_DEEPEST = 8
+_MOST = 20  # different texts that one expression may be
+_COMPILING = "builtins.compile"
+_PARTIAL = "functools.partial"
+_HANDING = (_PARTIAL, "builtins.getattr")
+# They run the texts that they are given, too.
+_RUNNING_ANY = ("timeit.", "numexpr.", "pandas.eval", "code.", "runpy.", "cProfile.run", "profile.run")
+_CONVERSION = re.compile(r"%(?:\(\w*\))?[-+ #0-9.]*([a-zA-Z%])")
+_NUMBERS = "bdeEfFgGioxX"
+_PLAIN = frozenset({
+    "abs", "bool", "float", "int", "isinstance", "len", "list", "max", "min", "print", "range", "round", "str", "sum",
+    "tuple", "type", "zip",
+})  # fmt: skip
+# Of numbers, which are no words of a program.
+_COUNTING = frozenset({"builtins.len", "builtins.int", "builtins.float", "builtins.round", "builtins.range"})
+
+
+class Texts:
+    def __init__(self, resolver: Resolver) -> None:
+        self.resolver = resolver
+
+    def run_by(self, call: cst.Call) -> list[cst.BaseExpression]:
+        """What holds the texts that the call runs as code, or may run: `eval(text)`, `map(eval, texts)`."""
+        given = [arg.value for arg in call.args]
+        values = self.resolver.values(call.func)
+        if any(isinstance(v, External) and v.path in api.RUNNING_TEXT for v in values):
+            return given[:1]
+        if any(isinstance(v, External) and v.path.startswith(_RUNNING_ANY) for v in values):
+            return given
+        for value in values:
+            if isinstance(value, Result) and calls(value) in _HANDING and value.call.args:
+                first, *others = (arg.value for arg in value.call.args)
+                if self._runs(first) or (
+                    calls(value) != _PARTIAL and External("builtins") in self.resolver.values(first)
+                ):
+                    return [*others, *given]
+        return [node for node in given if not self._runs(node)] if any(map(self._runs, given)) else []
+
+    def _runs(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a function that runs texts."""
+        if not isinstance(node, (cst.Name, cst.Attribute)):
+            return False
+        return any(isinstance(v, External) and v.path in api.RUNNING_TEXT for v in self.resolver.values(node))
+
+    def of(self, node: cst.CSTNode) -> list[str]:
+        """The texts that the expression may be, OPEN in place of all that is not seen of them."""
+        return list(dict.fromkeys(islice(self._of(node, 0), _MOST + 1)))[:_MOST] or [OPEN]
+
+    def _of(self, node: cst.CSTNode, depth: int) -> Iterator[str]:
+        if depth > _DEEPEST:
+            yield OPEN
+        elif isinstance(node, (cst.SimpleString, cst.ConcatenatedString)) and not _has_holes(node):
+            value = node.evaluated_value
+            yield value.decode("latin-1") if isinstance(value, bytes) else str(value)
+        elif isinstance(node, cst.ConcatenatedString):
+            yield from self._joined([node.left, node.right], depth)
+        elif isinstance(node, (cst.List, cst.Tuple)):
+            for element in node.elements:
+                yield from self._of(element.value, depth + 1)
+        elif isinstance(node, cst.FormattedString):
+            yield from self._joined(node.parts, depth)
+        elif isinstance(node, cst.FormattedStringText):
+            yield node.value.replace("{{", "{").replace("}}", "}")
+        elif isinstance(node, cst.FormattedStringExpression):
+            yield from self._of(node.expression, depth + 1)
+        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+            yield from self._joined([node.left, node.right], depth)
+        elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+            for text in self._of(node.left, depth + 1):
+                yield from self._filled(text, node.right, depth)
+        elif isinstance(node, (cst.BaseNumber, cst.BinaryOperation, cst.UnaryOperation)):
+            yield "0"
+        elif isinstance(node, cst.IfExp):
+            yield from self._of(node.body, depth + 1)
+            yield from self._of(node.orelse, depth + 1)
+        elif isinstance(node, cst.Call) and method_called(node) == "format":
+            for text in self._of(cst.ensure_type(node.func, cst.Attribute).value, depth + 1):
+                yield from self._formatted(text, node, depth)
+        else:
+            yield from self._behind(node, depth)
+
+    def _behind(self, node: cst.CSTNode, depth: int) -> Iterator[str]:
+        """What a name or a call gives."""
+        values = self.resolver.values(node) if isinstance(node, cst.BaseExpression) else ()
+        if isinstance(node, cst.Name) and any(b.kind == "augmented" for b in self.resolver.reaching(node)):
+            values = ()
+        for value in values or (None,):
+            if isinstance(value, Literal) and value.node is not node:
+                yield from self._of(value.node, depth + 1)
+            elif isinstance(value, Result) and calls(value) == _COMPILING and value.call.args:
+                yield from self._of(value.call.args[0].value, depth + 1)
+            elif isinstance(value, Result) and calls(value) in _COUNTING:
+                yield "0"
+            elif isinstance(value, Result) and calls(value) == "builtins.str" and value.call.args:
+                yield from self._of(value.call.args[0].value, depth + 1)
+            else:
+                yield OPEN
+
+    def _joined(self, parts: Iterable[cst.CSTNode], depth: int) -> Iterator[str]:
+        alternatives = [list(islice(self._of(part, depth + 1), _MOST)) for part in parts]
+        yield from ("".join(chosen) for chosen in product(*alternatives))
+
+    def _filled(self, text: str, given: cst.BaseExpression, depth: int) -> Iterator[str]:
+        """`"%s > %d" % (name, bound)`"""
+        nodes = [e.value for e in given.elements] if isinstance(given, cst.Tuple) else [given]
+        found = [m for m in _CONVERSION.finditer(text) if m.group(1) != "%"]
+        is_plain = len(found) == len(nodes) and not any("(" in m.group() or "*" in m.group() for m in found)
+        filled = [
+            ["0"] if m.group(1) in _NUMBERS else list(self._of(nodes[i], depth + 1)) if is_plain else [OPEN]
+            for i, m in enumerate(found)
+        ]
+        for chosen in product(*filled):
+            left = iter(chosen)
+            yield _CONVERSION.sub(lambda m, left=left: "%" if m.group(1) == "%" else next(left), text)  # type: ignore[misc]
+
+    def _formatted(self, text: str, call: cst.Call, depth: int) -> Iterator[str]:
+        """`"{} > {bound}".format(name, bound=1)`"""
+        named = {arg.keyword.value: arg.value for arg in call.args if arg.keyword is not None}
+        numbered = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+        given: dict[str, cst.BaseExpression] = {**named, **{str(i): node for i, node in enumerate(numbered)}}
+        try:
+            parsed = list(Formatter().parse(text))
+        except ValueError:
+            yield OPEN
+            return
+        pieces: list[list[str]] = []
+        count = 0
+        for before, field, _, _ in parsed:
+            pieces.append([before])
+            if field is not None:
+                node = given.get(field or str(count)) if not any(arg.star for arg in call.args) else None
+                pieces.append([OPEN] if node is None else list(self._of(node, depth + 1)))
+                count += not field
+        yield from ("".join(chosen) for chosen in product(*pieces))
+
+
+def words(text: str) -> list[tuple[str, bool]]:
+    """The names in a text of Python's, each with whether it is that of an attribute; OPEN in them stands for any part
+    of a word, and by itself for any text."""
+    found = re.finditer(r"(\.\s*)?\b([^\W\d]\w*)", text)
+    return [(match.group(2), bool(match.group(1))) for match in found]
+
+
+def acts(text: str) -> bool:
+    """Whether code may do something besides giving a value: it calls what is no plain function of Python's."""
+    try:
+        called = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    except (SyntaxError, ValueError):
+        return True
+    return OPEN in text.split() or not all(isinstance(func, ast.Name) and func.id in _PLAIN for func in called)
+
+
+def pattern(word: str) -> str:
+    """What names match that have OPEN in them."""
+    return r"\w*".join(map(re.escape, word.split(OPEN)))
+
+
+def _has_holes(node: cst.BaseExpression) -> bool:
+    """Whether the text has parts that are put into it."""
+    if isinstance(node, cst.ConcatenatedString):
+        return _has_holes(node.left) or _has_holes(node.right)
+    return isinstance(node, cst.FormattedString)
