@@ -15,6 +15,7 @@ import libcst as cst
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, calls
 from migrator.facts.program.tree import Tree
+from migrator.worklist import Worklist
 
 # They give one of what they are given, or what is called so.
 GIVING_ONE = frozenset({
@@ -116,12 +117,8 @@ class Picking:
 
     def _deciders(self, base: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         # Each with whether something is taken out of it.
-        queue, seen = [(base, False)], set[tuple[cst.BaseExpression, bool]]()
-        while queue:
-            node, taken = queue.pop()
-            if (node, taken) in seen:
-                continue
-            seen.add((node, taken))
+        queue = Worklist([(base, False)])
+        for node, taken in queue:
             if isinstance(node, cst.Subscript):
                 indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
                 yield from indices

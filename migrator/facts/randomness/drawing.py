@@ -11,6 +11,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Member, Result, Value, calls
@@ -20,7 +21,6 @@ from migrator.facts.randomness.chance import SHUFFLING_SOURCES, takes_random_sta
 from migrator.facts.randomness.draws import GENERATOR_MAKERS
 from migrator.facts.training.sites import Training
 
-_COMMON = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 _STATELESS = ("tensorflow.random.stateless_", "tensorflow.random.experimental.stateless_")
 
 
@@ -72,7 +72,7 @@ class Drawing:
     @staticmethod
     def _is_common(call: cst.Call, path: str) -> bool:
         """Whether the function draws from a generator that all of the script has in common."""
-        if path.startswith(_COMMON):
+        if path.startswith(api.DRAWS):
             return path not in GENERATOR_MAKERS and not path.startswith(_STATELESS)
         return takes_random_state(call, path)
 

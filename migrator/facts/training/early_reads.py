@@ -14,7 +14,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Object
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
-from migrator.facts.training.trained import WEIGHT_LISTS, WEIGHTS, Trained
+from migrator.facts.training.trained import WEIGHTS, Trained
 
 _TAKING_METHODS = ("get_weights", "numpy", "read_value")
 _TAKING = frozenset({
@@ -79,7 +79,7 @@ class EarlyReads:
         """What the weight belongs to, if it is one."""
         if isinstance(weight, cst.Subscript):
             return self._owner(weight.value)
-        if isinstance(weight, cst.Attribute) and weight.attr.value in WEIGHT_LISTS | WEIGHTS:
+        if isinstance(weight, cst.Attribute) and weight.attr.value in api.WEIGHT_LISTS | WEIGHTS:
             return weight.value if self._is_random(weight.value) else None
         for binding in self.resolver.reaching(weight) if isinstance(weight, cst.Name) else ():
             owner = self._owner(binding.value) if isinstance(binding.value, cst.Attribute) else None

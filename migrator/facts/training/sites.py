@@ -24,6 +24,7 @@ from migrator.facts.training.gradients import GradientFlow, Gradients, reduced_o
 from migrator.facts.training.own_steps import OwnSteps
 from migrator.facts.training.unrun import unrun
 from migrator.records import dataclass
+from migrator.worklist import Worklist
 
 # Methods of optimizers that Keras calls for each variable, in its several generations.
 _OF_ONE_VARIABLE = ("update_step", "_resource_apply_dense", "_resource_apply_sparse")
@@ -144,15 +145,12 @@ class Training:
         values = self.resolver.values(node)
         if any(map(self.kinds.is_model, values)):
             return values
-        queue, seen = [node], {node}
-        while queue:
-            here = queue.pop()
+        queue = Worklist([node])
+        for here in queue:
             if self.is_model_of_callback(here):
                 trained = (value for fit in (*self.fits, *self.batch_fits) for value in fit.values)
                 return tuple(dict.fromkeys(trained))
-            given = self._given_to(here) if isinstance(here, cst.Name) else []
-            queue += [other for other in given if other not in seen]
-            seen.update(given)
+            queue += self._given_to(here) if isinstance(here, cst.Name) else []
         return ()
 
     def _given_to(self, name: cst.Name) -> list[cst.BaseExpression]:

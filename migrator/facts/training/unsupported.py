@@ -7,6 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.names.packages import STANDARD_LIBRARY
 from migrator.facts.objects.defaults import DEFAULTDICT
 from migrator.facts.objects.kinds import Kinds, is_of_other_library
@@ -29,6 +30,7 @@ from migrator.facts.training.gradients import sources_of
 from migrator.facts.training.methods_apart import MethodApart, MethodsApart, is_unseen
 from migrator.facts.training.sites import Training, is_super
 from migrator.records import dataclass
+from migrator.worklist import Worklist
 
 # Only Keras's `fit` takes these: scikit-learn's and others' do not.
 _FIT_KEYWORDS = frozenset(
@@ -61,7 +63,7 @@ _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
 _RAW_UPDATES = ("tensorflow.raw_ops.ResourceApply", "tensorflow.raw_ops.ResourceSparseApply")
 _DEEPEST = 4  # calls and lists that a model passes through
-_WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
+_WEIGHT_LISTS = api.WEIGHT_LISTS | {"get_weights"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,13 +342,8 @@ class Unsupported:
         )
 
     def _lists_weights(self, sources: cst.BaseExpression) -> bool:
-        asked: set[cst.BaseExpression] = set()  # `weights = [weights, w]` is within itself, as far as names tell
-        pending = [sources]
-        while pending:
-            node = pending.pop()
-            if node in asked:
-                continue
-            asked.add(node)
+        pending = Worklist([sources])  # `weights = [weights, w]` is within itself, as far as names tell
+        for node in pending:
             if isinstance(node, (cst.List, cst.Tuple)):
                 pending += [e.value for e in node.elements]
                 continue
