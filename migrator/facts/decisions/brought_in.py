@@ -99,7 +99,7 @@ class BroughtIn:
         """Whether all that it enters is put together for the losses anyway, and they would not be told that it is
         combined before, as they are of names."""
         operands = [operand.node for repair in self._repaired for operand in repair.operands]
-        is_part = all(any(self.tree.contains(node, end) for node in operands) for end in ends)
+        is_part = all(self.tree.is_in(end, operands) for end in ends)
         return is_part and not self.numbers.get_names(place)
 
     def _before_samples(self, end: cst.BaseExpression, reached: Spread, pure: set[Key]) -> Iterator[cst.BaseExpression]:

@@ -14,6 +14,7 @@ import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, calls
+from migrator.facts.program.syntax import method_called
 from migrator.facts.program.tree import Tree
 from migrator.worklist import Worklist
 
@@ -89,7 +90,7 @@ class Picking:
 
     def only_tells(self, call: cst.Call) -> bool:
         """Whether it is a method that changes nothing, by a name that no class of the script has for one of its own."""
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        name = method_called(call)
         return name in _TELLING and name not in self.tree.methods
 
     def _is_fixed(self, node: cst.BaseExpression) -> bool:

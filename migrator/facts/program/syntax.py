@@ -114,6 +114,10 @@ def is_format(node: cst.CSTNode) -> bool:
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
 
 
+def is_slice(node: cst.Subscript) -> bool:
+    return len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
+
+
 def stands_alone(expression: str) -> bool:
     """Whether the expression needs no parentheses as the right side of an assignment, however its lines break."""
     try:

@@ -38,12 +38,9 @@ class Drawing:
     def draws(self, statements: Iterable[cst.CSTNode]) -> bool:
         """Whether the statements, or the functions that they run, move a generator on that others draw from."""
         bodies = [body for statement in statements for body in self.training.reached_from(statement)]
-        return any(self._moves(call, bodies) for call in self.tree.calls if self._is_in(bodies, call)) or any(
-            self._is_shuffled_anew(loop.iter) for loop in self._loops if self._is_in(bodies, loop)
+        return any(self._moves(call, bodies) for call in self.tree.calls if self.tree.is_in(call, bodies)) or any(
+            self._is_shuffled_anew(loop.iter) for loop in self._loops if self.tree.is_in(loop, bodies)
         )
-
-    def _is_in(self, bodies: Collection[cst.CSTNode], node: cst.CSTNode) -> bool:
-        return any(self.tree.contains(body, node) for body in bodies)
 
     def _moves(self, call: cst.Call, bodies: Collection[cst.CSTNode]) -> bool:
         given = [v for arg in call.args for v in self.resolver.values(arg.value)]
@@ -78,7 +75,9 @@ class Drawing:
 
     def _is_of_others(self, value: Value, bodies: Collection[cst.CSTNode]) -> bool:
         """Whether the value is a generator that is made outside."""
-        return isinstance(value, Result) and calls(value) in GENERATOR_MAKERS and not self._is_in(bodies, value.call)
+        return (
+            isinstance(value, Result) and calls(value) in GENERATOR_MAKERS and not self.tree.is_in(value.call, bodies)
+        )
 
     def _is_shuffled_anew(self, node: cst.BaseExpression) -> bool:
         """Whether whoever iterates over the dataset gets another order than the last one, and the next again."""

@@ -9,7 +9,7 @@ import libcst as cst
 
 from migrator.facts.names import api
 from migrator.facts.objects.values import Object, Value, calls
-from migrator.facts.program.syntax import imported_modules
+from migrator.facts.program.syntax import imported_modules, method_called
 from migrator.facts.script import Facts
 from migrator.facts.startup.missing import files_imported, missing_files
 
@@ -29,7 +29,7 @@ def may_train(facts: Facts) -> Iterator[cst.Call]:
         return
     for call in facts.tree.calls:
         owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        name = method_called(call)
         if next(missing_files(facts, owner), None) is not None and name not in _LOOKING:
             given = [v for arg in call.args for v in facts.resolver.values(arg.value)]
             is_made_there = any(next(missing_files(facts, arg.value), None) for arg in call.args)

@@ -228,7 +228,7 @@ class Training:
         return found
 
     def _is_run_by_fit(self, call: cst.Call) -> bool:
-        return any(self.tree.contains(body, call) for body in self._run_by_fit)
+        return self.tree.is_in(call, self._run_by_fit)
 
     @cached_property
     def _run_by_fit(self) -> list[cst.CSTNode]:
@@ -260,7 +260,7 @@ class Training:
         if cls is None or not self.resolver.derives_from(Class(cls), api.is_optimizer_class):
             return False
         bodies = self.reached_from(function)
-        calls_inside = (call for call in self.tree.calls if any(self.tree.contains(body, call) for body in bodies))
+        calls_inside = (call for call in self.tree.calls if self.tree.is_in(call, bodies))
         values = (v for call in calls_inside for v in self.resolver.values(call.func))
         return not any(isinstance(v, External) and vocabulary.has_role(v.path, Role.REDUCE) for v in values)
 
