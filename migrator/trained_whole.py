@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrator.edits import InsertAfter, InsertBefore, InsertFirst, Refusal, Trust
 from migrator.facts.names.vocabulary import Role
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, method_called
 from migrator.facts.script import Facts
 from migrator.files.imports import reachable
 from migrator.files.programs import Program
@@ -100,12 +100,8 @@ def _is_shared_out(facts: Facts) -> bool:
     ports = facts.ports
     if ports.is_foreign or ports.has(*_SHARING) or ports.has_gathers:
         return True
-    ranks = [_name(call.call) for call in ports.of(Role.RANK)]
+    ranks = [method_called(call.call) for call in ports.of(Role.RANK)]
     return any(name != "is_chief" for name in ranks) or any(_is_other_than_mean(c.call) for c in ports.of(Role.REDUCE))
-
-
-def _name(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
 def _is_other_than_mean(call: cst.Call) -> bool:

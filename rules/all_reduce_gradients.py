@@ -33,9 +33,10 @@ from migrator.analysis.verdicts import MEAN
 from migrator.edits import InsertAfter, Refusal, Wrap
 from migrator.facts.script import Facts
 from migrator.facts.training.gradients import Gradients, Place
+from migrator.facts.training.out_of_sight import may_train
 from migrator.facts.training.sites import Minimization
 from migrator.facts.training.unsupported import UnsupportedTraining
-from migrator.findings.missing import may_train, told_of_training
+from migrator.findings.missing import told_of_training
 from migrator.rule import Findings, rule
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis.values import Bound, Function
+from migrator.facts.names import api
 from migrator.facts.program.tree import Scope
-from migrator.facts.training.trained import WEIGHT_LISTS
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -37,7 +37,7 @@ def _is_called(run: Run, scope: Scope, name: str, depth: int) -> bool:
         owner = tree.parent[read]
         if isinstance(owner, cst.Call) and owner.func is read:
             return True
-        if isinstance(owner, cst.Attribute) and owner.attr.value in WEIGHT_LISTS:
+        if isinstance(owner, cst.Attribute) and owner.attr.value in api.WEIGHT_LISTS:
             return True
         if isinstance(owner, cst.Arg):
             call = tree.parent[owner]

@@ -21,6 +21,7 @@ from migrator.analysis.placement import REPLICATED, ROWS, Partial, Shape, Sharde
 from migrator.analysis.truth import asked, compared, outcome
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, External, Function, Site, Tuple, Value
 from migrator.facts.program.presence import asks_if_there_is_none
+from migrator.facts.program.syntax import OPERATORS
 from migrator.facts.program.tree import Scope
 from migrator.records import replace
 
@@ -28,13 +29,6 @@ if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
 _NEW_AXIS = (External("tensorflow.newaxis"), External("numpy.newaxis"))
-_OPERATORS: dict[str, str] = {
-    "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "truediv", "FloorDivide": "floordiv",
-    "Modulo": "mod", "Power": "pow", "MatrixMultiply": "matmul", "BitAnd": "and_", "BitOr": "or_", "BitXor": "xor",
-    "LeftShift": "lshift", "RightShift": "rshift", "Minus": "neg", "Plus": "pos", "BitInvert": "invert",
-    "LessThan": "lt", "LessThanEqual": "le", "GreaterThan": "gt", "GreaterThanEqual": "ge", "Equal": "eq",
-    "NotEqual": "ne",
-}  # fmt: skip
 _PICKED = "what a worker has seen of the batch decides which of these it is"
 _MOST_LITERALS = 1024
 _MOST_COPIES = 64  # of what a list holds
@@ -112,7 +106,7 @@ class Expressions:
         nodes: Sequence[cst.CSTNode | None],
         frame: Frame,
     ) -> Value:
-        own = own_operators.of_operator(self.run, _OPERATORS.get(operator, ""), operands, nodes, node, frame)
+        own = own_operators.of_operator(self.run, OPERATORS.get(operator, ""), operands, nodes, node, frame)
         if own is not None:
             return own
         sequences = [self.run.objects.sequence_items(o) for o in operands]
@@ -138,7 +132,7 @@ class Expressions:
         if operator == "Divide" and constants[1] == runtime.SIZE:
             held = v.join_all(Value(d) for d in self.run.objects.leaves(operands[0]))  # of a variable, say
             return v.mapped(held, lambda d: replace(d, placement=Partial("sum")) if d.is_replicated else d)
-        return self.run.operator(f"operator.{_OPERATORS.get(operator, 'unknown')}", operands, nodes, node)
+        return self.run.operator(f"operator.{OPERATORS.get(operator, 'unknown')}", operands, nodes, node)
 
     def _a_row_each(self, operands: Sequence[Value], sequences: Sequence[list[Value] | None]) -> Value | None:
         """A list repeated for each row of a worker's part: `[start] * target.shape[0]`."""
@@ -197,7 +191,7 @@ class Expressions:
         constant = value.constant
         if isinstance(constant, (int, float)) and operator in ("Minus", "Plus"):
             return v.constant(-constant if operator == "Minus" else constant)
-        name = _OPERATORS[operator]
+        name = OPERATORS[operator]
         own = own_operators.of_operator(self.run, name, (value,), (node.expression,), node, frame)
         return own if own is not None else self.run.operator(f"operator.{name}", (value,), (node.expression,), node)
 
@@ -224,7 +218,7 @@ class Expressions:
                 return v.constant(known)
             nodes = (node.left, compared_with)
             own = own_operators.of_operator(
-                self.run, _OPERATORS.get(operator, ""), (left, rights[0]), nodes, node, frame
+                self.run, OPERATORS.get(operator, ""), (left, rights[0]), nodes, node, frame
             )
             if own is not None:
                 return own
@@ -233,8 +227,8 @@ class Expressions:
             alike = row_counts.compared(left, rights[0]) if operator in ("Equal", "NotEqual") else None
             if alike is not None:
                 return alike
-            if operator in _OPERATORS:
-                return self.run.operator(f"operator.{_OPERATORS[operator]}", (left, rights[0]), nodes, node)
+            if operator in OPERATORS:
+                return self.run.operator(f"operator.{OPERATORS[operator]}", (left, rights[0]), nodes, node)
         all_nodes = [node.left, *(c.comparator for c in node.comparisons)]
         return self.run.compared([left, *rights], all_nodes, node)
 

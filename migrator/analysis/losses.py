@@ -355,7 +355,7 @@ class Losses:
         data = value.data if value is not None and not value.objects else None
         if data is None or data.symbolic or data.masked or node in self._plan.expressions:
             return False
-        if any(self.tree.contains(function, node) for function in self._run.with_gradients):
+        if self.tree.is_in(node, self._run.with_gradients):
             return False
         if data.listed and isinstance(node, cst.BaseExpression) and self.array_in(node) is node:
             return False  # a list is gathered item by item

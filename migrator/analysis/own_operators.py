@@ -10,11 +10,11 @@ import libcst as cst
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
 from migrator.analysis.values import Instance, Value
+from migrator.facts.program.syntax import REFLECTED
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
 
-_REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
 _ASKED_BY = {
     "builtins.abs": "__abs__",
     "builtins.bool": "__bool__",
@@ -45,7 +45,7 @@ def of_operator(
     name = operator.rstrip("_")
     kinds = [f"__{name}__"]
     if len(operands) == 2:
-        kinds.append(f"__{_REFLECTED.get(name, f'r{name}')}__")
+        kinds.append(f"__{REFLECTED.get(name, f'r{name}')}__")
     for i, kind in enumerate(kinds):
         atom, other = operands[i].only, nodes[1 - i] if len(nodes) == 2 else None
         method = run.classes.method(atom, kind) if isinstance(atom, Instance) else None

@@ -80,8 +80,7 @@ class Either:
     """One of `options`: which one depends on a rank that is not known.
 
     An op takes all of them into account, and the mean of `Either(Sharded(0), Partial("mean"))` is a `Partial("mean")`
-    again. The likeliest comes first. Where an obligation asks, read `settled(placement)`, or `likeliest(placement)`
-    where the likeliest is taken on trust.
+    again. The likeliest comes first. Where an obligation asks, read `settled(placement)`.
     """
 
     options: tuple[Placement, ...]
@@ -127,10 +126,3 @@ def settled(placement: Placement) -> Placement:
         if isinstance(option, Unknown):
             return option
     return Unknown("how many axes it has is not known, and where it stands depends on that", ALL_GATHER)
-
-
-def likeliest(placement: Placement) -> Placement:
-    """The placement, or for an `Either` the likeliest of its options that is seen: a guess."""
-    if not isinstance(placement, Either):
-        return placement
-    return next((option for option in placement.options if not isinstance(option, Unknown)), placement.options[0])

@@ -56,7 +56,7 @@ def _names(facts: Facts, edit: Edit) -> tuple[set[str], set[str]]:
     elif isinstance(edit, Guard):
         text = edit.condition
     else:
-        text = "".join(_text(facts, edit.code))
+        text = "".join(_text(edit.code))
     bound: set[str] = {edit.imports} if isinstance(edit, Wrap) else set()
     read: set[str] = set()
     for node in ast.walk(_parsed(text)):
@@ -71,7 +71,7 @@ def _names(facts: Facts, edit: Edit) -> tuple[set[str], set[str]]:
     return bound, read
 
 
-def _text(facts: Facts, code: Code) -> Iterator[str]:
+def _text(code: Code) -> Iterator[str]:
     for part in code:
         # Nodes of the script are read where they stand, or beside it.
         yield part if isinstance(part, str) else "None"

@@ -40,9 +40,9 @@ class OfNames:
                 bindings = facts.resolver.reaching(node)
                 if len(bindings) == 1 and bindings[0].kind == "assign" and not bindings[0].path:
                     by_name[bindings[0].node].append(node)
-        for line, reads in by_name.items():
+        for reads in by_name.values():
             counted = self._counted(facts.resolver.reaching(reads[0])[0].value)
-            if counted is not None and self._are_all(line, reads):
+            if counted is not None and self._are_all(reads):
                 self._note(counted, [*reads])
 
     def _note(self, counted: cst.Name, operands: list[cst.CSTNode]) -> None:
@@ -80,8 +80,8 @@ class OfNames:
         values = self.facts.resolver.values(node.func)
         return bool(values) and all(isinstance(value, External) and value.path in paths for value in values)
 
-    def _are_all(self, line: cst.CSTNode, reads: Collection[cst.Name]) -> bool:
-        """Whether nothing else reads what the line gives a name."""
+    def _are_all(self, reads: Collection[cst.Name]) -> bool:
+        """Whether nothing else reads what their name gets."""
         tree, first = self.facts.tree, next(iter(reads))
         scope = tree.scope_of(first).lookup(first.value)
         if scope is None or (not scope.is_function and len(tree.modules) > 1):

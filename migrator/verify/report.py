@@ -41,7 +41,7 @@ def as_text(proof: Proof) -> Iterator[str]:
         yield "made equal for the comparison (--as-is leaves it):"
         yield from (f"  {text}" for text in made_equal)
     yield ""
-    yield from _verdict(proof.verdict, proof)
+    yield from _verdict(proof.verdict)
 
 
 def _table(one: Compared) -> Iterator[str]:
@@ -72,7 +72,7 @@ def _pace(one: Compared, proof: Proof) -> Iterator[str]:
         yield f"  a step takes {together:.3g} s, in one process {alone:.3g} s; exchanging and waiting: {shares}"
 
 
-def _verdict(verdict: Verdict, proof: Proof) -> Iterator[str]:
+def _verdict(verdict: Verdict) -> Iterator[str]:
     if verdict.difference is not None and verdict.difference.line:
         cause = str(verdict.cause) if verdict.cause else "the cause is not clear"
         yield f"{verdict.difference.line}: {cause}"

@@ -47,6 +47,10 @@ class Campaign:
         self.start([run])
         return self._futures[run].result()
 
+    def warm(self) -> Path:
+        """Where `train` may start runs of other scripts from, too."""
+        return self._warm_server.socket()
+
     def stop(self) -> None:
         self._pool.shutdown(cancel_futures=True)
         self._warm_server.stop()
@@ -65,7 +69,7 @@ class Campaign:
             without_randomness=run.without_randomness,
             samples=run.samples,
             stand_in=run.target == "npu",
-            warm=self._warm_server.socket() if _may_start_warm(run, script) else None,
+            warm=self.warm() if _may_start_warm(run, script) else None,
         )
 
     def _migrate(self, name: str, target: str) -> Path:

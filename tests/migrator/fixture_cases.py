@@ -6,6 +6,7 @@ import io
 import tokenize
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import click
@@ -98,6 +99,11 @@ def run(
     script: str, target: str = "lockstep", extend_select: Collection[str] = (), *, may_train_whole: bool = False
 ) -> Outcome:
     """All rules on the script, as the command runs them, most often without its last resort."""
+    return _outcome(script, target, tuple(extend_select), may_train_whole)
+
+
+@cache  # several tests ask what comes of the same case
+def _outcome(script: str, target: str, extend_select: tuple[str, ...], may_train_whole: bool) -> Outcome:
     rules, heeding = choose(extend_select=extend_select), Heeding(may_train_whole=may_train_whole)
     return migrate(script.encode(), rules, target_named(target), heeding)
 

@@ -22,7 +22,7 @@ def weights(file: Path) -> list[np.ndarray]:
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, subprocess.CompletedProcess[str]]:
     """The folders of an undisturbed run in one process and of a disturbed one on two workers, which printed this."""
     alone, disturbed = tmp_path_factory.mktemp("alone"), tmp_path_factory.mktemp("disturbed")
-    subprocess.run([sys.executable, PROGRAM, str(alone)], env=worker_environment(), timeout=120, check=True)
+    subprocess.run([sys.executable, PROGRAM, str(alone)], env=worker_environment(), timeout=300, check=True)
     done = launch("-n", "2", "--max-restarts", "2", PROGRAM, str(disturbed), "--disturbed", timeout=300)
     assert done.returncode == 0, done.stderr
     return alone, disturbed, done

@@ -62,12 +62,7 @@ class BatchForms:
         known, steps = list(given), list(users)
         if any(map(self._is_single, known)):
             return False
-        read = [
-            taken
-            for place, rows in self.rows_taken
-            if any(self.tree.contains(step, place) for step in steps)
-            for taken in rows
-        ]
+        read = [taken for place, rows in self.rows_taken if self.tree.is_in(place, steps) for taken in rows]
         taken = [n for n in known if any(self._comes_from(r, n) for r in read)]
         statements = {b.node for node in taken for b in self._sources(node)}
         indices = {self._index(node) for node in taken} - {""}

@@ -102,7 +102,7 @@ class BatchShapes:
             return None
         found: list[Made | Size] = []
         for function in functions:
-            given = self._parameter(function, call, use)
+            given = self._parameter(function, use)
             shapes = self._of_parameter(given, call, loop, seen) if given is not None else None
             if shapes is None:
                 return None
@@ -150,7 +150,7 @@ class BatchShapes:
         self, function: Function, call: cst.Call, given: cst.BaseExpression
     ) -> Sequence[cst.BaseExpression]:
         """The reads, in the function, of the parameter that the call gives this."""
-        param = self._parameter(function, call, given)
+        param = self._parameter(function, given)
         return self._loads(param.name.value, self.resolver.function_of_parameter(param)) if param is not None else ()
 
     # -- what a use does -----------------------------------------------------------------------------------------
@@ -215,7 +215,7 @@ class BatchShapes:
         call = self.tree.parent[arg] if isinstance(arg, cst.Arg) else None
         return call if isinstance(call, cst.Call) else None
 
-    def _parameter(self, function: object, call: cst.Call, use: cst.BaseExpression) -> cst.Param | None:
+    def _parameter(self, function: object, use: cst.BaseExpression) -> cst.Param | None:
         """The parameter of the script's function, or class, that the call gives the size to."""
         node = self.resolver.method(function, "__init__") if isinstance(function, Class) else None
         if isinstance(function, Function) and isinstance(function.node, cst.FunctionDef):

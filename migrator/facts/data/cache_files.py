@@ -132,7 +132,7 @@ class CacheFiles:
         functions = [v.node for arg in step.call.args for v in self.resolver.values(arg.value)
                      if isinstance(v, Function)]  # fmt: skip
         bodies = [body for function in functions for body in self.training.reached_from(function)]
-        inside = [c for c in self.tree.calls if any(self.tree.contains(body, c) for body in bodies)]
+        inside = [c for c in self.tree.calls if self.tree.is_in(c, bodies)]
         return all(map(self._gives_the_same, (v for call in inside for v in self.resolver.values(call.func))))
 
     def _gives_the_same(self, function: Value) -> bool:

@@ -34,7 +34,7 @@ class ChangedMeanwhile:
         if not bodies or not (in_graphs or in_python):
             return None
         inside = [part for function in in_python for part in self._repeated(function)]
-        outside = [body for body in bodies if not any(self.tree.contains(f, body) for f in (*in_python, *in_graphs))]
+        outside = [body for body in bodies if not self.tree.is_in(body, (*in_python, *in_graphs))]
         read = self._held_in(inside)
         for node, owner, part in self._changes.among(outside):
             if part in SETTING:
@@ -80,7 +80,7 @@ class ChangedMeanwhile:
         """What the parts read, and do not only change: a log that both write to tells nobody anything. `key`: where
         they may read that of it, and not only what stands under another one."""
         nodes = self.tree.all_of(cst.Name, cst.Attribute) if parts else ()
-        inside = (n for n in nodes if any(self.tree.contains(p, n) for p in parts))
+        inside = (n for n in nodes if self.tree.is_in(n, parts))
         read = (n for n in inside if not self._is_only_changed(n) and not (key and self._is_under_another(n, key)))
         return {value for node in read for value in self._kept(node)}
 
@@ -99,20 +99,20 @@ class ChangedMeanwhile:
 
     def _attributes_in(self, parts: Sequence[cst.CSTNode]) -> set[str]:
         nodes = self.tree.all_of(cst.Attribute)
-        return {node.attr.value for node in nodes if any(self.tree.contains(p, node) for p in parts)}
+        return {node.attr.value for node in nodes if self.tree.is_in(node, parts)}
 
     def _bound_again(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Where the training gives a new value to a name that the generator reads: `difficulty += 0.05`."""
         targets: list[cst.CSTNode] = [node.target for node in self.tree.all_of(cst.AugAssign)]
         targets += [target.target for node in self.tree.all_of(cst.Assign) for target in node.targets]
-        bound = [t for t in targets if isinstance(t, cst.Name) and any(self.tree.contains(p, t) for p in outside)]
+        bound = [t for t in targets if isinstance(t, cst.Name) and self.tree.is_in(t, outside)]
         if not bound or not inside:
             return None
         names = {name.value for name in bound}
         read = {
             self.resolver.variable(node)
             for node in self.tree.all_of(cst.Name)
-            if node.value in names and self.tree.is_read(node) and any(self.tree.contains(p, node) for p in inside)
+            if node.value in names and self.tree.is_read(node) and self.tree.is_in(node, inside)
         } - {None}
         return next((name for name in bound if self.resolver.variable(name) in read), None)
 
@@ -120,7 +120,7 @@ class ChangedMeanwhile:
         """Where the training puts what the generator reads by its name: `globals()["level"] = 0.5`."""
         for node, name in self._changes.of_globals(outside):
             for read in self.tree.all_of(cst.Name):
-                if read.value == name and any(self.tree.contains(part, read) for part in inside):
+                if read.value == name and self.tree.is_in(read, inside):
                     return node
         return None
 
@@ -128,7 +128,7 @@ class ChangedMeanwhile:
         """Where the training reads an attribute that the pipeline sets, and does more than show it."""
         for _, owner, name in self._changes.among(inside):
             for node in self.tree.all_of(cst.Attribute) if name and not name.startswith("[") else ():
-                is_read = node.attr.value == name and any(self.tree.contains(part, node) for part in outside)
+                is_read = node.attr.value == name and self.tree.is_in(node, outside)
                 if is_read and not self._is_shown(node) and self._kept(node.value) & self._kept(owner):
                     return node
         return None
@@ -147,7 +147,7 @@ class ChangedMeanwhile:
     def _draws(self, parts: Sequence[cst.CSTNode]) -> Iterator[tuple[cst.Call, object]]:
         """The calls that draw random numbers, with the generator; the one that all have by the name of its module."""
         for call in self.tree.calls if parts else ():
-            if any(self.tree.contains(part, call) for part in parts):
+            if self.tree.is_in(call, parts):
                 for value in filter(draws, self.resolver.values(call.func)):
                     if isinstance(value, Member):
                         yield call, value.owner

@@ -39,10 +39,10 @@ class ChangesMade:
                 space = self._namespace(target.value)
                 yield (target, space, _text(target)) if space is not None else (target, target.value, key_of(target))
         for change in self.tree.all_of(cst.AugAssign) if parts else ():
-            if isinstance(change.target, cst.Name) and self._stands_in(parts, change):
+            if isinstance(change.target, cst.Name) and self.tree.is_in(change, parts):
                 yield change, change.target, ""  # an array stays the same, with other numbers in it
         for call in self.tree.calls if parts else ():
-            if self._stands_in(parts, call):
+            if self.tree.is_in(call, parts):
                 yield from self._by(call)
 
     def of_globals(self, parts: Sequence[cst.CSTNode]) -> Iterator[tuple[cst.CSTNode, str]]:
@@ -55,10 +55,7 @@ class ChangesMade:
     def _targets(self, parts: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
         targets: list[cst.CSTNode] = [node.target for node in self.tree.all_of(cst.AugAssign)]
         targets += [target.target for node in self.tree.all_of(cst.Assign) for target in node.targets]
-        return (target for target in targets if self._stands_in(parts, target))
-
-    def _stands_in(self, parts: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
-        return any(self.tree.contains(part, node) for part in parts)
+        return (target for target in targets if self.tree.is_in(target, parts))
 
     def _by(self, call: cst.Call) -> Iterator[Change]:
         func, paths = call.func, self.resolver.public(call.func)

@@ -95,11 +95,7 @@ class MadeByModels:
         """Whether a model, or a function of the script's that calls one, gives the value or a part of it."""
         value = cast(cst.CSTNode, binding.value)
         bodies = self.training.reached_from(value)
-        return any(
-            self._answers(call)
-            for call in self.tree.all_of(cst.Call)
-            if any(self.tree.contains(body, call) for body in bodies)
-        ) or any(
+        return any(self._answers(call) for call in self.tree.all_of(cst.Call) if self.tree.is_in(call, bodies)) or any(
             self._is_by_model(other, turn, passed | {binding})
             for name in self.tree.names_in(value)
             if self.tree.is_read(name)

@@ -336,7 +336,7 @@ class MinibatchFinder:
             if (
                 self.tree.order[read] > last
                 and self.tree.is_read(read)
-                and not any(self.tree.contains(step, read) for step in self._tape_blocks)
+                and not self.tree.is_in(read, self._tape_blocks)
                 and set(self.resolver.reaching(name)) & set(self.resolver.reaching(read))
             ):
                 yield read

@@ -49,7 +49,7 @@ class Noise:
             drawn = self.shapes.drawn_for(number, _DRAWN)
             if drawn is None:
                 yield from self._states(number, bodies[0])
-            elif any(self.tree.contains(body, number) for body in bodies) and self._is_batch_of_model(drawn):
+            elif self.tree.is_in(number, bodies) and self._is_batch_of_model(drawn):
                 yield from (made for made in self.shapes.of(number, bodies[0]) or () if isinstance(made, Made))
 
     def _states(self, number: cst.Integer, body: cst.CSTNode) -> list[Made]:
@@ -90,7 +90,7 @@ class Noise:
             if isinstance(owner, cst.Arg):
                 call = cst.ensure_type(self.tree.parent[owner], cst.Call)
                 takes_it = call.args[0] is owner and any(map(self.kinds.has_weights, self.resolver.values(call.func)))
-                if takes_it and any(self.tree.contains(body, call) for body in self._taped):
+                if takes_it and self.tree.is_in(call, self._taped):
                     return True
         return False
 

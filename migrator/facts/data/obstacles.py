@@ -313,7 +313,7 @@ class Obstacles:
             if cut is not None and made_by and self._is_shown(cut, consumption):
                 found.append(Shown(cut, is_made=not cuts))
                 continue
-            in_step = any(self.tree.contains(body, use) for body in bodies)
+            in_step = self.tree.is_in(use, bodies)
             if not cuts and (not self._size_uses.makes_rows(use, in_step=in_step) or self._is_own(use, batch)):
                 continue
             if self._batch_shapes.is_said(use):
@@ -367,8 +367,8 @@ class Obstacles:
         expressions that make them in the step."""
         for size in sizes:
             for use in self._size_uses.of(size):
-                inside = any(self.tree.contains(step, use) for step in steps)
-                if any(self.tree.contains(batch, use) for batch in cut) or self._batch_shapes.is_said(use):
+                inside = self.tree.is_in(use, steps)
+                if self.tree.is_in(use, cut) or self._batch_shapes.is_said(use):
                     continue
                 if inside and self._size_uses.makes_rows(use) and self._is_size(use):
                     return Refusal(
@@ -416,7 +416,7 @@ class Obstacles:
 
     def _updates_in(self, loop: Loop) -> set[cst.CSTNode]:
         bodies, calls = self.training.reached_from(loop.body), (update.call for update in self.training.updates)
-        return {call for call in calls if any(self.tree.contains(body, call) for body in bodies)}
+        return {call for call in calls if self.tree.is_in(call, bodies)}
 
     def _reads_batches(self, loop: Loop) -> bool:
         if isinstance(loop, cst.For) and any(map(self.kinds.is_dataset, self.resolver.values(loop.iter))):

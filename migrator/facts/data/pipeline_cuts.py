@@ -82,7 +82,7 @@ class PipelineCuts:
         self.mapped = mapped
         self._consumptions = consumptions
 
-    def of(self, pipeline: Pipeline, consumption: Consumption) -> CutPipeline | None:
+    def of(self, pipeline: Pipeline) -> CutPipeline | None:
         """The place for the shard in the pipeline; None where it has none in the script's text."""
         if len(pipeline.batch_steps) != 1 or pipeline.unseen or pipeline.source is None:
             return None

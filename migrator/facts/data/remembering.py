@@ -49,7 +49,7 @@ class Remembering:
         if any(self._remembers(function, functions) for function in functions):
             return True
         nodes = [step.call, *functions]
-        return any(self._carries(call) for call in self.tree.calls if any(self.tree.contains(n, call) for n in nodes))
+        return any(self._carries(call) for call in self.tree.calls if self.tree.is_in(call, nodes))
 
     def _takes_turns(self, step: Step) -> bool:
         parallel = argument(step.call, "num_parallel_calls", 1)
@@ -143,7 +143,7 @@ class Remembering:
             return is_method
         place = names.index(binding.node.name.value)
         given = [argument(call, names[place], place) for call in self.resolver.callers(home)]
-        own = [a.value for a in given if a is not None and any(self.tree.contains(f, a) for f in functions)]
+        own = [a.value for a in given if a is not None and self.tree.is_in(a, functions)]
         return any(self._is_kept(value, functions, depth) for value in own)
 
 

@@ -59,7 +59,7 @@ class ReadingAhead:
                     in_graphs += self._remembering.run_by(given.value)
         for call in self.tree.calls if in_graphs else ():
             is_pythons = call.args and not _IN_PYTHON.isdisjoint(self.resolver.public(call.func))
-            if is_pythons and any(self.tree.contains(function, call) for function in in_graphs):
+            if is_pythons and self.tree.is_in(call, in_graphs):
                 in_python += self._remembering.run_by(call.args[0].value)
         if isinstance(consumption.reader, cst.Call) and self.sources.is_source(consumption.dataset):
             in_python += self.sources.run_ahead(consumption.dataset)

@@ -40,7 +40,7 @@ class RunOnElements:
 
     def is_inside(self, node: cst.CSTNode) -> bool:
         """Whether the node stands in what a dataset runs, or a function that is called there."""
-        return any(self.tree.contains(body, node) for body in self._all)
+        return self.tree.is_in(node, self._all)
 
     @cached_property
     def _all(self) -> set[cst.CSTNode]:

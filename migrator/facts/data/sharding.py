@@ -31,7 +31,7 @@ from migrator.facts.data.unseen_options import HiddenFlag
 from migrator.facts.objects.keywords import Keywords
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, method_called
 from migrator.facts.program.tree import Statement, Tree
 from migrator.facts.training.sites import Fit, Training, Update
 from migrator.records import dataclass
@@ -352,7 +352,7 @@ class Sharding:
         """A call that gives results as they come: `as_completed(…)`, `pool.imap_unordered(…)`."""
         for call in self.tree.calls:
             paths = set(self.resolver.public(call.func))
-            method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            method = method_called(call)
             if paths & _AS_COMPLETED or method == "imap_unordered":
                 return call
         return None
@@ -413,7 +413,7 @@ class Sharding:
         is_list = self.pipelines.core(consumption.dataset) is not consumption.dataset
         return (
             self.obstacles.to(pipeline, consumption)
-            or (None if is_list else self._cuts.of(pipeline, consumption))
+            or (None if is_list else self._cuts.of(pipeline))
             or CutBatches(consumption.dataset)
         )
 

@@ -36,7 +36,7 @@ class TrainedAlong:
         """Where a function of the pipeline asks what the training changes."""
         functions = [*run.in_graphs, *run.in_python]
         for node in self.tree.all_of(cst.Name, cst.Attribute) if functions else ():
-            if any(self.tree.contains(f, node) for f in functions) and self._is_read(node) and self._changes(node):
+            if self.tree.is_in(node, functions) and self._is_read(node) and self._changes(node):
                 return node
         return None
 

@@ -21,6 +21,7 @@ from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.dependence import Key
 from migrator.facts.dependence.spreading import Spread
 from migrator.facts.program.tree import Tree
+from migrator.worklist import Worklist
 
 
 class BroughtIn:
@@ -98,18 +99,13 @@ class BroughtIn:
         """Whether all that it enters is put together for the losses anyway, and they would not be told that it is
         combined before, as they are of names."""
         operands = [operand.node for repair in self._repaired for operand in repair.operands]
-        is_part = all(any(self.tree.contains(node, end) for node in operands) for end in ends)
+        is_part = all(self.tree.is_in(end, operands) for end in ends)
         return is_part and not self.numbers.get_names(place)
 
     def _before_samples(self, end: cst.BaseExpression, reached: Spread, pure: set[Key]) -> Iterator[cst.BaseExpression]:
         """The last values on the ways there that are made of the numbers alone, and what else decides on them."""
-        queue: list[Key] = [end]
-        seen: set[Key] = set()
-        while queue:
-            key = queue.pop()
-            if key in seen:
-                continue
-            seen.add(key)
+        queue = Worklist[Key]([end])
+        for key in queue:
             if key in pure and isinstance(key, cst.BaseExpression):
                 yield key
             else:

@@ -10,15 +10,16 @@ from collections.abc import Callable
 import libcst as cst
 
 from migrator.facts.dependence import Dependence, Key
+from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Object
 from migrator.facts.program.tree import Tree
+from migrator.worklist import Worklist
 
 _RUNNING = frozenset({"__call__", "call"})
 # What a model is built from, as long as no batch is there.
 _SYMBOLIC = frozenset({"keras.Input", "keras.layers.Input", "keras.KerasTensor"})
-_SYMBOLIC_PARTS = frozenset({"input", "inputs", "output", "outputs"})
 
 
 class CalledAlone:
@@ -72,14 +73,9 @@ class CalledAlone:
     def _takes_part_of_model(self, call: cst.Call) -> bool:
         """Whether the call is given what `keras.Input` makes, or what a layer makes of that."""
         dependence = self._dependence()
-        queue: list[Key] = [arg.value for arg in call.args]
-        seen: set[Key] = set()
-        while queue:
-            key = queue.pop()
-            if key in seen:
-                continue
-            seen.add(key)
-            if isinstance(key, cst.Attribute) and key.attr.value in _SYMBOLIC_PARTS:
+        queue = Worklist[Key](arg.value for arg in call.args)
+        for key in queue:
+            if isinstance(key, cst.Attribute) and key.attr.value in api.ENDS:
                 return True
             values = self.resolver.values(key.func) if isinstance(key, cst.Call) else ()
             if any(isinstance(v, External) and v.path in _SYMBOLIC for v in values):

@@ -48,7 +48,6 @@ _EXITS = (
 )  # fmt: skip
 # They make what is trained, or what trains it.
 _BUILDING = ("keras.layers.", "keras.models.", "keras.Sequential", "keras.Model", "keras.optimizers.")
-_DRAWS = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 _OF_TRAINING = ("keras.", "tensorflow.", "functools.partial")  # a loss, say, with its settings
 _RECORDS = ("argparse.", "types.", "threading.")  # what they hold is followed to where the script reads it
 _CALM = frozenset({"summary", "get_config", "count_params", "get_weights", "get_layer", "to_json", "numpy", "predict"})
@@ -223,7 +222,7 @@ class Consequences:
 
     def _matters_to_call(self, value: Value, call: cst.Call) -> bool:
         if isinstance(value, External):
-            if value.path.startswith(_EXITS) or value.path.startswith(_DRAWS) or "debugging." in value.path:
+            if value.path.startswith(_EXITS) or value.path.startswith(api.DRAWS) or "debugging." in value.path:
                 return True
             if value.path == "builtins.setattr":
                 return self._sets_foreign(call)
@@ -281,7 +280,7 @@ class Consequences:
             return True
         if isinstance(owner, Result):
             path = owner.function.path if isinstance(owner.function, External) else ""
-            return bool(path) and (path.startswith(_DRAWS) or not f"{path}.".startswith(self._harmless))
+            return bool(path) and (path.startswith(api.DRAWS) or not f"{path}.".startswith(self._harmless))
         return not isinstance(owner, (Literal, External, Object))
 
     def _may_be_trained(self, variable: cst.BaseExpression) -> bool:

@@ -61,7 +61,7 @@ class Entrances:
 
     def is_within_model(self, node: cst.CSTNode) -> bool:
         """Whether the code is that of a layer, a model or a loss, which Keras runs."""
-        return any(self.tree.contains(body, node) for body in self._run_by_keras)
+        return self.tree.is_in(node, self._run_by_keras)
 
     def _takes(self, call: cst.Call) -> bool:
         """Whether the call makes, or sets, something of Keras's that is trained or trains."""

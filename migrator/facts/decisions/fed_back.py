@@ -18,6 +18,7 @@ from migrator.facts.decisions.numbers_behind import NumbersBehind, order_of
 from migrator.facts.decisions.taped_losses import TapedLosses
 from migrator.facts.dependence import DECIDING, Key
 from migrator.facts.program.tree import Binding, Tree
+from migrator.worklist import Worklist
 
 
 class FedBack:
@@ -65,14 +66,13 @@ class FedBack:
 
     def _is_given_to_tape(self, key: Key) -> bool:
         """`shrink(student, factors[best])`, of which the function reads the parameter under its tape."""
-        queue, seen = [key], {key}
-        while queue:
-            for user in self.locality.dependence.users(queue.pop()):
+        queue = Worklist([key])
+        for place in queue:
+            for user in self.locality.dependence.users(place):
                 if self.taped.is_under_tape(user):
                     return True
                 is_passed = isinstance(user, cst.Arg) or (isinstance(user, Binding) and user.kind == "param")
-                if (is_passed or self._reads_parameter(user)) and user not in seen:
-                    seen.add(user)
+                if is_passed or self._reads_parameter(user):
                     queue.append(user)
         return False
 

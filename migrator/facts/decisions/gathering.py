@@ -18,6 +18,7 @@ from migrator.facts.decisions.marks import Mark
 from migrator.facts.dependence import Key
 from migrator.facts.files.writes import Files
 from migrator.facts.program.tree import Tree
+from migrator.worklist import Worklist
 
 _ROW_BY_ROW = frozenset({"jacobian", "batch_jacobian", "jvp"})
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
@@ -39,15 +40,12 @@ class Gathering:
 
     def _may_be_of_a_row(self, node: cst.BaseExpression) -> bool:
         """Whether it is made of what may be one row: `y[0]` of a tuple of batches, or of a batch."""
-        queue: list[Key] = [node]
-        seen: set[Key] = set()
-        while queue:
-            key = queue.pop()
+        queue = Worklist[Key]([node])
+        for key in queue:
             if isinstance(key, cst.Subscript) and _takes_an_item(key) and self.losses.may_be_a_row(key):
                 return True
             # What a batch is picked by, before a worker takes its rows of it, tells nothing of how many these are.
-            if key not in seen and key not in self.locality.origins:
-                seen.add(key)
+            if key not in self.locality.origins:
                 queue += self.locality.inputs(key)
         return False
 

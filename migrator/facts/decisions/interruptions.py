@@ -25,7 +25,7 @@ class Interruptions:
 
     def contain(self, node: cst.CSTNode) -> bool:
         """Whether it runs in a signal handler or another thread, where no workers come together."""
-        return any(self.tree.contains(body, node) for body in self._bodies)
+        return self.tree.is_in(node, self._bodies)
 
     @cached_property
     def _bodies(self) -> list[cst.CSTNode]:

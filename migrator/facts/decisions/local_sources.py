@@ -120,7 +120,7 @@ class LocalSources:
             paths = set(self.resolver.public(call.func))
             if any(vocabulary.has_role(p, Role.SHARD) for p in paths) and not self._gives_dataset(call):
                 found[call] = Mark.VALUE  # of a dataset it is the batches, where training reads them
-            elif self.keeps_statistics and self._infers(call) and not any(self.tree.contains(b, call) for b in own):
+            elif self.keeps_statistics and self._infers(call) and not self.tree.is_in(call, own):
                 found[call] = Mark.STATISTIC
         return found
 

@@ -30,6 +30,7 @@ from migrator.facts.objects.values import Function
 from migrator.facts.program.patterns import compared_by
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training
+from migrator.worklist import Worklist
 
 
 class Locality:
@@ -235,14 +236,13 @@ class Locality:
 
     def bindings_behind(self, nodes: Iterable[cst.CSTNode]) -> set[Binding]:
         """The assignments that these are computed from."""
-        queue: list[Key] = [node for node in nodes if isinstance(node, cst.BaseExpression)]
-        found: set[Key] = set()
-        while queue:
-            key = queue.pop()
-            if key not in found:
+        queue = Worklist[Key](node for node in nodes if isinstance(node, cst.BaseExpression))
+        found: set[Binding] = set()
+        for key in queue:
+            queue += [k for k, _ in self.dependence.inputs(key)]
+            if isinstance(key, Binding):
                 found.add(key)
-                queue += [k for k, _ in self.dependence.inputs(key)]
-        return {key for key in found if isinstance(key, Binding)}
+        return found
 
     def inputs(self, key: Key) -> list[Key]:
         """What makes the value local."""

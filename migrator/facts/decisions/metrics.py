@@ -79,11 +79,11 @@ class Metrics:
             result = self.result(call)
             if result is None or self._is_combined(call) or self._runs_alone(call, set()):
                 continue
-            if any(self.tree.contains(step, call) for step in self._fit_steps()):
+            if self.tree.is_in(call, self._fit_steps()):
                 continue  # `fit` averages what its steps give
             if result.of_batches and not self.locality.is_fed_locally(result.metric):
                 continue
-            if not result.is_mean or not any(self.tree.contains(step, call) for step in steps):
+            if not result.is_mean or not self.tree.is_in(call, steps):
                 yield result
 
     def result(self, call: cst.Call) -> MetricResult | None:
@@ -144,7 +144,7 @@ class Metrics:
     def _runs_alone(self, node: cst.CSTNode, seen: set[cst.CSTNode]) -> bool:
         """Whether the chief alone comes here, or is made to: what writes a file waits for nobody."""
         written = (statement for write in self.files.writes for statement in write.statements)
-        if self.files.is_chief_only(node) or any(self.tree.contains(statement, node) for statement in written):
+        if self.files.is_chief_only(node) or self.tree.is_in(node, written):
             return True
         function = self.tree.function_of(node)
         if function is None or function in seen:

@@ -231,7 +231,7 @@ class NumbersBehind:
         """Whether it is made of several numbers that steps of `fit` have kept: the workers may have had other shares of
         each of these batches, by which their numbers count."""
         steps = self.metrics.fit_steps
-        if not any(self.tree.contains(body, node) for body in steps):
+        if not self.tree.is_in(node, steps):
             return False
         behind = [b for b in self.locality.bindings_behind([node]) if self.locality.of(b) & Mark.INSIDE]
         return any(not any(self.tree.contains(body, binding.node) for body in steps) for binding in behind)

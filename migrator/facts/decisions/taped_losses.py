@@ -12,6 +12,7 @@ from migrator.facts.dependence import DECIDING, Key, Way
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.tree import Binding, Tree
 from migrator.facts.training.sites import Training
+from migrator.worklist import Worklist
 
 _BY_CHOICE = (*DECIDING, Way.SIZE, Way.LENGTH, Way.PRESENCE)
 
@@ -44,11 +45,10 @@ class TapedLosses:
         return self._made_of(arg.value for call in self.training.keras_steps for arg in call.args)
 
     def _made_of(self, nodes: Iterable[Key], until: Callable[[Key], bool] = lambda key: False) -> set[Key]:
-        queue = list(nodes)
+        queue = Worklist[Key](nodes)
         found: set[Key] = set()
-        while queue:
-            key = queue.pop()
-            if key not in found and not until(key):
+        for key in queue:
+            if not until(key):
                 found.add(key)
                 queue += [k for k, way in self.locality.dependence.inputs(key) if way not in _BY_CHOICE]
         return found
@@ -63,11 +63,10 @@ class TapedLosses:
     def sizing(self) -> set[Key]:
         """What losses are computed from the size of, and what that holds: `len(failures)`."""
         inputs = self.locality.dependence.inputs
-        queue = [k for key in self.behind for k, way in inputs(key) if way in (Way.SIZE, Way.LENGTH)]
+        queue = Worklist[Key](k for key in self.behind for k, way in inputs(key) if way in (Way.SIZE, Way.LENGTH))
         found: set[Key] = set()
-        while queue:
-            key = queue.pop()
-            if key not in found and key not in self.behind:
+        for key in queue:
+            if key not in self.behind:
                 found.add(key)
                 queue += [k for k, way in inputs(key) if way not in (*DECIDING, Way.PRESENCE)]
         return found

@@ -16,7 +16,7 @@ from migrator.facts.objects.iteration import Iteration
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Object
-from migrator.facts.program.syntax import part_at
+from migrator.facts.program.syntax import method_called, part_at
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 
 
@@ -95,7 +95,7 @@ class Bindings:
         callers = self.resolver.callers(function)
         others = [call for call in callers if not self.functions.may_run(call, function)]
         for given in filter(self._is_run, self.resolver.given(param)):
-            if not any(self.tree.contains(call, given) for call in others):
+            if not self.tree.is_in(given, others):
                 self.graph.link(given, binding)
         if not (self.resolver.owner_class(function) is not None and param is (*every, param)[0]):
             self.graph.link(("handed to", function), binding)  # but the object that a method is of
@@ -133,5 +133,5 @@ class Bindings:
 
 
 def _lists_keys(call: cst.Call, path: tuple[int, ...]) -> bool:
-    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    name = method_called(call)
     return name == "keys" or (name == "items" and path[:1] == (0,))

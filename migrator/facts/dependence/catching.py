@@ -14,6 +14,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.dependence.libraries import is_pure
+from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Object
 from migrator.facts.program.tree import Tree, nodes_in
@@ -40,7 +41,6 @@ _READING = frozenset({"builtins.int", "builtins.float"})
 # Methods that look for what they are given.
 _SEARCHING = frozenset({"index", "remove", "rindex"})
 _LEAVING_BLOCKS = (cst.Return, cst.Break, cst.Continue)
-_LEAVING = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit"})
 _MATHS = ("math.", "cmath.", "statistics.", "decimal.")
 _ERRING = frozenset({"numpy.errstate", "numpy.seterr", "numpy.seterrcall"})
 
@@ -169,7 +169,7 @@ class Catching:
         last = handler.body.body[-1] if handler.body.body else None
         small = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
         if isinstance(small, cst.Expr) and isinstance(small.value, cst.Call):
-            return any(name in _LEAVING for name in self.resolver.public(small.value.func))
+            return any(name in api.EXITS for name in self.resolver.public(small.value.func))
         return isinstance(small, cst.Raise) and small.exc is None
 
     def _names(self, node: cst.BaseExpression | None) -> set[str]:

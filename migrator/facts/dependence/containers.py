@@ -11,7 +11,7 @@ import libcst as cst
 
 from migrator.facts.dependence.graph import Graph, Key
 from migrator.facts.dependence.handed_back import HandedBack
-from migrator.facts.dependence.item_paths import Path, anywhere, behind, constant_key, is_slice, parts_with
+from migrator.facts.dependence.item_paths import Path, anywhere, behind, constant_key, parts_with
 from migrator.facts.dependence.libraries import VIEWING_ATTRIBUTES, is_of_keras
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.namespaces import Namespaces, holds_attributes
@@ -19,7 +19,7 @@ from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Object, Parameter, Value, Values
-from migrator.facts.program.syntax import part_at
+from migrator.facts.program.syntax import is_slice, part_at
 from migrator.facts.program.tree import Binding, Tree
 
 COLLECTING = frozenset({"append", "extend", "appendleft", "extendleft", "insert", "update", "setdefault", "put"})

@@ -15,6 +15,7 @@ from migrator.facts.objects.lookups import Lookups
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal, Object, Result, Value, calls
 from migrator.facts.program.tree import Tree
+from migrator.worklist import Worklist
 
 # They go through what they are given until they have found what they look for.
 _STOPPING = frozenset({"builtins.any", "builtins.all"})
@@ -85,14 +86,10 @@ class CutShort:
 
     def _inside(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.GeneratorExp | cst.Call]:
         """All that gives items on the way to those."""
-        queue, met = [lazy], set[cst.CSTNode]()
-        while queue:
-            node = queue.pop()
-            if node not in met:
-                met.add(node)
-                yield node
-                given = self._given(node)
-                queue += [each for part in given for each in self._lazies(part)]
+        queue = Worklist([lazy])
+        for node in queue:
+            yield node
+            queue += [each for part in self._given(node) for each in self._lazies(part)]
 
     def _given(self, lazy: cst.GeneratorExp | cst.Call) -> list[cst.BaseExpression]:
         """What the items are made of."""
@@ -108,12 +105,8 @@ class CutShort:
 
     def _items(self, lazy: cst.GeneratorExp | cst.Call) -> Iterator[cst.CSTNode]:
         """What the items are, where they are made."""
-        queue, met = [lazy], set[cst.CSTNode]()
-        while queue:
-            node = queue.pop()
-            if node in met:
-                continue
-            met.add(node)
+        queue = Worklist([lazy])
+        for node in queue:
             if isinstance(node, cst.GeneratorExp):
                 yield node.elt
                 continue

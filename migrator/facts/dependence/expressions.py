@@ -5,11 +5,11 @@ from __future__ import annotations
 import libcst as cst
 
 from migrator.facts.dependence.graph import Graph, Way
-from migrator.facts.dependence.item_paths import COMPREHENSIONS, is_slice
+from migrator.facts.dependence.item_paths import COMPREHENSIONS
 from migrator.facts.dependence.names import Names
 from migrator.facts.dependence.sizes import Sizes, is_size_of_another_axis
 from migrator.facts.program.presence import asks_for_presence
-from migrator.facts.program.syntax import part_at
+from migrator.facts.program.syntax import is_slice, part_at
 from migrator.facts.program.tree import Tree
 
 # These have walks of their own.

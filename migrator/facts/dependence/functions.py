@@ -27,6 +27,7 @@ from migrator.facts.objects.values import (
     calls,
 )
 from migrator.facts.program.tree import FunctionLike, Tree, semantic_children
+from migrator.worklist import Worklist
 
 # What makes of its parts nothing but what these are.
 _PLAIN = (
@@ -79,12 +80,8 @@ class Functions:
 
     def picks(self, function: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         """What decides which function it is: `name` of `TABLE[name]`, and of `f` after `f = TABLE.get(name)`."""
-        queue, seen = [function], set[cst.BaseExpression]()
-        while queue:
-            node = queue.pop()
-            if node in seen:
-                continue
-            seen.add(node)
+        queue = Worklist([function])
+        for node in queue:
             if isinstance(node, cst.Subscript):
                 yield from (e.slice.value for e in node.slice if isinstance(e.slice, cst.Index))
                 queue.append(node.value)

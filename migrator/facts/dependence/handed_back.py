@@ -13,6 +13,7 @@ from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Member, Object, Result, Value
+from migrator.facts.program.syntax import method_called
 from migrator.facts.program.tree import Tree
 
 
@@ -48,7 +49,7 @@ class HandedBack:
                     inside = behind((arg.keyword.value,), path)
                     yield from ((arg.value, keys) for keys in [inside] if keys is not None)
             return
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        name = method_called(call)
         if isinstance(call.func, cst.Attribute) and name in libraries.VIEWS:
             yield call.func.value, anywhere(path)
             return

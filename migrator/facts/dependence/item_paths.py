@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.dependence.graph import Way
+from migrator.facts.program.syntax import is_slice, method_called
 from migrator.facts.program.tree import Tree, semantic_children
 
 # Text, None for any one key, `...` for any number of keys.
@@ -22,10 +23,6 @@ def constant_key(node: cst.CSTNode) -> str | None:
         if isinstance(key, cst.SimpleString):
             return str(key.evaluated_value)
     return None
-
-
-def is_slice(node: cst.Subscript) -> bool:
-    return len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
 
 
 def anywhere(path: Path) -> Path:
@@ -72,7 +69,7 @@ def parts_with(node: cst.CSTNode, path: Path) -> Iterator[tuple[cst.CSTNode, Pat
 
 def of_method(call: cst.Call, path: Path) -> Path:
     """How an item of what the method of a container gives is found in the container: `logs.get("train")`."""
-    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    name = method_called(call)
     if name in ("get", "setdefault", "pop", "__getitem__") and call.args:
         key = call.args[0].value
         return (str(key.evaluated_value) if isinstance(key, cst.SimpleString) else None, *path)

@@ -14,6 +14,7 @@ from migrator.facts.dependence.libraries import is_of_keras
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, Value, calls
+from migrator.facts.program.syntax import method_called
 from migrator.facts.program.tree import Tree
 
 _ORDERING = frozenset({
@@ -67,7 +68,7 @@ class Ordering:
         return call.func.value if is_own and self._orders(call, paths) else None
 
     def _orders(self, call: cst.Call, paths: Collection[str]) -> bool:
-        method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        method = method_called(call)
         if method in _COMPARING and not paths:
             return True
         if method in _OF_QUEUES:

@@ -15,7 +15,9 @@ import libcst as cst
 from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, calls
+from migrator.facts.program.syntax import method_called
 from migrator.facts.program.tree import Tree
+from migrator.worklist import Worklist
 
 # They give one of what they are given, or what is called so.
 GIVING_ONE = frozenset({
@@ -88,7 +90,7 @@ class Picking:
 
     def only_tells(self, call: cst.Call) -> bool:
         """Whether it is a method that changes nothing, by a name that no class of the script has for one of its own."""
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        name = method_called(call)
         return name in _TELLING and name not in self.tree.methods
 
     def _is_fixed(self, node: cst.BaseExpression) -> bool:
@@ -116,12 +118,8 @@ class Picking:
 
     def _deciders(self, base: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         # Each with whether something is taken out of it.
-        queue, seen = [(base, False)], set[tuple[cst.BaseExpression, bool]]()
-        while queue:
-            node, taken = queue.pop()
-            if (node, taken) in seen:
-                continue
-            seen.add((node, taken))
+        queue = Worklist([(base, False)])
+        for node, taken in queue:
             if isinstance(node, cst.Subscript):
                 indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
                 yield from indices

@@ -27,7 +27,7 @@ from migrator.facts.objects.values import (
     is_call_of,
 )
 from migrator.facts.ports.ranks import Ranks
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, method_called
 from migrator.facts.program.tree import Statement, Tree
 from migrator.records import dataclass
 
@@ -83,7 +83,7 @@ class Files:
         found = set()
         for call in self.tree.calls:
             paths = self.resolver.public(call.func)
-            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            name = method_called(call)
             owners = self.resolver.values(call.func.value) if isinstance(call.func, cst.Attribute) else ()
             unpacks = name in known.UNPACKING and any(origin(v).startswith(known.ARCHIVES) for v in owners)
             if unpacks or (any(map(known.FETCHING.match, paths)) and not self._only_reads(call)):
@@ -124,7 +124,7 @@ class Files:
             paths = [path for c in self._calls_of(write) for path in self.paths(c, most=2)]
             reads = [r for r in self.looks if self._may_read(r, write, paths)]
             for call in self.tree.calls if reads else ():
-                is_there = any(self.tree.contains(statement, call) for statement in write.statements)
+                is_there = self.tree.is_in(call, write.statements)
                 if is_there and not self._is_given(call):
                     yield from ((arg.value, read) for arg in call.args for read in reads if read is not call)
         for opening in self.opened:
@@ -154,7 +154,7 @@ class Files:
 
     def _asks(self, call: cst.Call) -> bool:
         paths = self.resolver.public(call.func)
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        name = method_called(call)
         return any(map(known.ASKING.match, paths)) or (name in known.PATH_ASKERS and self.openings.is_path(call))
 
     def asking_in(self, node: cst.CSTNode) -> list[cst.Call]:
@@ -164,7 +164,7 @@ class Files:
     def lists(self, read: cst.Call) -> bool:
         """Whether the call tells the names of files."""
         paths = self.resolver.public(read.func)
-        name = read.func.attr.value if isinstance(read.func, cst.Attribute) else ""
+        name = method_called(read)
         return any(map(known.LISTING.match, paths)) or name in known.PATH_LISTERS
 
     @cached_property

@@ -90,6 +90,12 @@ MODEL_CLASSES = frozenset({
     "keras.Sequential", "keras.models.Sequential", "keras.Functional", "keras.models.Functional",
     "keras.experimental.LinearModel", "keras.experimental.WideDeepModel", "tensorflow.estimator.Estimator",
 })  # fmt: skip
+# Attributes of models, and of layers: their weights; what a model is made from and to.
+WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
+ENDS = frozenset({"input", "inputs", "output", "outputs"})
+# What ends a program, and what draws from the generators that libraries have for all of one.
+EXITS = frozenset({"sys.exit", "os._exit", "builtins.exit", "builtins.quit"})
+DRAWS = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 # What is the same whatever the weights are.
 DESCRIPTIONS = frozenset({"shape", "dtype", "ndim", "name"})
 SEQUENTIAL = frozenset({"keras.Sequential", "keras.models.Sequential"})

@@ -10,7 +10,7 @@ import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Result, calls
-from migrator.facts.program.syntax import declared_fields, is_none
+from migrator.facts.program.syntax import declared_fields, is_none, is_slice
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.records import dataclass
 
@@ -89,7 +89,7 @@ class Contents:
         if isinstance(node, (cst.NamedExpr, cst.StarredElement)):
             return Parts([part.at(node.value)])
         if isinstance(node, cst.Subscript):
-            return Parts([part.at(node.value, (*_steps_of(node, path), *path[_is_slice(node) :]))])
+            return Parts([part.at(node.value, (*_steps_of(node, path), *path[is_slice(node) :]))])
         if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
             inside = _anywhere(path)
             return Parts([part.at(node.left, inside), part.at(node.right, inside)])
@@ -500,14 +500,10 @@ def _at(items: Sequence[cst.BaseExpression], path: Path) -> Sequence[cst.BaseExp
 
 def _steps_of(node: cst.Subscript, path: Path) -> Path:
     """Where `values[i]` is in the values; of a slice, the same place, or any."""
-    if _is_slice(node):
+    if is_slice(node):
         return _anywhere(path[:1])
     index = node.slice[0].slice if len(node.slice) == 1 else None
     return (_constant(index.value) if isinstance(index, cst.Index) else None,)
-
-
-def _is_slice(node: cst.Subscript) -> bool:
-    return len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
 
 
 def _constant(node: cst.CSTNode) -> Step:

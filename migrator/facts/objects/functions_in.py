@@ -9,17 +9,13 @@ import libcst as cst
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function, Literal, Object
 from migrator.facts.program.tree import FunctionLike
+from migrator.worklist import Worklist
 
 
 def functions_in(resolver: Resolver, node: cst.BaseExpression) -> Iterator[FunctionLike]:
     """The functions of the program that the expression may be, hold in a display, or call as its object."""
-    asked: set[cst.BaseExpression] = set()  # a display may hold itself: `x = [x, f]` in a loop
-    pending = [node]
-    while pending:
-        node = pending.pop()
-        if node in asked:
-            continue
-        asked.add(node)
+    pending = Worklist([node])  # a display may hold itself: `x = [x, f]` in a loop
+    for node in pending:
         if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
             pending.extend(element.value for element in reversed(node.elements))
             continue

@@ -33,6 +33,7 @@ from migrator.facts.objects.values import (
     calls,
 )
 from migrator.facts.program.tree import FunctionLike, Tree
+from migrator.worklist import Worklist
 
 _PARTIAL = External("functools.partial")
 _SETATTR = External("builtins.setattr")
@@ -341,13 +342,8 @@ class Indirect:
         return list(dict.fromkeys([*(method.value for method in found), *more]))
 
     def _methods_behind(self, node: cst.BaseExpression) -> Iterator[cst.Attribute]:
-        asked: set[cst.BaseExpression] = set()  # `f = partial(f, …)` is behind itself, as far as names tell
-        pending = [node]
-        while pending:
-            node = pending.pop()
-            if node in asked:
-                continue
-            asked.add(node)
+        pending = Worklist([node])  # `f = partial(f, …)` is behind itself, as far as names tell
+        for node in pending:
             for value in self.resolver.values(node):
                 if isinstance(value, Member) and value.name in _PUTTING:
                     yield from self._methods_met(node, value)

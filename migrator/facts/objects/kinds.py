@@ -29,7 +29,6 @@ from migrator.facts.program.syntax import method_called
 # Methods of a numbered dataset that leave the numbers in their order.
 _KEEPING_NUMBERS = frozenset({"take", "skip", "repeat", "prefetch", "cache"})
 _OTHER_LIBRARIES = ("sklearn.", "xgboost.", "lightgbm.", "catboost.", "scipy.", "statsmodels.", "torch.")
-_ENDS = frozenset({"input", "inputs", "output", "outputs"})
 _TOLD_TO_COMPILE = frozenset({"loss", "optimizer", "metrics"})
 
 
@@ -66,7 +65,9 @@ class Kinds:
         for call in self._resolver.tree.calls:
             if _is_compile(call):
                 yield cst.ensure_type(call.func, cst.Attribute).value
-            parts = [a.value for a in call.args if isinstance(a.value, cst.Attribute) and a.value.attr.value in _ENDS]
+            parts = [
+                a.value for a in call.args if isinstance(a.value, cst.Attribute) and a.value.attr.value in api.ENDS
+            ]
             if parts and any(_is_model_class(v) for v in self._resolver.values(call.func)):
                 yield from (part.value for part in parts)
 

@@ -10,17 +10,9 @@ from migrator.facts.objects.defaults import Defaults
 from migrator.facts.objects.lookups import Lookups
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Object, Value
+from migrator.facts.program.syntax import REFLECTED, operator_named
 from migrator.facts.program.tree import FunctionLike, Tree
 
-_OPERATORS = {
-    cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "truediv", cst.FloorDivide: "floordiv",
-    cst.Modulo: "mod", cst.Power: "pow", cst.MatrixMultiply: "matmul", cst.LeftShift: "lshift",
-    cst.RightShift: "rshift", cst.BitAnd: "and", cst.BitOr: "or", cst.BitXor: "xor",
-}  # fmt: skip
-_COMPARISONS = {
-    cst.LessThan: ("lt", "gt"), cst.GreaterThan: ("gt", "lt"), cst.LessThanEqual: ("le", "ge"),
-    cst.GreaterThanEqual: ("ge", "le"), cst.Equal: ("eq", "eq"), cst.NotEqual: ("ne", "ne"),
-}  # fmt: skip
 Use = tuple[FunctionLike, Sequence[cst.CSTNode]]  # a method, and what an operator gives it
 
 
@@ -37,12 +29,11 @@ class Operators:
     def run(self, node: cst.CSTNode) -> Iterator[Use]:
         """The methods of the script's objects that an operator runs."""
         if isinstance(node, cst.BinaryOperation):
-            name = _OPERATORS.get(type(node.operator), "")
+            name = operator_named(node.operator)
             yield from self._methods(node.left, [f"__{name}__"], [node.right])
             yield from self._methods(node.right, [f"__r{name}__"], [node.left])
         elif isinstance(node, cst.AugAssign):
-            name = type(node.operator).__name__.removesuffix("Assign")
-            name = next((text for kind, text in _OPERATORS.items() if kind.__name__ == name), "")
+            name = operator_named(node.operator)
             yield from self._methods(node.target, [f"__i{name}__", f"__{name}__"], [node.value])
             yield from self._methods(node.value, [f"__r{name}__"], [node.target])
         elif isinstance(node, cst.Comparison):
@@ -51,9 +42,9 @@ class Operators:
                 if isinstance(target.operator, (cst.In, cst.NotIn)):
                     yield from self._methods(target.comparator, ["__contains__"], [left])
                 else:
-                    forth, back = _COMPARISONS.get(type(target.operator), ("", ""))
-                    yield from self._methods(left, [f"__{forth}__"], [target.comparator])
-                    yield from self._methods(target.comparator, [f"__{back}__"], [left])
+                    name = operator_named(target.operator)
+                    yield from self._methods(left, [f"__{name}__"], [target.comparator])
+                    yield from self._methods(target.comparator, [f"__{REFLECTED.get(name, '')}__"], [left])
                 left = target.comparator
         for table, keys in self.lookups.at(node):
             yield from self._methods(table, ["__getitem__"], keys)

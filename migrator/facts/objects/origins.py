@@ -10,6 +10,7 @@ import libcst as cst
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function, Object
 from migrator.facts.program.tree import Binding, semantic_children
+from migrator.worklist import Worklist
 
 
 class Origins:
@@ -33,13 +34,8 @@ class Origins:
         through_functions: bool = True,
     ) -> Iterator[cst.CSTNode]:
         """What is behind any of the nodes, each once."""
-        seen: set[cst.CSTNode] = set()
-        stack = list(nodes)
-        while stack:
-            part = stack.pop()
-            if part in seen:
-                continue
-            seen.add(part)
+        stack = Worklist(nodes)
+        for part in stack:
             yield part
             if is_end(part):
                 continue

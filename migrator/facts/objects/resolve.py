@@ -34,6 +34,7 @@ from migrator.facts.objects.values import (
     Unknown,
     Value,
     Values,
+    calls,
     is_strategy,
 )
 from migrator.facts.program.modules import Modules, module_name
@@ -510,13 +511,13 @@ class Resolver:
     def _layers_of(self, model: Result) -> list[cst.BaseExpression]:
         """The list that `model = keras.Sequential([first, second])` has its layers of, if it has no others: those that
         are added, or an Input, which is none of them, would take other places."""
-        given = argument(model.call, "layers", 0) if _made_by(model) in api.SEQUENTIAL else None
+        given = argument(model.call, "layers", 0) if calls(model) in api.SEQUENTIAL else None
         statement = self.tree.parent.get(model.call)
         names = {dotted(t.target) for t in statement.targets} if isinstance(statement, cst.Assign) else {""}
         if given is None or not isinstance(given.value, (cst.List, cst.Tuple)) or names & self._added_to:
             return []
         layers = [value for element in given.value.elements for value in self.values(element.value) or (model,)]
-        return [given.value] if layers and all(api.makes_model(_made_by(v)) for v in layers) else []
+        return [given.value] if layers and all(api.makes_model(calls(v)) for v in layers) else []
 
     @cached_property
     def _added_to(self) -> set[str]:
@@ -562,11 +563,6 @@ class Resolver:
         of_class = self._classes.class_attribute(base.of, name, base.call is None)
         found += [v for v in of_class if is_field or not isinstance(v, Function)]
         return [*found, *(Function(v.node, base) for v in of_class if isinstance(v, Function))] or (Member(base, name),)
-
-
-def _made_by(value: Value) -> str:
-    """The dotted name of the outside function or class whose call gave the value; empty for others."""
-    return value.function.path if isinstance(value, Result) and isinstance(value.function, External) else ""
 
 
 def _is_known_object(value: Value) -> bool:

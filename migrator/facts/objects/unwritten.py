@@ -8,6 +8,7 @@ import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Object
+from migrator.facts.program.syntax import operator_named
 from migrator.facts.program.tree import Tree
 
 _TEXTS = ("__str__", "__repr__", "__format__")
@@ -17,13 +18,6 @@ _ASKED = {
     "bool": ("__bool__", "__len__"), "int": ("__int__", "__index__"), "float": ("__float__",), "abs": ("__abs__",),
     "hash": ("__hash__",), "round": ("__round__",), "iter": ("__iter__",), "next": ("__next__",),
     "reversed": ("__reversed__",),
-}  # fmt: skip
-_OPERATORS = {
-    "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "truediv", "FloorDivide": "floordiv",
-    "Modulo": "mod", "Power": "pow", "MatrixMultiply": "matmul", "LeftShift": "lshift", "RightShift": "rshift",
-    "BitAnd": "and", "BitOr": "or", "BitXor": "xor", "LessThan": "lt", "GreaterThan": "gt", "LessThanEqual": "le",
-    "GreaterThanEqual": "ge", "Equal": "eq", "NotEqual": "ne", "In": "contains", "NotIn": "contains",
-    "Minus": "neg", "Plus": "pos", "BitInvert": "invert",
 }  # fmt: skip
 
 
@@ -58,20 +52,21 @@ class Unwritten:
 
     def _of_operators(self) -> Iterator[tuple[cst.CSTNode, cst.FunctionDef]]:
         for node in self.tree.all_of(cst.BinaryOperation):
-            name = _OPERATORS.get(type(node.operator).__name__, "")
+            name = operator_named(node.operator)
             texts = _TEXTS if name == "mod" else ()
             yield from self._of(node, node.left, (f"__{name}__",))
             yield from self._of(node, node.right, (f"__r{name}__", *texts))
         for change in self.tree.all_of(cst.AugAssign):
-            name = _OPERATORS.get(type(change.operator).__name__[: -len("Assign")], "")
+            name = operator_named(change.operator)
             yield from self._of(change, change.target, (f"__i{name}__", f"__{name}__"))
         for comparison in self.tree.all_of(cst.Comparison):
             for target in comparison.comparisons:
-                name = f"__{_OPERATORS.get(type(target.operator).__name__, '')}__"
+                is_asked = isinstance(target.operator, (cst.In, cst.NotIn))
+                name = f"__{'contains' if is_asked else operator_named(target.operator)}__"
                 yield from self._of(comparison, comparison.left, (name,))
                 yield from self._of(comparison, target.comparator, (name,))
         for operation in self.tree.all_of(cst.UnaryOperation):
-            name = _OPERATORS.get(type(operation.operator).__name__, "bool")
+            name = operator_named(operation.operator) or "bool"
             yield from self._of(operation, operation.expression, (f"__{name}__",))
         for item in self.tree.all_of(cst.Subscript):
             yield from self._of(item, item.value, ("__getitem__", "__missing__"))

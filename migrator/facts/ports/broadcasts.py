@@ -20,7 +20,7 @@ from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.syntax import argument, has_unpacked_keywords
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Fit, Training
-from migrator.facts.training.trained import WEIGHT_LISTS, Trained
+from migrator.facts.training.trained import Trained
 
 # They send whatever there is, at the first step or when the workers meet.
 _SEND_ALL = (
@@ -61,13 +61,13 @@ class Broadcasts:
             for site in self.ports.of(Role.BROADCAST)
             for arg in site.call.args
             for part in self.origins.behind(arg.value)
-            if isinstance(part, cst.Attribute) and part.attr.value in WEIGHT_LISTS
+            if isinstance(part, cst.Attribute) and part.attr.value in api.WEIGHT_LISTS
         ]
 
     def _owners(self, call: cst.Call) -> Iterator[cst.BaseExpression]:
         for arg in call.args:
             for part in self.origins.behind(arg.value):
-                if isinstance(part, cst.Attribute) and part.attr.value in WEIGHT_LISTS:
+                if isinstance(part, cst.Attribute) and part.attr.value in api.WEIGHT_LISTS:
                     yield part.value
                 elif isinstance(part, (cst.Name, cst.Attribute)) and any(
                     self.kinds.has_weights(v) or self.kinds.is_variable(v) for v in self.resolver.values(part)

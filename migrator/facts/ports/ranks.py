@@ -9,7 +9,7 @@ from typing import Callable
 
 import libcst as cst
 
-from migrator.facts.names import vocabulary
+from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.origins import Origins
@@ -29,7 +29,6 @@ _ARITHMETIC = frozenset({
     "builtins.slice", "numpy.arange",
 })  # fmt: skip
 _LEAVING = (cst.Return, cst.Continue, cst.Break, cst.Raise)
-_EXITS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit")
 
 
 class Ranks:
@@ -180,7 +179,7 @@ class Ranks:
         if isinstance(last, cst.SimpleStatementLine):
             last = last.body[-1]
         if isinstance(last, cst.Expr) and isinstance(last.value, cst.Call):
-            return any(name in _EXITS for name in self.resolver.public(last.value.func))
+            return any(name in api.EXITS for name in self.resolver.public(last.value.func))
         return isinstance(last, _LEAVING)
 
     # -- what tells the rank -------------------------------------------------------------------------------------

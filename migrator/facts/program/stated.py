@@ -7,7 +7,7 @@ from typing import cast
 
 import libcst as cst
 
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, method_called
 from migrator.facts.program.tree import Tree, semantic_children
 from migrator.findings.words import LOSS, REPLICATED, ROWS, Word
 
@@ -53,7 +53,7 @@ class Stated:
         """The losses that gradients are taken of there, or that a model is compiled with; else what is assigned."""
         found: list[cst.CSTNode] = []
         for call in _calls(statement):
-            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+            name = method_called(call)
             if name == "compile":
                 found.append(call)
             elif self._is_tape_call(call) or name == "minimize":

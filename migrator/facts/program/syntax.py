@@ -7,6 +7,22 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+# What the module `operator` calls what libcst's classes of operators stand for.
+OPERATORS = {
+    "Add": "add", "Subtract": "sub", "Multiply": "mul", "Divide": "truediv", "FloorDivide": "floordiv",
+    "Modulo": "mod", "Power": "pow", "MatrixMultiply": "matmul", "BitAnd": "and_", "BitOr": "or_", "BitXor": "xor",
+    "LeftShift": "lshift", "RightShift": "rshift", "Minus": "neg", "Plus": "pos", "BitInvert": "invert",
+    "LessThan": "lt", "LessThanEqual": "le", "GreaterThan": "gt", "GreaterThanEqual": "ge", "Equal": "eq",
+    "NotEqual": "ne",
+}  # fmt: skip
+# Comparisons with their sides exchanged.
+REFLECTED = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "eq": "eq", "ne": "ne"}
+
+
+def operator_named(operator: cst.CSTNode) -> str:
+    """`add` of `+` and of `+=`, as in the name of the method `__add__`; empty where no method is named so."""
+    return OPERATORS.get(type(operator).__name__.removesuffix("Assign"), "").rstrip("_")
+
 
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
     """The argument given by that keyword, or at that position before any `*args`."""
@@ -96,6 +112,10 @@ def declared_fields(node: cst.ClassDef) -> list[str]:
 def is_format(node: cst.CSTNode) -> bool:
     """`"saved to %s" % path`"""
     return isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo)
+
+
+def is_slice(node: cst.Subscript) -> bool:
+    return len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Slice)
 
 
 def stands_alone(expression: str) -> bool:

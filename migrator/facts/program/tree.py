@@ -7,7 +7,7 @@ are two thirds of a libcst tree, and libcst's own visitors spend most of their t
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields
 from functools import cached_property
 from typing import TypeVar, Union, cast
@@ -494,6 +494,10 @@ class Tree:
 
     def contains(self, outer: cst.CSTNode, node: cst.CSTNode) -> bool:
         return self.order[outer] <= self.order[node] <= self.last_order_in(outer)
+
+    def is_in(self, node: cst.CSTNode, outer: Iterable[cst.CSTNode]) -> bool:
+        """Whether one of these contains the node, or is it."""
+        return any(self.contains(each, node) for each in outer)
 
     def names_in(self, node: cst.CSTNode) -> Iterator[cst.Name]:
         return (inner for inner in nodes_in(node) if isinstance(inner, cst.Name))

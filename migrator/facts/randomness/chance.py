@@ -42,7 +42,7 @@ class Chance:
         """A call outside of the training steps that draws on the host without a seed: its result may be data."""
         steps = [b for c in self.sharding.consumptions if isinstance(c.reader, cst.For) for b in self._run_by(c.reader)]
         for call in self.tree.calls:
-            if self._draws(call) and not any(self.tree.contains(step, call) for step in steps):
+            if self._draws(call) and not self.tree.is_in(call, steps):
                 return call
         return None
 

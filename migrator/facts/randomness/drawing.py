@@ -11,6 +11,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Member, Result, Value, calls
@@ -20,7 +21,6 @@ from migrator.facts.randomness.chance import SHUFFLING_SOURCES, takes_random_sta
 from migrator.facts.randomness.draws import GENERATOR_MAKERS
 from migrator.facts.training.sites import Training
 
-_COMMON = ("numpy.random.", "tensorflow.random.", "random.", "keras.random.")
 _STATELESS = ("tensorflow.random.stateless_", "tensorflow.random.experimental.stateless_")
 
 
@@ -38,12 +38,9 @@ class Drawing:
     def draws(self, statements: Iterable[cst.CSTNode]) -> bool:
         """Whether the statements, or the functions that they run, move a generator on that others draw from."""
         bodies = [body for statement in statements for body in self.training.reached_from(statement)]
-        return any(self._moves(call, bodies) for call in self.tree.calls if self._is_in(bodies, call)) or any(
-            self._is_shuffled_anew(loop.iter) for loop in self._loops if self._is_in(bodies, loop)
+        return any(self._moves(call, bodies) for call in self.tree.calls if self.tree.is_in(call, bodies)) or any(
+            self._is_shuffled_anew(loop.iter) for loop in self._loops if self.tree.is_in(loop, bodies)
         )
-
-    def _is_in(self, bodies: Collection[cst.CSTNode], node: cst.CSTNode) -> bool:
-        return any(self.tree.contains(body, node) for body in bodies)
 
     def _moves(self, call: cst.Call, bodies: Collection[cst.CSTNode]) -> bool:
         given = [v for arg in call.args for v in self.resolver.values(arg.value)]
@@ -72,13 +69,15 @@ class Drawing:
     @staticmethod
     def _is_common(call: cst.Call, path: str) -> bool:
         """Whether the function draws from a generator that all of the script has in common."""
-        if path.startswith(_COMMON):
+        if path.startswith(api.DRAWS):
             return path not in GENERATOR_MAKERS and not path.startswith(_STATELESS)
         return takes_random_state(call, path)
 
     def _is_of_others(self, value: Value, bodies: Collection[cst.CSTNode]) -> bool:
         """Whether the value is a generator that is made outside."""
-        return isinstance(value, Result) and calls(value) in GENERATOR_MAKERS and not self._is_in(bodies, value.call)
+        return (
+            isinstance(value, Result) and calls(value) in GENERATOR_MAKERS and not self.tree.is_in(value.call, bodies)
+        )
 
     def _is_shuffled_anew(self, node: cst.BaseExpression) -> bool:
         """Whether whoever iterates over the dataset gets another order than the last one, and the next again."""

@@ -109,7 +109,7 @@ class Entropy:
         is_sendable = bool(paths) and all(path in _SENDABLE for path in paths)
         if not is_sendable or len(self.resolver.values(call.func)) != len(paths):
             return False
-        runs_elsewhere = any(self.tree.contains(body, call) for body in self._bodies())
+        runs_elsewhere = self.tree.is_in(call, self._bodies())
         return not runs_elsewhere and places_met_alike(self.tree, self.resolver, call) is not None
 
     def _is_unseeded(self, call: cst.Call) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterator, Sequence
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External
 from migrator.facts.program.tree import Tree, nodes_in, semantic_children
 from migrator.facts.training.sites import Training
-
-_EXITS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit")
+from migrator.worklist import Worklist
 
 
 class Apart:
@@ -39,13 +39,10 @@ class Apart:
     def _is_seen_to_run(self, node: cst.CSTNode) -> bool:
         """Whether it stands at the top of a file, or in functions that run at the calls which name them, and nowhere
         else: no library is handed one of them."""
-        functions: set[cst.FunctionDef] = set()
-        queue = [self.tree.function_of(node)]
-        while queue:
-            function = queue.pop()
-            if function is None or function in functions:
+        queue = Worklist([self.tree.function_of(node)])
+        for function in queue:
+            if function is None:
                 continue
-            functions.add(function)
             callers = self.resolver.callers(function)
             if not callers or not all(map(self._is_called, self.tree.names[function.name.value])):
                 return False
@@ -114,5 +111,5 @@ class Apart:
         last = statements[-1].body[-1] if isinstance(statements[-1], cst.SimpleStatementLine) else None
         if isinstance(last, cst.Expr) and isinstance(last.value, cst.Call):
             names = self.resolver.public_alone(last.value.func)
-            return bool(names) and all(name in _EXITS for name in names)
+            return bool(names) and all(name in api.EXITS for name in names)
         return isinstance(last, cst.Return)

@@ -13,6 +13,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.dependence import Dependence, Key, Way
+from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
@@ -23,7 +24,6 @@ from migrator.facts.training.gradients import differentiated, watched_of
 
 _CARRYING = frozenset({Way.WHOLE, Way.USED, Way.INTO})
 _COUNTING = frozenset({"builtins.range", "tensorflow.range", "itertools.count"})
-_WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 # They give none of the samples that a program learns from.
 _EMPTY = ("tensorflow.GradientTape", "time.", "builtins.print", "builtins.range", "builtins.float", "builtins.int")
 # They make a tensor of a number.
@@ -81,7 +81,7 @@ class Carried:
     def _holds_weights(self, key: Key) -> bool:
         values = self.resolver.values(key) if isinstance(key, (cst.Name, cst.Attribute)) else ()
         return any(map(self.kinds.is_variable, values)) or any(
-            isinstance(v, Member) and v.name in _WEIGHT_LISTS for v in values
+            isinstance(v, Member) and v.name in api.WEIGHT_LISTS for v in values
         )
 
     def _started(self, state: Collection[Key], call: cst.Call) -> set[Key]:

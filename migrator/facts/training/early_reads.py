@@ -14,7 +14,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Object
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
-from migrator.facts.training.trained import WEIGHT_LISTS, WEIGHTS, Trained
+from migrator.facts.training.trained import WEIGHTS, Trained
 
 _TAKING_METHODS = ("get_weights", "numpy", "read_value")
 _TAKING = frozenset({
@@ -38,24 +38,23 @@ class EarlyReads:
     def of(self, holder: Holder) -> cst.Call | None:
         """The first call that keeps weights of the object, or of a part of it, in the code that makes it."""
         bodies = self._making(holder.value)
-        for call in (call for call in self.tree.calls if self._is_in(bodies, call)):
+        for call in (call for call in self.tree.calls if self.tree.is_in(call, bodies)):
             of = self._taken_by(call)
             if of is not None and self._keeps(call) and not self._is_named_outside(of, bodies):
                 return call
         return None
 
-    def _is_in(self, bodies: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:
-        return any(self.tree.contains(body, node) for body in bodies)
-
     def _is_named_outside(self, of: cst.BaseExpression, bodies: Sequence[cst.CSTNode]) -> bool:
         """Whether it has its name elsewhere than in the code that makes the object: it has been sent by then."""
         origins = self.trained.of(of)
-        return bool(origins) and all(isinstance(o, Holder) and not self._is_in(bodies, o.statement) for o in origins)
+        return bool(origins) and all(
+            isinstance(o, Holder) and not self.tree.is_in(o.statement, bodies) for o in origins
+        )
 
     def _making(self, made: cst.CSTNode) -> list[cst.CSTNode]:
         """What runs where the object is made, with what its layers do once they know the form of their inputs."""
         bodies = self.training.reached_from(made)
-        for call in [call for call in self.tree.calls if self._is_in(bodies, call)]:
+        for call in [call for call in self.tree.calls if self.tree.is_in(call, bodies)]:
             for value in self.resolver.values(call):
                 build = self.resolver.method(value.of, "build") if isinstance(value, Object) else None
                 if build is not None and self.kinds.has_weights(value):
@@ -79,7 +78,7 @@ class EarlyReads:
         """What the weight belongs to, if it is one."""
         if isinstance(weight, cst.Subscript):
             return self._owner(weight.value)
-        if isinstance(weight, cst.Attribute) and weight.attr.value in WEIGHT_LISTS | WEIGHTS:
+        if isinstance(weight, cst.Attribute) and weight.attr.value in api.WEIGHT_LISTS | WEIGHTS:
             return weight.value if self._is_random(weight.value) else None
         for binding in self.resolver.reaching(weight) if isinstance(weight, cst.Name) else ():
             owner = self._owner(binding.value) if isinstance(binding.value, cst.Attribute) else None

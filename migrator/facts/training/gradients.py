@@ -16,6 +16,7 @@ from migrator.facts.objects.values import External, Function, Result, Value, is_
 from migrator.facts.program.syntax import argument, is_none
 from migrator.facts.program.tree import Binding, FunctionLike, Tree
 from migrator.records import dataclass
+from migrator.worklist import Worklist
 
 _GRADIENT_METHODS = ("gradient", "get_gradients", "compute_gradients")
 _UNSCALING = ("get_unscaled_gradients",)
@@ -286,17 +287,13 @@ class GradientFlow:
 
     def _is_reduction(self, function: Value) -> bool:
         """Whether it is the runtime's, or a lambda that does nothing but call it, however many stand between."""
-        passed: set[Value] = set()  # `f = lambda x, f=f: f(x)` is behind itself, as far as names tell
-        pending = [function]
-        while pending:
-            value = pending.pop()
+        pending = Worklist([function])  # `f = lambda x, f=f: f(x)` is behind itself, as far as names tell
+        for value in pending:
             if isinstance(value, External) and vocabulary.has_role(value.path, Role.REDUCE):
                 return True
-            if value in passed or not isinstance(value, Function) or not isinstance(value.node, cst.Lambda):
-                continue
-            passed.add(value)
-            if isinstance(value.node.body, cst.Call):
-                pending.extend(self.resolver.values(value.node.body.func))
+            node = value.node if isinstance(value, Function) else None
+            if isinstance(node, cst.Lambda) and isinstance(node.body, cst.Call):
+                pending.extend(self.resolver.values(node.body.func))
         return False
 
     @cached_property

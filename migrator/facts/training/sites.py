@@ -24,6 +24,7 @@ from migrator.facts.training.gradients import GradientFlow, Gradients, reduced_o
 from migrator.facts.training.own_steps import OwnSteps
 from migrator.facts.training.unrun import unrun
 from migrator.records import dataclass
+from migrator.worklist import Worklist
 
 # Methods of optimizers that Keras calls for each variable, in its several generations.
 _OF_ONE_VARIABLE = ("update_step", "_resource_apply_dense", "_resource_apply_sparse")
@@ -144,15 +145,12 @@ class Training:
         values = self.resolver.values(node)
         if any(map(self.kinds.is_model, values)):
             return values
-        queue, seen = [node], {node}
-        while queue:
-            here = queue.pop()
+        queue = Worklist([node])
+        for here in queue:
             if self.is_model_of_callback(here):
                 trained = (value for fit in (*self.fits, *self.batch_fits) for value in fit.values)
                 return tuple(dict.fromkeys(trained))
-            given = self._given_to(here) if isinstance(here, cst.Name) else []
-            queue += [other for other in given if other not in seen]
-            seen.update(given)
+            queue += self._given_to(here) if isinstance(here, cst.Name) else []
         return ()
 
     def _given_to(self, name: cst.Name) -> list[cst.BaseExpression]:
@@ -230,7 +228,7 @@ class Training:
         return found
 
     def _is_run_by_fit(self, call: cst.Call) -> bool:
-        return any(self.tree.contains(body, call) for body in self._run_by_fit)
+        return self.tree.is_in(call, self._run_by_fit)
 
     @cached_property
     def _run_by_fit(self) -> list[cst.CSTNode]:
@@ -262,7 +260,7 @@ class Training:
         if cls is None or not self.resolver.derives_from(Class(cls), api.is_optimizer_class):
             return False
         bodies = self.reached_from(function)
-        calls_inside = (call for call in self.tree.calls if any(self.tree.contains(body, call) for body in bodies))
+        calls_inside = (call for call in self.tree.calls if self.tree.is_in(call, bodies))
         values = (v for call in calls_inside for v in self.resolver.values(call.func))
         return not any(isinstance(v, External) and vocabulary.has_role(v.path, Role.REDUCE) for v in values)
 

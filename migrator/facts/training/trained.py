@@ -7,6 +7,7 @@ from typing import cast
 
 import libcst as cst
 
+from migrator.facts.names import api
 from migrator.facts.objects.contents import Contents
 from migrator.facts.objects.holders import Holder, Holders, Nameless, Origin, Unheld
 from migrator.facts.objects.iteration import Iteration
@@ -19,7 +20,6 @@ from migrator.facts.training.first_names import FirstNames
 from migrator.facts.training.gradients import sources_of
 from migrator.facts.training.sites import Minimization, Training
 
-WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights"})
 # The weights of Keras's layers that have names of their own.
 WEIGHTS = frozenset({"kernel", "bias", "embeddings", "gamma", "beta", "recurrent_kernel", "depthwise_kernel"})
 # Functions that give what is in their first argument, and those that put several together.
@@ -122,7 +122,7 @@ class Trained:
         if node in seen:
             return
         seen.add(node)
-        if isinstance(node, cst.Attribute) and node.attr.value in WEIGHT_LISTS:
+        if isinstance(node, cst.Attribute) and node.attr.value in api.WEIGHT_LISTS:
             own = self._own_lists(node)
             for listed in own:
                 yield from self._behind(listed, seen)
@@ -303,11 +303,11 @@ class Trained:
 
 
 def _lists_weights(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Attribute) and node.attr.value in WEIGHT_LISTS
+    return isinstance(node, cst.Attribute) and node.attr.value in api.WEIGHT_LISTS
 
 
 def _part_or_list(node: cst.CSTNode, path: Sequence[int]) -> cst.CSTNode | None:
     """The part of a display to which the positions lead, or the list of a model's weights in which it is one."""
     ways = (part_at(node, path[:taken]) for taken in range(len(path)))
-    lists = (part for part in ways if isinstance(part, cst.Attribute) and part.attr.value in WEIGHT_LISTS)
+    lists = (part for part in ways if isinstance(part, cst.Attribute) and part.attr.value in api.WEIGHT_LISTS)
     return next(lists, None) or part_at(node, path)

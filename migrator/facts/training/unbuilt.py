@@ -15,14 +15,14 @@ from migrator.facts.objects.values import Class, External, Function, Member, Obj
 from migrator.facts.program.syntax import argument, has_unpacked_keywords
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
-from migrator.facts.training.trained import WEIGHT_LISTS, Trained
+from migrator.facts.training.trained import Trained
 
 _SHAPES = frozenset({
     "input_shape", "batch_input_shape", "batch_shape", "input_dim", "input_length", "input_tensor", "weights",
 })  # fmt: skip
 # Keras 2 builds an Embedding that comes first by itself.
 _BUILT_FIRST = re.compile(r"\.(?:Input|InputLayer|Embedding)$")
-_BUILDS_NOTHING = WEIGHT_LISTS | {"compile", "name", "layers", "losses", "optimizer", "add", "trainable"}
+_BUILDS_NOTHING = api.WEIGHT_LISTS | {"compile", "name", "layers", "losses", "optimizer", "add", "trainable"}
 _HOLDS_ONLY = frozenset({"tensorflow.train.Checkpoint", "tensorflow.train.CheckpointManager", "builtins.print"})
 _PLAIN = ("keras.initializers.", "keras.regularizers.", "keras.activations.", "keras.constraints.", "builtins.")
 

@@ -31,6 +31,7 @@ from migrator.facts.training.gradients import sources_of
 from migrator.facts.training.methods_apart import MethodApart, MethodsApart, is_unseen
 from migrator.facts.training.sites import Training, is_super
 from migrator.records import dataclass
+from migrator.worklist import Worklist
 
 # Only Keras's `fit` takes these: scikit-learn's and others' do not.
 _FIT_KEYWORDS = frozenset(
@@ -67,7 +68,7 @@ _RAW_NAMES = re.compile(
 _HANDLES = frozenset({"resource", "ref", "var", "handle"})
 _RAW_OPS = "tensorflow.raw_ops"
 _DEEPEST = 4  # calls and lists that a model passes through
-_WEIGHT_LISTS = frozenset({"trainable_variables", "trainable_weights", "variables", "weights", "get_weights"})
+_WEIGHT_LISTS = api.WEIGHT_LISTS | {"get_weights"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,13 +373,8 @@ class Unsupported:
         )
 
     def _lists_weights(self, sources: cst.BaseExpression) -> bool:
-        asked: set[cst.BaseExpression] = set()  # `weights = [weights, w]` is within itself, as far as names tell
-        pending = [sources]
-        while pending:
-            node = pending.pop()
-            if node in asked:
-                continue
-            asked.add(node)
+        pending = Worklist([sources])  # `weights = [weights, w]` is within itself, as far as names tell
+        for node in pending:
             if isinstance(node, (cst.List, cst.Tuple)):
                 pending += [e.value for e in node.elements]
                 continue

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.edits import Edit, Refusal, Wrap
+from migrator.facts.names import api
 from migrator.facts.objects.values import External, Literal, Member, calls
 from migrator.facts.script import Facts
 from migrator.facts.training.gradients import sources_of
-from migrator.facts.training.trained import WEIGHT_LISTS
 from migrator.targets.npu.refusing import refuse
 from migrator.targets.npu.setup import Setup
 from migrator.targets.npu.sites import Site
@@ -110,6 +110,6 @@ class Gradients:
 
     def _is_list(self, node: cst.BaseExpression) -> bool:
         return any(
-            isinstance(v, Literal) or (isinstance(v, Member) and v.name in WEIGHT_LISTS)
+            isinstance(v, Literal) or (isinstance(v, Member) and v.name in api.WEIGHT_LISTS)
             for v in self._facts.resolver.values(node)
         )

@@ -326,14 +326,22 @@ def told_of(batch: int, cut: str) -> dict[str, float]:
     return {name: float(values[-1]) for name, values in told.history.items()}
 
 
+def assert_metrics_of_the_whole_batch(batch: int) -> None:
+    wanted = told_of(batch, "")
+    for cut in ("arrays", "batches"):
+        found = told_of(batch, cut)
+        assert found.keys() == wanted.keys()
+        for name, value in wanted.items():
+            np.testing.assert_allclose(found[name], value, rtol=2e-5, err_msg=f"{name} {cut} {batch}")
+
+
+@long
+def check_metrics_of_the_whole_batch_where_it_splits_evenly() -> None:
+    assert_metrics_of_the_whole_batch(2 * SIZE)
+
+
 def check_metrics_of_the_whole_batch() -> None:
-    for batch in (2 * SIZE, 2 * SIZE + 1):
-        wanted = told_of(batch, "")
-        for cut in ("arrays", "batches"):
-            found = told_of(batch, cut)
-            assert found.keys() == wanted.keys()
-            for name, value in wanted.items():
-                np.testing.assert_allclose(found[name], value, rtol=2e-5, err_msg=f"{name} {cut} {batch}")
+    assert_metrics_of_the_whole_batch(2 * SIZE + 1)
     metric = lockstep.whole_batch_metric(LargestError())
     assert isinstance(metric, LargestError)
     assert lockstep.whole_batch_metric(metric) is metric

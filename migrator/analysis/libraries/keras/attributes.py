@@ -17,6 +17,7 @@ from migrator.analysis.libraries.keras.objects import ENDS, is_of, original_of, 
 from migrator.analysis.placement import Sharded
 from migrator.analysis.values import NOTHING, NUMBER, Container, Data, Instance, Made, Site, Tuple, Value
 from migrator.facts.names import api
+from migrator.facts.program.syntax import method_called
 from migrator.records import replace
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def _is_changed(run: Run, atom: v.Atom, layers: Iterable[object]) -> bool:
     """Whether there may be other layers in it than these: one is added in a loop or on a condition, or taken out."""
     added = {run.heap.load(atom, ("added", key)).constant for key in layers}
     for call in run.tree.calls:
-        name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+        name = method_called(call)
         if name == "pop" and not call.args:
             return True
         if name == "add" and id(call) in added and any(isinstance(o, _TURNING) for o in run.tree.ancestors(call)):
