@@ -190,11 +190,10 @@ class Facts:
     @cached_property
     def kept_rows(self) -> list[cst.BaseExpression]:
         """Of the rows that the training keeps for a report, those that nothing else puts together."""
-        tree = self.tree
         put = [o.node for repair in self.repairs for o in repair.operands]
         put += [number.expression for number in self.decisions.local_numbers]
-        kept = dict.fromkeys(KeptRows(tree, self.resolver, self.decisions.gathering).all())
-        return [rows for rows in kept if not any(tree.contains(rows, one) or tree.contains(one, rows) for one in put)]
+        kept = KeptRows(self.tree, self.resolver, self.kinds, self.decisions.gathering, put)
+        return list(dict.fromkeys(kept.all()))
 
     @cached_property
     def reductions(self) -> Reductions:

@@ -1,18 +1,22 @@
 """Rows that a training loop keeps for a report: in a table for all samples, or in a list that is joined behind it.
 
-Nothing is steered by them; but a worker's part does not fit into the place that the table has for a batch
-(`table[i : i + n] = predictions`), nor the joined rows beside the labels of all samples.
+Nothing is steered by them, and nothing is trained on them; but a worker's part does not fit into the place that the
+table has for a batch (`table[i : i + n] = predictions`), nor the joined rows beside the labels of all samples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cached_property
 
 import libcst as cst
 
 from migrator.facts.decisions.gathering import Gathering
-from migrator.facts.objects.kinds import origin
+from migrator.facts.decisions.marks import Mark
+from migrator.facts.names import api
+from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, External, Function, Literal, Member, Value
 from migrator.facts.program.tree import Tree
 
 _JOINING = frozenset({
@@ -20,26 +24,69 @@ _JOINING = frozenset({
     "tensorflow.concat", "keras.ops.concatenate", "itertools.chain.from_iterable",
 })  # fmt: skip
 _ARRAYS = ("numpy.", "tensorflow.", "keras.")
+_LOOKING = (*_ARRAYS, "builtins.", "math.", "statistics.", "matplotlib.", "sklearn.metrics.", "scipy.stats.", "pandas.")
 
 
 class KeptRows:
-    def __init__(self, tree: Tree, resolver: Resolver, gathering: Gathering) -> None:
+    def __init__(
+        self,
+        tree: Tree,
+        resolver: Resolver,
+        kinds: Kinds,
+        gathering: Gathering,
+        put_together: Collection[cst.CSTNode],
+    ) -> None:
+        """`put_together`: what of the workers is put together anyway."""
         self.tree = tree
+        self.put_together = put_together
         self.resolver = resolver
+        self.kinds = kinds
         self.gathering = gathering
+        self.losses = gathering.losses
+        self.locality = gathering.locality
 
     def all(self) -> Iterator[cst.BaseExpression]:
         """What is a worker's rows where it is kept."""
         for node in (*self._put_into_tables(), *self._collected()):
             rows = self.gathering.leaf(node)
-            if rows is not None:
+            if rows is not None and not self._is_put_together(rows) and self._is_only_looked_at(node):
                 yield rows
+
+    def _is_put_together(self, rows: cst.BaseExpression) -> bool:
+        """Whether that is done to them, or to something that is made of them."""
+        reached, inputs = self.locality.reached_from(rows), self.locality.dependence.inputs
+        return any(
+            self.tree.contains(rows, one)
+            or self.tree.contains(one, rows)
+            or reached.of(one)
+            or any(reached.of(key) for key, _ in inputs(one))
+            for one in self.put_together
+        )
 
     def _put_into_tables(self) -> Iterator[cst.BaseExpression]:
         for target, value in self.tree.item_assignments:
-            made = (origin(v) for v in self.resolver.values(target.value))
-            if isinstance(target.slice[0].slice, cst.Slice) or any(path.startswith(_ARRAYS) for path in made):
+            if self._takes_some_rows(target) and self._is_whole_table(target.value):
                 yield value
+
+    def _takes_some_rows(self, target: cst.Subscript) -> bool:
+        place = target.slice[0].slice
+        if isinstance(place, cst.Slice):
+            return place.lower is not None or place.upper is not None
+        value = place.value if isinstance(place, cst.Index) else None
+        return not isinstance(value, (cst.SimpleString, cst.BaseNumber, cst.Ellipsis))
+
+    def _is_whole_table(self, held: cst.BaseExpression) -> bool:
+        """Whether the script makes an array of it, of other than a worker's rows."""
+        if not isinstance(held, (cst.Name, cst.Attribute)):
+            return False
+        bindings = self.resolver.bindings_of(held) if isinstance(held, cst.Attribute) else self.resolver.reaching(held)
+        made = [binding.value for binding in bindings if not binding.path]
+        return bool(made) and len(made) == len(bindings) and all(map(self._makes_table, made))
+
+    def _makes_table(self, value: cst.CSTNode | None) -> bool:
+        values = self.resolver.values(value)
+        is_array = bool(values) and all(origin(v).startswith(_ARRAYS) for v in values)
+        return value is not None and is_array and not self.losses.meets_rows(value)
 
     def _collected(self) -> Iterator[cst.BaseExpression]:
         for call in self.tree.calls:
@@ -58,3 +105,39 @@ class KeptRows:
         if isinstance(read, cst.Name) and isinstance(held, cst.Name):
             return self.resolver.variable(read) == self.resolver.variable(held)
         return isinstance(read, cst.Attribute) and isinstance(held, cst.Attribute) and read.deep_equals(held)
+
+    def _is_only_looked_at(self, rows: cst.BaseExpression) -> bool:
+        """Whether nothing that is made of them comes under a tape, or to what may train or is not known."""
+        reached = self.locality.reached_from(rows)
+        own = self.tree.statement_of(rows)
+        for key in (self.locality.dependence.keys[number] for number in reached.marks):
+            if isinstance(key, cst.BaseExpression) and not self.tree.contains(own, key) and self._is_watched(key):
+                return False
+        takers = [c for c in self.tree.calls if any(reached.of(arg.value) & ~Mark.CHOSEN for arg in c.args)]
+        return all(self._looks(value) for taker in takers for value in self.resolver.values(taker.func) or (None,))
+
+    def _is_watched(self, node: cst.CSTNode) -> bool:
+        return any(self.tree.contains(block, node) for block in self._tapes)
+
+    @cached_property
+    def _tapes(self) -> list[cst.With]:
+        """The blocks of gradient tapes."""
+        return [
+            block
+            for block in self.tree.all_of(cst.With)
+            for item in block.items
+            if any(origin(v).endswith("GradientTape") for v in self.resolver.values(item.item))
+        ]
+
+    def _looks(self, function: Value | None) -> bool:
+        if isinstance(function, External):
+            is_setting = api.SETTING_FUNCTIONS.match(function.path) is not None
+            return function.path.startswith(_LOOKING) and not is_setting
+        if isinstance(function, Member):
+            if function.name in api.SETTING_VARIABLES or self._trains(function.owner):
+                return False
+            return isinstance(function.owner, Literal) or origin(function.owner).startswith(_LOOKING)
+        return isinstance(function, (Function, Class))
+
+    def _trains(self, owner: Value) -> bool:
+        return self.kinds.has_weights(owner) or self.kinds.is_optimizer(owner) or self.kinds.is_dataset(owner)
