@@ -63,7 +63,7 @@ class SizeUses:
                     yield owner
 
     def _handed_back(self, use: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
-        """What gets the size from the calls of a function that returns it, alone or in a tuple: `data, size = load()`."""
+        """What gets the size from a function that returns it, alone or in a tuple: `data, size = load()`."""
         owner, place = self.tree.parent.get(use), None
         if isinstance(owner, cst.Element) and isinstance(several := self.tree.parent[owner], cst.Tuple):
             owner, place = self.tree.parent[several], list(several.elements).index(owner)

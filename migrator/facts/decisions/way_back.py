@@ -115,7 +115,7 @@ class WayBack:
         return owner if isinstance(owner, cst.Call) and self._runs(owner, function) else None
 
     def _is_of_one_run(self, key: Key, source: Key) -> bool:
-        """Whether the source is what the same run of the function has there, and no other: a part, or a name's value."""
+        """Whether the source is what the same run of the function has there, and no other: a part, a name's value."""
         if isinstance(source, Binding):
             is_read = isinstance(key, cst.Name) or (isinstance(key, Binding) and self._is_own_name(key))
             return is_read and self._is_own_name(source) and self._function_of(key) is self._function_of(source)
