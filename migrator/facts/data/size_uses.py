@@ -64,9 +64,10 @@ class SizeUses:
 
     def _handed_back(self, use: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
         """What gets the size from a function that returns it, alone or in a tuple: `data, size = load()`."""
-        owner, place = self.tree.parent.get(use), None
+        owner: cst.CSTNode | None = self.tree.parent.get(use)
+        place: int | None = None
         if isinstance(owner, cst.Element) and isinstance(several := self.tree.parent[owner], cst.Tuple):
-            owner, place = self.tree.parent[several], list(several.elements).index(owner)
+            owner, place = self.tree.parent[several], [e.value for e in several.elements].index(use)
         function = self.tree.function_of(use) if isinstance(owner, cst.Return) else None
         for call in self.resolver.callers(function) if function is not None else ():
             assign = self.tree.parent.get(call)

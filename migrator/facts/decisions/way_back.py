@@ -120,8 +120,9 @@ class WayBack:
             is_read = isinstance(key, cst.Name) or (isinstance(key, Binding) and self._is_own_name(key))
             return is_read and self._is_own_name(source) and self._function_of(key) is self._function_of(source)
         node = key.node if isinstance(key, Binding) else key
-        both = isinstance(node, cst.CSTNode) and isinstance(source, cst.CSTNode)
-        return both and self.tree.contains(node, source) and self._function_of(key) is self._function_of(source)
+        if not isinstance(node, cst.CSTNode) or not isinstance(source, cst.CSTNode):
+            return False
+        return self.tree.contains(node, source) and self._function_of(key) is self._function_of(source)
 
     def _is_own_name(self, binding: Binding) -> bool:
         """Whether each run of the function has its own value of the name."""
