@@ -107,6 +107,14 @@ class Classes:
             found.update(dict.fromkeys(product(*slots)))
         return list(found) or [()]
 
+    def is_seen(self, cls: Class) -> bool:
+        """Whether all classes that it comes from are seen: the program's, and those of libraries by their names."""
+        return all(
+            base.data is None and base.objects and all(isinstance(b, (Class, External)) for b in base)
+            for each in self.lineage(cls)
+            for base in self._bases(each)
+        )
+
     def heirs(self, cls: Class) -> list[Class]:
         """The class and those that derive from it."""
         known = [definition.cls for definition in self._definitions.values()]

@@ -14,6 +14,7 @@ from migrator.analysis import one_each, own_operators, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.frames import Frame
+from migrator.analysis.instances import assume_kind
 from migrator.analysis.libraries import runtime
 from migrator.analysis.libraries.python.containers import sent_to
 from migrator.analysis.ops.call import NOT_CONSTANT
@@ -241,7 +242,7 @@ class Expressions:
         return self.run.chosen(v.one_of(self.eval(node.body, frame), self.eval(node.orelse, frame)), [agreed])
 
     def assume(self, test: cst.BaseExpression, outcome: bool, frame: Frame) -> None:
-        """Takes `None` out of a name that a test has shown not to be it."""
+        """Takes out of a name what a test has shown it not to be: `None`, an object of another class."""
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             self.assume(test.expression, not outcome, frame)
         elif isinstance(test, cst.Name):
@@ -251,9 +252,11 @@ class Expressions:
             asks_for_none = asks_if_there_is_none(self.run.tree, test)
             if asks_for_none is not None and asks_for_none is not outcome:
                 self._assume_something(test.left, frame)
-        elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And) and outcome:
-            self.assume(test.left, True, frame)
-            self.assume(test.right, True, frame)
+        elif isinstance(test, cst.Call):
+            assume_kind(self.run, test, outcome, frame)
+        elif isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And if outcome else cst.Or):
+            self.assume(test.left, outcome, frame)
+            self.assume(test.right, outcome, frame)
 
     def _assume_something(self, name: cst.Name, frame: Frame) -> None:
         value = (frame.names or {}).get(name.value)

@@ -26,6 +26,9 @@ _MAKERS = re.compile(
     r"|keras\.(?:random|ops|backend)\.(?:zeros|ones|full|normal|uniform|truncated_normal|random_normal|random_uniform))$"
 )
 _MAKERS_BY_SIZES = frozenset({"numpy.random.randn", "numpy.random.rand"})
+_MAKERS_OF_VECTORS = frozenset(
+    f"{library}.{name}" for library in ("tensorflow", "numpy", "keras.ops") for name in ("zeros", "ones")
+)
 _RESHAPES = frozenset({"tensorflow.reshape", "numpy.reshape", "keras.ops.reshape", "keras.backend.reshape"})
 # They say of which shape a tensor is, as its method `set_shape` does: the abstract run leaves the size open.
 _SAYING = re.compile(r"^tensorflow\.(?:ensure_shape|TensorSpec|TensorShape|debugging\.assert_shapes)$")
@@ -169,7 +172,7 @@ class BatchShapes:
             first = call.args[0] is arg and arg.keyword is None
             by_sizes = first and paths <= _MAKERS_BY_SIZES
             named = arg.keyword is not None and arg.keyword.value in _SHAPE_KEYWORDS
-            vector = (first and paths <= {"numpy.zeros", "numpy.ones"}) or (named and all(map(_MAKERS.match, paths)))
+            vector = (first and paths <= _MAKERS_OF_VECTORS) or (named and all(map(_MAKERS.match, paths)))
             return call if paths and (by_sizes or vector) else None
         return call if paths and all(map(_MAKERS.match, paths)) else None
 

@@ -38,9 +38,13 @@ class SizeUses:
         self._batch_shapes = batch_shapes
 
     def of(self, size: cst.BaseExpression, seen: tuple[cst.BaseExpression, ...] = ()) -> Iterator[cst.BaseExpression]:
-        """The other places that read the same name, attribute or item, also what a parameter is given."""
+        """The other places that read the same name, attribute or item, also what a parameter is given, and what a
+        function gives back that returns it."""
         if isinstance(size, cst.Name):
-            yield from (use for use in self.resolver.uses(size) if not isinstance(use, cst.Name) or self._is_load(use))
+            uses = [u for u in self.resolver.uses(size) if not isinstance(u, cst.Name) or self._is_load(u)]
+            yield from uses
+            for named in (named for use in uses for named in self._handed_back(use) if named not in seen):
+                yield from self.of(named, (*seen, named))
             for binding in self.resolver.reaching(size):
                 if binding.kind == "param":
                     for given in self.resolver.given(cast(cst.Param, binding.node)):
@@ -57,6 +61,24 @@ class SizeUses:
                     continue
                 if not isinstance(self.tree.parent.get(owner), cst.AssignTarget):
                     yield owner
+
+    def _handed_back(self, use: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
+        """What gets the size from a function that returns it, alone or in a tuple: `data, size = load()`."""
+        owner: cst.CSTNode | None = self.tree.parent.get(use)
+        place: int | None = None
+        if isinstance(owner, cst.Element) and isinstance(several := self.tree.parent[owner], cst.Tuple):
+            owner, place = self.tree.parent[several], [e.value for e in several.elements].index(use)
+        function = self.tree.function_of(use) if isinstance(owner, cst.Return) else None
+        for call in self.resolver.callers(function) if function is not None else ():
+            assign = self.tree.parent.get(call)
+            for target in assign.targets if isinstance(assign, cst.Assign) else ():
+                got: cst.BaseExpression | None = target.target
+                if place is not None:
+                    elements = got.elements if isinstance(got, (cst.Tuple, cst.List)) else ()
+                    has_place = place < len(elements) and all(isinstance(e, cst.Element) for e in elements[: place + 1])
+                    got = elements[place].value if has_place else None
+                if isinstance(got, (cst.Name, cst.Attribute)):
+                    yield got
 
     def makes_rows(self, use: cst.BaseExpression, *, in_step: bool = False) -> bool:
         """Whether as many rows are made there, and the size is no normaliser. `in_step`: in code that runs for each

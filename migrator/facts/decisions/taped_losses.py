@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.decisions.locality import Locality
+from migrator.facts.decisions.way_back import WayBack
 from migrator.facts.dependence import DECIDING, Key, Way
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.program.tree import Binding, Tree
@@ -45,13 +46,8 @@ class TapedLosses:
         return self._made_of(arg.value for call in self.training.keras_steps for arg in call.args)
 
     def _made_of(self, nodes: Iterable[Key], until: Callable[[Key], bool] = lambda key: False) -> set[Key]:
-        queue = Worklist[Key](nodes)
-        found: set[Key] = set()
-        for key in queue:
-            if not until(key):
-                found.add(key)
-                queue += [k for k, way in self.locality.dependence.inputs(key) if way not in _BY_CHOICE]
-        return found
+        way_back = WayBack(self.tree, self.resolver, self.locality.dependence, _BY_CHOICE)
+        return way_back.from_(nodes, until)
 
     @cached_property
     def handed_over(self) -> set[Key]:
