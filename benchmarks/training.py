@@ -35,6 +35,7 @@ MODELS = {
 }
 NAMES = {
     "tensorflow": "lockstep, tensorflow",
+    "unchecked": "the same, LOCKSTEP_CHECK=0",
     "mpi": "lockstep, mpi",
     "lockstep-horovod": "lockstep, horovod",
     "strategy": "MultiWorkerMirroredStrategy",
@@ -126,6 +127,8 @@ def _run(contender: str, workers: int, style: str, model: str) -> Any:
         if "strategy" in contender:
             # lockstep would join the cluster by itself; the strategy has to.
             environment["LOCKSTEP_BACKEND"] = "single"
+        if contender == "unchecked":
+            environment["LOCKSTEP_CHECK"] = "0"
         if contender == "horovod":  # `lockstep run` shares out the cores to the others
             threads = max(1, (os.cpu_count() or 1) // workers)
             environment.update(TF_NUM_INTRAOP_THREADS=str(threads), TF_NUM_INTEROP_THREADS=str(max(2, threads)))

@@ -150,6 +150,7 @@ def bandwidth(style: str, model_name: str) -> list[tuple[int, float, float]]:
 
 WORK: dict[str, Callable[[str, str], Any]] = {
     "tensorflow": lockstep_training,
+    "unchecked": lockstep_training,
     "mpi": lockstep_training,
     "lockstep-horovod": lockstep_training,
     "none": without_communication,

@@ -37,4 +37,6 @@ def reduce_in_step(values: Any, reduction: str, updated: Sequence[Any] = ()) -> 
     values, means = all_reduce([values, [value * to_mean for value in beside]], reduction)
     for variable, mean in zip(variables, means):
         assign(variable, mean)
-    return sample.check(means[-1], values) if sample else values
+    if sample:
+        sample.check(means[-1])
+    return values

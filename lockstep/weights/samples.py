@@ -43,23 +43,18 @@ class Sample:
         self._owners = np.repeat(np.arange(len(parts)), [part.shape[0] for part in parts])
         self.entries = tf.stop_gradient(tf.concat(parts, 0))
 
-    def check(self, means: Any, values: Any) -> Any:
-        """The values, once all entries equal their means.
-
-        Raises MismatchError where one does not; in a tf.function the values end in a tf.errors.OpError with that text.
+    def check(self, means: Any) -> None:
+        """Raises MismatchError where an entry does not equal its mean; a tf.function ends in a tf.errors.OpError with
+        that text. No update waits for it there: some begin while other gradients are on their way.
         """
         largest = tf.math.segment_max(tf.abs(means), self._owners)
         apart = tf.math.segment_max(tf.abs(self.entries - means), self._owners) > _TOLERANCE * largest + _LEAST
         rank = f"rank {backend().rank} of {backend().size}"
-        if tf.executing_eagerly():
-            found = np.flatnonzero(apart.numpy())
-            if found.size:
-                raise MismatchError(f"{rank}: {_FOUND} {self._names[found[0]]}. {_ADVICE}")
-            return values
-        first = tf.gather(self._names, tf.argmax(tf.cast(apart, tf.int32)))
-        equal = tf.debugging.Assert(~tf.reduce_any(apart), [f"{rank}: {_FOUND}", first, _ADVICE])
-        with tf.control_dependencies([equal]):
-            return tf.nest.map_structure(lambda value: None if value is None else tf.identity(value), values)
+        if not tf.executing_eagerly():
+            first = tf.gather(self._names, tf.argmax(tf.cast(apart, tf.int32)))
+            tf.raw_ops.Assert(condition=~tf.reduce_any(apart), data=[f"{rank}: {_FOUND}", first, _ADVICE])
+        elif apart.numpy().any():
+            raise MismatchError(f"{rank}: {_FOUND} {self._names[int(np.argmax(apart))]}. {_ADVICE}")
 
 
 def sample(values: Any, updated: Sequence[Any]) -> Sample | None:
