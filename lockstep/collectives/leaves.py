@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,13 @@ class Leaf:
     """One value of a nested structure.
 
     tensor is a tf.Tensor, a tf.IndexedSlices, or None for None; kind says what it was: "none", "slices",
-    "tensor" (also variables), "array" (numpy), "scalar" (numpy) or "number" (Python).
+    "tensor" (also variables), "array" (numpy), "table" (pandas), "scalar" (numpy) or "number" (Python). table: what of
+    pandas it was, whose labels the result gets.
     """
 
     tensor: Any
     kind: str
+    table: Any = None
 
     def restore(self, tensor: Any) -> Any:
         """A result of the same shape, as the kind of value that was given; a tensor inside a function, where Python
@@ -34,6 +36,9 @@ class Leaf:
         if not tf.executing_eagerly() or self.kind in ("none", "slices", "tensor"):
             return tensor
         array = tensor.numpy()
+        if self.kind == "table":
+            labels = {"columns": self.table.columns} if array.ndim > 1 else {"name": self.table.name}
+            return type(self.table)(array, index=self.table.index, **labels)
         return array if self.kind == "array" else array[()] if self.kind == "scalar" else array.item()
 
     def restore_rows(self, tensor: Any) -> Any:
@@ -60,6 +65,8 @@ def to_leaf(value: Any, function: str, as_float: bool = False) -> Leaf:
         return Leaf(value, "slices")
     if isinstance(value, numbers.Number) and not isinstance(value, np.generic):
         return Leaf(tf.constant(value, _dtype_of_number(value, as_float)), "number")
+    if hasattr(value, "to_numpy") and hasattr(value, "index"):
+        return replace(to_leaf(value.to_numpy(), function, as_float), kind="table", table=value)
     if isinstance(value, (np.generic, np.ndarray)):
         tensor = tf.constant(value)
         if as_float and tensor.dtype.is_integer:

@@ -227,6 +227,22 @@ def check_a_function_retraced_on_one_rank_only() -> None:
     assert step(tf.ones([4])).numpy().tolist() == [4.0 * SIZE]
 
 
+class Series:
+    """What lockstep knows pandas' by."""
+
+    def __init__(self, values: Any, index: Any, name: str = "") -> None:
+        self.values, self.index, self.name = np.asarray(values), index, name
+
+    def to_numpy(self) -> Any:
+        return self.values
+
+
+def check_what_has_labels_keeps_them() -> None:
+    mean = lockstep.all_reduce({"loss": Series([RANK, 4], index=["first", "second"], name="loss")})["loss"]
+    assert (type(mean), mean.index, mean.name) == (Series, ["first", "second"], "loss")
+    np.testing.assert_allclose(mean.values, [(SIZE - 1) / 2, 4])
+
+
 def check_python_numbers_in_a_function_become_tensors() -> None:
     @tf.function
     def step() -> tf.Tensor:
