@@ -81,9 +81,9 @@ def all_reduce(values: Any, reduction: str = "mean") -> Any:
     """Combine the workers' values; every worker gets the result, in the structure and shapes of values.
 
     values: a tensor, variable, numpy array, pandas Series or DataFrame of numbers, number, bool, tf.IndexedSlices or
-    None, or nested lists, tuples and dicts of them. Tensors and variables give tensors of the same dtype; eagerly, numpy
-    gives numpy, pandas the same labels, a Python number a Python number (the mean of integers is a float), in tf.function
-    a float32 or int32. None stays None.
+    None, or nested lists, tuples and dicts of them. Tensors and variables give tensors of the same dtype; eagerly,
+    numpy gives numpy, pandas the same labels, a Python number a Python number (the mean of integers is a float), in
+    tf.function a float32 or int32. None stays None.
     IndexedSlices stay sparse: they come back with all workers' rows, rows of one index not merged; what all workers
     look up alike, behind all_gather for one, is added up and comes once. float16 and bfloat16 are added in float32.
     reduction: "mean", "sum", "max", "min" or "prod". IndexedSlices and complex numbers have only "mean" and
