@@ -9,7 +9,7 @@ and stay alike. Where a batch gets a new shape, the size in it becomes the local
 have as many rows, as in the signature of a step (`tf.TensorSpec([64, 10])`), tf.ensure_shape or set_shape, that is left
 open (`None`): a worker's part has fewer. Of the last batch, of which rows are looked at behind the loop
 (`x[: BATCH_SIZE // 2]`), and of what the loop has made of it, those of all workers are put together; so are rows that
-the training keeps for a report: in a table for all samples (`predicted[i : i + n] = outputs`), or in a joined list.
+the training keeps for a report in a table for all samples (`predicted[i : i + n] = outputs`).
 
 before:
     noise = tf.random.normal([BATCH_SIZE, 100])

@@ -1,7 +1,8 @@
 """unshard_batch: all rows of a batch that was cut, each once and in the order that they had.
 
 Where rows were dealt out one by one, those of rank r are every N-th from the r-th on. Where N does not divide the batch
-and the loss is a mean, several ranks have one shard; how many shards there are, the rows themselves tell.
+and the loss is a mean, several ranks have one shard. How many shards there are is known of the batch that a step has
+cut last; of others the rows themselves tell.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from lockstep.collectives.gathering import all_gather
 from lockstep.collectives.world import backend
 from lockstep.data.leaves import rows_of
 from lockstep.shards import origins
+from lockstep.shards.dealing import shards_cut_last
 from lockstep.shards.repeated import number_of_different
 
 _ROUNDING = 1e-5  # what two ranks may make of one row, of the largest value
@@ -46,7 +48,11 @@ def _all_ranks() -> Any:
 
 
 def _shards(gathered: list[Any], counts: Any) -> Any:
-    """How many different shards the ranks have, by the rows of all of them."""
+    """How many different shards the ranks have: as the batch was cut, or else by the rows of all of them."""
+    if tf.executing_eagerly():
+        known = shards_cut_last(int(counts[backend().rank]), "mean", backend().rank, backend().size)
+        if known is not None:
+            return tf.constant(known, tf.int64)
     alike = number_of_different([_comparable(leaf) for leaf in gathered], [counts] * len(gathered), _ROUNDING)
     return tf.where(tf.reduce_all(counts == counts[0]), alike, _all_ranks())
 

@@ -17,7 +17,7 @@ from lockstep.data.cuts import note_cut, refuse_cut
 from lockstep.data.leaves import leaves_of, mapped, records_in, rows_of
 from lockstep.data.same_batch import agree_on_rows, is_to_be_checked
 from lockstep.shards import origins
-from lockstep.shards.dealing import dealt
+from lockstep.shards.dealing import dealt, note_cut_of
 from lockstep.shards.repeated import note_possible
 from lockstep.shards.sizes import say_what_it_costs
 
@@ -41,6 +41,8 @@ def shard_batch(values: tuple[Any, ...], loss: str, whole: Collection[str] = ())
             say_what_it_costs(min(lengths), backend().size)
     if loss == "mean":
         note_possible(None, backend().size)
+    if leaves and tf.executing_eagerly():
+        note_cut_of(min(lengths), loss)
     if leaves:
         values = tuple(mapped(value, lambda leaf: _own(leaf, loss), whole) for value in values)
         note_cut("shard_batch", [leaf for value in values for leaf in leaves_of(value, whole)])

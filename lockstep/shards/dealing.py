@@ -27,6 +27,9 @@ _together: contextvars.ContextVar[bool] = contextvars.ContextVar("lockstep_rows_
 _shards_in_fit: contextvars.ContextVar[int] = contextvars.ContextVar("lockstep_shards_in_fit", default=0)
 
 
+_cut_last: tuple[int, str] | None = None
+
+
 @contextlib.contextmanager
 def rows_together(whether: bool) -> Iterator[None]:
     """While this runs, the rows of a shard lie together, whatever the loss: `fit` trains on arrays that are cut so."""
@@ -62,6 +65,22 @@ def dealt(rows: Any, loss: str, rank: int, size: int, shards_in_fit: Any = None)
     if loss == "gather" or _together.get():
         return slice(rows * shard // shards, rows * (shard + 1) // shards, 1)
     return slice(shard, rows, shards)
+
+
+def note_cut_of(rows: int, loss: str) -> None:
+    """A batch of so many rows is cut in the step, eagerly."""
+    global _cut_last
+    _cut_last = (rows, loss)
+
+
+def shards_cut_last(own: int, loss: str, rank: int, size: int) -> int | None:
+    """Into how many shards the batch was cut that was cut last in a step; None where none was, or where the rank's
+    shard of it had other than `own` rows."""
+    if _cut_last is None or _cut_last[1] != loss:
+        return None
+    rows = _cut_last[0]
+    part = dealt(rows, loss, rank, size)
+    return number_of_shards(rows, size) if len(range(rows)[part]) == own else None
 
 
 def _number_for_mean(rows: Any, size: int, in_fit: Any) -> Any:

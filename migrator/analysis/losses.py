@@ -381,6 +381,11 @@ class Losses:
         """The array of which the expression makes a list: rows are put together before that."""
         return self._run.placing.repairing.unlisted(node)
 
+    def has_row_of_each(self, node: cst.CSTNode) -> bool:
+        """Whether the value is rows, one of each sample, in their order."""
+        value = self._run.seen.get(node) if not self.too_much else None
+        return value is not None and value.data is not None and value.data.placement == Sharded(0)
+
     def may_be_rows(self, node: cst.CSTNode) -> bool:
         """Whether the value may be all rows of a batch without being seen as that: none has told how many it holds."""
         value = self._run.seen.get(node) if not self.too_much else None

@@ -190,6 +190,8 @@ class Facts:
     @cached_property
     def kept_rows(self) -> list[cst.BaseExpression]:
         """Of the rows that the training keeps for a report, those that nothing else puts together."""
+        if self.sharding.consumptions or not self.minibatches.all:
+            return []
         put = [o.node for repair in self.repairs for o in repair.operands]
         put += [number.expression for number in self.decisions.local_numbers]
         kept = KeptRows(self.tree, self.resolver, self.kinds, self.decisions.gathering, put)

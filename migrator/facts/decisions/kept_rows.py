@@ -1,7 +1,7 @@
-"""Rows that a training loop keeps for a report: in a table for all samples, or in a list that is joined behind it.
+"""Rows that a training loop keeps for a report, in a table for all samples: `table[i : i + n] = predictions`.
 
 Nothing is steered by them, and nothing is trained on them; but a worker's part does not fit into the place that the
-table has for a batch (`table[i : i + n] = predictions`), nor the joined rows beside the labels of all samples.
+table has for a batch. They are put together where batches are cut in the step, which knows how many rows these have.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ import libcst as cst
 
 from migrator.facts.decisions.gathering import Gathering
 from migrator.facts.decisions.marks import Mark
+from migrator.facts.dependence import Key
 from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds, origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Value
+from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree
 
-_JOINING = frozenset({
-    "numpy.concatenate", "numpy.vstack", "numpy.hstack", "numpy.row_stack", "numpy.array", "numpy.asarray",
-    "tensorflow.concat", "keras.ops.concatenate", "itertools.chain.from_iterable",
-})  # fmt: skip
+_NO_PLACES = (cst.SimpleString, cst.BaseNumber, cst.Ellipsis)
 _ARRAYS = ("numpy.", "tensorflow.", "keras.")
 _LOOKING = (*_ARRAYS, "builtins.", "math.", "statistics.", "matplotlib.", "sklearn.metrics.", "scipy.stats.", "pandas.")
 
@@ -47,10 +46,11 @@ class KeptRows:
 
     def all(self) -> Iterator[cst.BaseExpression]:
         """What is a worker's rows where it is kept."""
-        for node in (*self._put_into_tables(), *self._collected()):
-            rows = self.gathering.leaf(node)
-            if rows is not None and not self._is_put_together(rows) and self._is_only_looked_at(node):
-                yield rows
+        for target, value in self.tree.item_assignments:
+            if self.losses.has_row_of_each(value) and self._is_place_of_batch(target):
+                rows = self.gathering.leaf(value)
+                if rows is value and not self._is_put_together(rows) and self._is_only_looked_at(rows):
+                    yield rows
 
     def _is_put_together(self, rows: cst.BaseExpression) -> bool:
         """Whether that is done to them, or to something that is made of them."""
@@ -63,48 +63,41 @@ class KeptRows:
             for one in self.put_together
         )
 
-    def _put_into_tables(self) -> Iterator[cst.BaseExpression]:
-        for target, value in self.tree.item_assignments:
-            if self._takes_some_rows(target) and self._is_whole_table(target.value):
-                yield value
-
-    def _takes_some_rows(self, target: cst.Subscript) -> bool:
+    def _is_place_of_batch(self, target: cst.Subscript) -> bool:
+        """Whether a table for all samples has the place for those of a whole batch."""
         place = target.slice[0].slice
         if isinstance(place, cst.Slice):
-            return place.lower is not None or place.upper is not None
-        value = place.value if isinstance(place, cst.Index) else None
-        return not isinstance(value, (cst.SimpleString, cst.BaseNumber, cst.Ellipsis))
+            bounds = [bound for bound in (place.lower, place.upper) if bound is not None]
+        else:
+            bounds = [cst.ensure_type(place, cst.Index).value]
+        is_place = bool(bounds) and not any(isinstance(bound, _NO_PLACES) for bound in bounds)
+        return is_place and self._is_whole_table(target.value) and not any(map(self._is_of_part, bounds))
+
+    def _is_of_part(self, bound: cst.BaseExpression) -> bool:
+        """Whether it is made of a worker's rows, or of how many these are."""
+        queue: list[Key] = [bound]
+        seen: set[Key] = set()
+        while queue:
+            key = queue.pop()
+            if key not in seen:
+                seen.add(key)
+                if isinstance(key, cst.CSTNode) and self.losses.meets_rows(key):
+                    return True
+                queue += [source for source, _ in self.locality.dependence.inputs(key)]
+        return False
 
     def _is_whole_table(self, held: cst.BaseExpression) -> bool:
         """Whether the script makes an array of it, of other than a worker's rows."""
         if not isinstance(held, (cst.Name, cst.Attribute)):
             return False
         bindings = self.resolver.bindings_of(held) if isinstance(held, cst.Attribute) else self.resolver.reaching(held)
-        made = [binding.value for binding in bindings if not binding.path]
-        return bool(made) and len(made) == len(bindings) and all(map(self._makes_table, made))
+        made = [part_at(b.value, b.path) if b.value is not None else None for b in bindings]
+        return bool(made) and all(map(self._makes_table, made))
 
     def _makes_table(self, value: cst.CSTNode | None) -> bool:
         values = self.resolver.values(value)
         is_array = bool(values) and all(origin(v).startswith(_ARRAYS) for v in values)
         return value is not None and is_array and not self.losses.meets_rows(value)
-
-    def _collected(self) -> Iterator[cst.BaseExpression]:
-        for call in self.tree.calls:
-            func = call.func
-            if not isinstance(func, cst.Attribute) or len(call.args) != 1:
-                continue
-            if func.attr.value == "extend" or (func.attr.value == "append" and self._is_joined(func.value)):
-                yield call.args[0].value
-
-    def _is_joined(self, held: cst.BaseExpression) -> bool:
-        """Whether a call joins what the list holds, by the name that it has here."""
-        joining = (c for c in self.tree.calls if c.args and _JOINING.intersection(self.resolver.public(c.func)))
-        return any(self._is_same(call.args[0].value, held) for call in joining)
-
-    def _is_same(self, read: cst.BaseExpression, held: cst.BaseExpression) -> bool:
-        if isinstance(read, cst.Name) and isinstance(held, cst.Name):
-            return self.resolver.variable(read) == self.resolver.variable(held)
-        return isinstance(read, cst.Attribute) and isinstance(held, cst.Attribute) and read.deep_equals(held)
 
     def _is_only_looked_at(self, rows: cst.BaseExpression) -> bool:
         """Whether nothing that is made of them comes under a tape, or to what may train or is not known."""
