@@ -165,7 +165,7 @@ def unshard_batch(values: Any, loss: str = "mean") -> Any:
     _check_loss(loss)
     if size() == 1 or _is_on_whole_data():
         return values
-    from lockstep.collectives.unsharding import unshard_batch as implementation
+    from lockstep.data.unsharding import unshard_batch as implementation
 
     return implementation(values, loss)
 

@@ -29,15 +29,16 @@ _APPLICATION = re.compile(r"keras\.applications\.")
 def standalone(run: Run) -> set[cst.CSTNode]:
     """The calls that make models and layers which are run on data, are a part of no other, start at random, and
     of which the weights are never asked for, or only to mix them with others step by step, as those of a teacher, or to
-    set them where they may not be there yet; but not those of which the results are only shown."""
+    set them where they may not be there yet; but not those of which the results are only shown. And those that are
+    never trained, of which the weights are set in others."""
     holders: dict[Atom, list[Atom]] = defaultdict(list)
     parts: dict[Atom, list[Atom]] = defaultdict(list)
     for owner, value in run.heap.held():
         for atom in _atoms(value):
             holders[atom].append(owner)
             parts[owner].append(atom)
-    mixed, late = _changed(run)
-    candidates = run.applied - run.built_in - (run.known_weights - mixed - late)
+    mixed, late, givers = _changed(run)
+    candidates = (run.applied - run.built_in - (run.known_weights - mixed - late)) | givers
     shown = Shown(run, candidates)
     only_shown = {atom for atom in candidates if shown.only(atom)}
     found = set()
@@ -50,16 +51,17 @@ def standalone(run: Run) -> set[cst.CSTNode]:
     return found
 
 
-def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
-    """The models whose weights get new values that are made of what they were, and never others altogether; and those
-    that get others, but run before that, or have none before they are called first: models of the script's own
-    classes."""
+def _changed(run: Run) -> tuple[set[Atom], set[Atom], set[Atom]]:
+    """The models whose weights get new values that are made of what they were, and never others altogether; those that
+    get others, but run before that, or have none before they are called first: models of the script's own classes; and
+    those whose weights others get, and which nothing trains or sets."""
     mixed: set[Atom] = set()
     filled: dict[Atom, list[cst.Call]] = defaultdict(list)
     loaded: dict[Atom, list[cst.Call]] = defaultdict(list)
     trained: set[Atom] = set()
     fitted: set[Atom] = set()
     taught: set[Atom] = set()  # is sent as what is trained
+    givers: set[Atom] = set()
     for call in run.tree.calls:
         func = call.func
         if not isinstance(func, cst.Attribute):
@@ -69,10 +71,12 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
             owner = _owner_of_weight(run, func.value)
             itself = [n for arg in call.args for n in run.tree.names_in(arg.value) if _same_name(n, func.value)]
             is_mixed = bool(itself) or name != "assign"
+            givers |= {atom for arg in call.args for n in _behind(run, arg.value) for atom in _seen(run, n)} - owner
         elif name == "set_weights" and call.args:
             owner = _seen(run, func.value)
             asked = {atom for node in _behind(run, call.args[0].value) for atom in _seen(run, node)}
             is_mixed = not asked.isdisjoint(owner)
+            givers |= asked - owner
         else:
             owner = _seen(run, func.value) if name in ("load_weights", "fit", "compile") else set()
             trained.update(owner)
@@ -91,7 +95,8 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom]]:
         is_built_late = is_own_class and atom in filled and atom not in fitted
         if is_built_late or (atom not in taught and not before.before_use(atom, [*filled[atom], *loaded[atom]])):
             late.add(atom)
-    return mixed - filled.keys() - trained, late
+    givers = {atom for atom in givers if any(map(_holds_weights, _bases(run, atom)))}
+    return mixed - filled.keys() - trained, late, givers - taught - trained - filled.keys()
 
 
 def _trained_by(run: Run, call: cst.Call) -> Iterator[Atom]:

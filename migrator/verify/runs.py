@@ -213,6 +213,7 @@ def _environment(seed: int) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONUNBUFFERED": "1",
         "LOCKSTEP_SEED": str(seed),
+        "LOCKSTEP_CHECK": "0",  # what comes apart is compared, and told in more detail, here
         # All runs compute on the same device and with as many threads, in the same order.
         "CUDA_VISIBLE_DEVICES": "-1",
         "TF_NUM_INTRAOP_THREADS": "1",

@@ -72,10 +72,11 @@ class UnseenChoices:
     def _is_choosing(self, node: cst.BaseExpression) -> bool:
         return any(isinstance(v, External) and v.path in CHOOSING | LOOPING for v in self.resolver.values(node))
 
-    def _may_choose(self, value: Value) -> bool:
+    def _may_choose(self, value: Value, depth: int = 0) -> bool:
         """Whether nobody knows what it does with functions that it is given."""
         if calls(value) in (_PARTIAL, "builtins.getattr") and isinstance(value, Result) and value.call.args:
-            return any(map(self._may_choose, self.resolver.values(value.call.args[0].value)))
+            held = self.resolver.values(value.call.args[0].value) if depth < _DEEPEST else ()
+            return any(self._may_choose(v, depth + 1) for v in held)
         return isinstance(value, External) and value.path not in CHOOSING | LOOPING and _is_unknown(value.path)
 
     def _functions(self, node: cst.BaseExpression, depth: int) -> Iterator[cst.FunctionDef | cst.Lambda]:
@@ -85,8 +86,8 @@ class UnseenChoices:
             elif isinstance(value, Object):
                 method = self.resolver.method(value.of, "__call__")
                 yield from (method,) if method is not None else ()
-            elif calls(value) == _PARTIAL and isinstance(value, Result) and value.call.args:
-                yield from self._functions(value.call.args[0].value, depth)
+            elif calls(value) == _PARTIAL and isinstance(value, Result) and value.call.args and depth < _DEEPEST:
+                yield from self._functions(value.call.args[0].value, depth + 1)
         for part in self._inside(node) if depth < _DEEPEST else ():
             yield from self._functions(part, depth + 1)
 
