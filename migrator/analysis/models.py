@@ -71,7 +71,9 @@ def _changed(run: Run) -> tuple[set[Atom], set[Atom], set[Atom]]:
             owner = _owner_of_weight(run, func.value)
             itself = [n for arg in call.args for n in run.tree.names_in(arg.value) if _same_name(n, func.value)]
             is_mixed = bool(itself) or name != "assign"
-            givers |= {atom for arg in call.args for n in _behind(run, arg.value) for atom in _seen(run, n)} - owner
+            if owner:  # `for old, new in zip(model.weights, fresh.weights): old.assign(0.5 * old + 0.1 * new)`
+                asked = {atom for arg in call.args for n in _behind(run, arg.value) for atom in _seen(run, n)}
+                givers |= asked - owner
         elif name == "set_weights" and call.args:
             owner = _seen(run, func.value)
             asked = {atom for node in _behind(run, call.args[0].value) for atom in _seen(run, node)}

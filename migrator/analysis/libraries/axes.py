@@ -64,14 +64,7 @@ def told(run: Run, path: str, args: Arguments, result: Value) -> Value:
     rank = rule(args) if rule is not None else None
     if path in _PICKING and args.positional and _rank(run.objects.parts(args.positional[0])) == 0:
         rank = 1
-    if rank is None:
-        return result
-    size = _SIZES.get(path, _unknown)(args) if rank == 1 else None
-    return Value(replace(data, rank=rank, nested=False, rows=size if size is not None else data.rows))
-
-
-def _unknown(args: Arguments) -> int | None:
-    return None
+    return result if rank is None else Value(replace(data, rank=rank, nested=False))
 
 
 def of_method(run: Run, owner: Data, name: str, result: Value, node: cst.CSTNode, frame: Frame) -> Value:
@@ -140,21 +133,6 @@ def _between_numbers(args: Arguments) -> int | None:
     return 1 if all(_rank(end) == 0 for end in ends) and "axis" not in args.keywords else None
 
 
-def _numbers_between(args: Arguments) -> int | None:
-    return _whole_number(args.get("num", 2)) if "num" in args.keywords or len(args.positional) > 2 else 50
-
-
-def _numbers_below(args: Arguments) -> int | None:
-    is_alone = len(args.positional) == 1 and not args.keywords
-    return _whole_number(args.positional[0]) if is_alone else None
-
-
-def _whole_number(value: Value | None) -> int | None:
-    data = value.data if value is not None and not value.objects else None
-    found = data.constant if data is not None else None
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
-
-
 def _stacked(least: int) -> Callable[[Arguments], int | None]:
     def rank(args: Arguments) -> int | None:
         ranks = _item_ranks(args)
@@ -197,11 +175,6 @@ def _of_one(args: Arguments) -> int | None:
 # With a condition alone.
 _PLACES = ("numpy.where", "numpy.nonzero")
 _SETS = ("numpy.setdiff1d", "numpy.union1d", "numpy.intersect1d", "numpy.setxor1d", "numpy.flatnonzero")
-# How many numbers there are in a row, where that is written out.
-_SIZES: dict[str, Callable[[Arguments], int | None]] = {
-    **dict.fromkeys(("numpy.linspace", "numpy.logspace"), _numbers_between),
-    **dict.fromkeys(("numpy.arange", "tensorflow.range", "keras.ops.arange"), _numbers_below),
-}
 _RULES: dict[str, Callable[[Arguments], int | None]] = {
     "numpy.arange": _always(1),
     "numpy.linspace": _between_numbers,
