@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 import tensorflow as tf
-from checking import raised, run_checks, seed_everything
+from checking import long, raised, run_checks, seed_everything
 
 import lockstep
 from lockstep.weights import samples
@@ -83,6 +83,7 @@ def check_weights_that_were_never_broadcast_in_fit() -> None:
         del model
 
 
+@long
 def check_equal_weights_pass_eagerly_in_functions_and_in_fit() -> None:
     for in_graph in (True, False):
         training(new_model(), in_graph, lockstep.all_reduce)(40)
@@ -91,6 +92,7 @@ def check_equal_weights_pass_eagerly_in_functions_and_in_fit() -> None:
     model.fit(X, X[:, :1], batch_size=4, epochs=3, verbose=0, callbacks=lockstep.callbacks())
 
 
+@long
 def check_weights_that_are_no_numbers_are_left_to_the_script() -> None:
     model = new_model()
     model.set_weights([np.full_like(weights, np.nan) for weights in model.get_weights()])

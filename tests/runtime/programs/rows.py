@@ -106,7 +106,7 @@ def check_gathering_slices() -> None:
 
 
 def check_a_batch_that_was_cut_comes_back_as_it_was() -> None:
-    for rows in range(1, 3 * SIZE + 2):
+    for rows in (1, SIZE + 1, 3 * SIZE):
         batch = {
             "numbers": tf.random.stateless_uniform([rows, 2], [3, rows]),
             "labels": tf.range(rows) % 3,
@@ -119,7 +119,7 @@ def check_a_batch_that_was_cut_comes_back_as_it_was() -> None:
             def together(cut: Any = cut, loss: str = loss) -> Any:
                 return lockstep.unshard_batch([cut, 7], loss=loss)
 
-            for function in (together, tf.function(together)) if rows in (1, SIZE + 1) else (together,):
+            for function in (together, tf.function(together)) if (rows, loss) == (SIZE + 1, "mean") else (together,):
                 found, number = function()
                 assert int(number) == 7
                 for name, value in batch.items():
