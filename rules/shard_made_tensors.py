@@ -47,9 +47,9 @@ def shard_made_tensors(facts: Facts) -> Findings:
         ):
             continue
         yield Wrap(shape.node, f"{facts.runtime}.{_FUNCTIONS[type(shape)]}(", _tail(_cuts(facts, shape)))
-    cut = cut_option({facts.reductions.cut_for(update) for update in facts.training.updates})
+    cuts = {facts.reductions.cut_for(update) for update in facts.training.updates}
     for rows in facts.kept_rows:
-        yield Wrap(rows, f"{facts.runtime}.unshard_batch(", "".join(f", {option}" for option in cut) + ")")
+        yield Wrap(rows, f"{facts.runtime}.unshard_batch(", _tail(cuts))
     yield from (Replace(size, ("None",)) for size in sorted(facts.losses.left_open, key=facts.tree.order.__getitem__))
     yield from _drawn(facts)
 
@@ -81,5 +81,5 @@ def _drawn(facts: Facts) -> Findings:
                 yield from put_together(facts, operand)
 
 
-def _tail(kinds: set[str]) -> str:
-    return "".join(f", {option}" for option in cut_option(kinds)) + ")"
+def _tail(cuts: set[str]) -> str:
+    return "".join(f", {option}" for option in cut_option(cuts)) + ")"

@@ -21,9 +21,9 @@ from lockstep.collectives.world import backend
 from lockstep.script.variables import has_value, values_of
 from lockstep.weights.sending import broadcast_variables
 
-_ADVICE = (
-    "Look for variables that were never broadcast, gradients that were not reduced, an optimizer that was not "
-    "wrapped, or values that are assigned from one worker's own data."
+ADVICE = (
+    "Look for weights that were never broadcast, gradients that were not reduced, an optimizer that was not wrapped, "
+    "or a learning rate, a value or a decision that is made of one worker's own data."
 )
 
 
@@ -95,6 +95,6 @@ def _raise_where_different(names: list[str], checksums: Any, updates: int) -> An
         raise MismatchError(
             f"rank {backend().rank} of {backend().size}: LOCKSTEP_CHECK found that {different.size} of {len(names)} "
             f"variables differ between the workers after {updates} updates; the first is {names[different[0]]}, "
-            f"which on rank {', '.join(map(str, ranks))} is another than on rank 0. {_ADVICE}"
+            f"which on rank {', '.join(map(str, ranks))} is another than on rank 0. {ADVICE}"
         )
     return np.int64(updates)

@@ -26,10 +26,7 @@ _MOST_ENTRIES = 1 << 20
 _TOLERANCE = 1e-4  # of the largest of a variable's entries: rounding stays a hundred times below
 _LEAST = 1e-7  # what entries near zero may differ by
 _FOUND = "the workers' weights are no longer the same: the first variable that differs is"
-_ADVICE = (
-    "Look for weights that were never broadcast, gradients that were not reduced, an optimizer that was not wrapped, "
-    "or a learning rate, a value or a decision that is made of one worker's own data. LOCKSTEP_CHECK=0 lets it pass."
-)
+_ADVICE = f"{consistency.ADVICE} LOCKSTEP_CHECK=0 lets it pass."
 
 _reductions = 0  # made eagerly
 

@@ -48,6 +48,11 @@ def puts_together(repairs: Iterable[Repair]) -> bool:
     )
 
 
+def puts_in_order(repairs: Iterable[Repair]) -> bool:
+    """Whether rows are put together as such: as the batch has them only where they were dealt out by the block."""
+    return any(operand.how in ("gather", "unknown") for repair in repairs for operand in repair.operands)
+
+
 class Verdicts:
     def __init__(self, tree: Tree, run: Run) -> None:
         self.tree = tree

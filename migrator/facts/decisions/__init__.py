@@ -16,7 +16,7 @@ import libcst as cst
 
 from migrator.analysis.losses import Losses
 from migrator.analysis.values import Repair
-from migrator.analysis.verdicts import MEAN, SUM
+from migrator.analysis.verdicts import MEAN, SUM, puts_in_order
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.brought_in import BroughtIn
 from migrator.facts.decisions.chiefs_numbers import ChiefsNumbers
@@ -136,7 +136,7 @@ class Decisions:
             self.locality.make(call, Mark.VALUE)
         WholeCalls(tree, resolver, training, files, losses, self.locality).settle()
         self.repairs = settle_by_repair(frozenset(repaired), rows, losses, self.locality, self._places, taped)
-        self.puts_rows_together = bool(gathered)
+        self.puts_rows_together = bool(gathered) or puts_in_order(self.repairs)
         if gathered:
             self.repairs |= losses.gathers
 

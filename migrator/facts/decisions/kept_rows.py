@@ -20,6 +20,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Literal, Member, Value
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree
+from migrator.worklist import Worklist
 
 _NO_PLACES = (cst.SimpleString, cst.BaseNumber, cst.Ellipsis)
 _ARRAYS = ("numpy.", "tensorflow.", "keras.")
@@ -75,15 +76,11 @@ class KeptRows:
 
     def _is_of_part(self, bound: cst.BaseExpression) -> bool:
         """Whether it is made of a worker's rows, or of how many these are."""
-        queue: list[Key] = [bound]
-        seen: set[Key] = set()
-        while queue:
-            key = queue.pop()
-            if key not in seen:
-                seen.add(key)
-                if isinstance(key, cst.CSTNode) and self.losses.meets_rows(key):
-                    return True
-                queue += [source for source, _ in self.locality.dependence.inputs(key)]
+        queue = Worklist[Key]([bound])
+        for key in queue:
+            if isinstance(key, cst.CSTNode) and self.losses.meets_rows(key):
+                return True
+            queue += [source for source, _ in self.locality.dependence.inputs(key)]
         return False
 
     def _is_whole_table(self, held: cst.BaseExpression) -> bool:
@@ -104,13 +101,12 @@ class KeptRows:
         reached = self.locality.reached_from(rows)
         own = self.tree.statement_of(rows)
         for key in (self.locality.dependence.keys[number] for number in reached.marks):
-            if isinstance(key, cst.BaseExpression) and not self.tree.contains(own, key) and self._is_watched(key):
+            if not isinstance(key, cst.BaseExpression) or self.tree.contains(own, key):
+                continue
+            if self.tree.is_in(key, self._tapes):
                 return False
         takers = [c for c in self.tree.calls if any(reached.of(arg.value) & ~Mark.CHOSEN for arg in c.args)]
         return all(self._looks(value) for taker in takers for value in self.resolver.values(taker.func) or (None,))
-
-    def _is_watched(self, node: cst.CSTNode) -> bool:
-        return any(self.tree.contains(block, node) for block in self._tapes)
 
     @cached_property
     def _tapes(self) -> list[cst.With]:
@@ -119,7 +115,7 @@ class KeptRows:
             block
             for block in self.tree.all_of(cst.With)
             for item in block.items
-            if any(origin(v).endswith("GradientTape") for v in self.resolver.values(item.item))
+            if any(map(self.kinds.is_tape, self.resolver.values(item.item)))
         ]
 
     def _looks(self, function: Value | None) -> bool:
