@@ -34,7 +34,8 @@ class Cut:
     def __init__(self, loss: str, rows: Iterable[int | None] = (None,)) -> None:
         """rows: how many the batches have, None for any number."""
         self._loss = loss
-        # Into how many shards `fit` may deal out all batches, that of a full one; 0 where batches are cut alike anyway.
+        # Into how many shards `fit` may deal out all batches, that of a full one; 0 where each rank has rows of its own
+        # anyway. Where several have the same, `fit` has to know: their metrics would count them once for each.
         self.shards_in_fit = backend().size if loss == "mean" else 0
         self._now: Any = 0
         if loss == "mean":
@@ -57,14 +58,15 @@ class Cut:
     def see_dataset(self, dataset: Any) -> None:
         """Have the pipeline that cuts this dataset ask anew for each batch, where `fit` may deal them out otherwise."""
         sizes, size = _static_sizes(dataset), backend().size
-        if self._loss != "mean" or sizes != {None}:
+        if self._loss != "mean" or len(sizes) != 1:
             self.shards_in_fit = 0
             return
         full = _known_sizes(dataset)
         self.shards_in_fit = number_of_shards(full.pop(), size) if len(full) == 1 else size
         last = _rows_of_last(dataset)
-        if last is not None and last % self.shards_in_fit == 0:
-            self._now, self.shards_in_fit = self.shards_in_fit, 0
+        if sizes != {None} or (last is not None and last % self.shards_in_fit == 0):
+            self._now = self.shards_in_fit
+            self.shards_in_fit %= size
             return
         with tf.init_scope():
             self._now = tf.Variable(0, trainable=False, name="lockstep_shards")

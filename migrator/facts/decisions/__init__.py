@@ -107,7 +107,7 @@ class Decisions:
             training,
             self.locality,
             self.metrics,
-            Means(resolver, self.locality, losses, repaired, rows, combined),
+            Means(resolver, self.locality, losses, repaired, rows, taped.losses(), combined),
             taped,
             ChiefsNumbers(tree, resolver, self.locality, losses, self._places, taped),
             self.gathering if gathered is not None else None,

@@ -6,7 +6,7 @@ far, not a counter of bad epochs, not a number that a worker has picked by anoth
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from enum import Enum
 
 import libcst as cst
@@ -41,10 +41,12 @@ class Means:
         losses: Losses,
         repaired: Collection[Repair],
         rows: Rows,
+        taped: Iterable[cst.CSTNode],
         combined: Collection[cst.CSTNode] = (),
     ) -> None:
-        """`repaired`: what is put together for the losses, whatever is asked here. `combined`: the names of which the
-        losses know that they get a number of all workers."""
+        """`repaired`: what is put together for the losses, whatever is asked here. `taped`: the losses that tapes are
+        asked for. `combined`: the names of which the losses know that they get a number of all workers."""
+        self._taped = frozenset(taped)
         self._combined = set(combined)
         self.resolver = resolver
         self.locality = locality
@@ -52,7 +54,7 @@ class Means:
         self._repaired = frozenset(repaired)
         self._mean = _NEITHER if rows is Rows.ONCE else MEAN
         self._sum = _NEITHER if rows is Rows.REPEATED else SUM
-        self._beyond = Mark.OWN if rows is Rows.ONCE else Mark.OWN | Mark.COUNT
+        self._counts = Mark.NONE if rows is Rows.ONCE else Mark.COUNT
 
     def of(self, node: cst.BaseExpression) -> str:
         """MEAN or SUM where the local number is one over the batches; empty where that is not proven."""
@@ -63,7 +65,7 @@ class Means:
 
     def _over_the_batches(self, node: cst.BaseExpression, marks: Marks) -> str:
         """MEAN or SUM, whatever has picked the number."""
-        if not marks or marks & self._beyond:
+        if not marks or marks & Mark.OWN:
             return _NEITHER
         if marks & Mark.STATISTIC and not marks & (Mark.VALUE | Mark.INSIDE):
             return MEAN  # as near to one process as the statistics themselves are
@@ -75,7 +77,17 @@ class Means:
             return self._sum  # it is added up where it stands, for what is made of it
         if verdict.is_agreed or not unmade <= self._repaired:
             return _NEITHER  # it is local, whatever made it agree elsewhere
+        if marks & self._counts and (verdict.repairs or not self._is_of_one_batch(node)):
+            return _NEITHER
         return {MEAN: self._mean, SUM: self._sum}.get(verdict.reduction, _NEITHER)
+
+    def _is_of_one_batch(self, node: cst.BaseExpression) -> bool:
+        """Whether it is a loss that a tape is asked for: workers whose rows count alike in a batch may have another
+        share of them in several."""
+        if node in self._taped:
+            return True
+        bindings = self.locality.dependence.bindings_of(node) if isinstance(node, cst.Name) else []
+        return bool(bindings) and all(binding.value in self._taped and not binding.path for binding in bindings)
 
     def _is_chosen_by_itself(self, node: cst.BaseExpression) -> bool:
         """Whether it is only what it has decided itself, turns before, that has picked what it is made of: once it is

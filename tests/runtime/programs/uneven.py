@@ -115,19 +115,29 @@ def check_fit_on_batches() -> None:
 def check_logs_of_fit_on_batches() -> None:
     """Callbacks decide by them: each row counts once in an epoch's, wherever its batch ends."""
     kinds = ("AUC", "MeanSquaredError", "TruePositives")
-    for batch, count in ((BATCH, BATCH + 1), (BATCH, BATCH + SIZE + 1), (BATCH - 1, 2 * BATCH + 2)):
-        data = tf.data.Dataset.from_tensor_slices((X[:count], Y[:count] > 0)).batch(batch).map(lambda x, y: (x, y))
+
+    def cut(batch: int, count: int, **options: Any) -> Any:
+        return tf.data.Dataset.from_tensor_slices((X[:count], Y[:count] > 0)).batch(batch, **options)
+
+    def assert_same_logs(data: Any, share: Any) -> None:
         alone, together = new_probability(), new_probability()
         alone.compile(sgd(), "mse", metrics=named(kinds))
         together.compile(lockstep.distributed_optimizer(sgd()), "mse", metrics=named(kinds))
         wanted = alone.fit(data, epochs=2, verbose=0).history
-        share = lockstep.shard_batches(data).prefetch(1)
         found = together.fit(share, epochs=2, verbose=0, callbacks=lockstep.callbacks()).history
-        assert_same_weights(together, alone, (batch, count))
+        assert_same_weights(together, alone, data)
         for name in wanted:
-            np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, err_msg=f"{name} {batch} {count}")
+            np.testing.assert_allclose(found[name], wanted[name], rtol=1e-5, err_msg=f"{name} {data}")
+
+    for batch, count in ((BATCH, BATCH + 1), (BATCH, BATCH + SIZE + 1), (BATCH - 1, 2 * BATCH + 2)):
+        data = cut(batch, count).map(lambda x, y: (x, y))  # nothing tells how many rows its last batch has
+        share = lockstep.shard_batches(data).prefetch(1)
+        assert_same_logs(data, share)
         rows = [len(x) for x, _ in share]
         assert len(set(of_all_ranks(rows[-1]))) == 1, "in a loop, which weighs nothing, shards are equal"
+    # All batches are as large, and several workers have the same rows.
+    for data in (cut(BATCH - 1, 2 * BATCH - 2), cut(BATCH - 1, 2 * BATCH, drop_remainder=True)):
+        assert_same_logs(data, lockstep.shard_batches(data))
 
 
 def fit_on_arrays(
