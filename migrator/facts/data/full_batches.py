@@ -244,8 +244,8 @@ class FullBatches:
         owner = self.tree.parent[node]
         while isinstance(owner, (cst.Subscript, cst.Attribute)) and owner.value is node:
             node, owner = owner, self.tree.parent[owner]
-        if isinstance(owner, (cst.AssignTarget, cst.AugAssign)):
-            return getattr(owner, "target", None) is node and (node is not name or isinstance(owner, cst.AugAssign))
+        if node in self.tree.targets:
+            return node is not name or isinstance(owner, cst.AugAssign)
         func = owner.func if isinstance(owner, cst.Call) else None
         if isinstance(owner, cst.Arg):
             call = self.tree.parent[owner]

@@ -17,7 +17,7 @@ from migrator.facts.dependence.picking import Picking
 from migrator.facts.dependence.unseen_choices import UnseenChoice, UnseenChoices
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, parts_of_target
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.facts.training.sites import Training
 from migrator.records import dataclass
@@ -332,8 +332,8 @@ class Regions:
                 yield from dependence.items(target)
         yield from dependence.gone_through(body)
         for deleted in self.tree.all_of(cst.Del):
-            if self.tree.contains(body, deleted):
-                yield from dependence.deleted_from(deleted.target)
+            for part in parts_of_target(deleted.target) if self.tree.contains(body, deleted) else ():
+                yield from dependence.deleted_from(part)
 
 
 def _given(call: cst.Call, name: str, position: int) -> list[cst.Arg]:
