@@ -71,10 +71,8 @@ def _changes_by_the_chief(facts: Facts) -> Iterator[cst.BaseExpression]:
     """The first place in each class of such callbacks that changes the model, its optimizer, or whether it goes on."""
     for cls in facts.tree.all_of(cst.ClassDef):
         if facts.resolver.derives_from(Class(cls), lambda path: path in api.WRITING_CALLBACKS):
-            targets = [t.target for node in facts.tree.all_of(cst.Assign) for t in node.targets]
-            targets += [node.target for node in facts.tree.all_of(cst.AugAssign)]
             methods = (call.func for call in facts.tree.calls if isinstance(call.func, cst.Attribute))
-            changed = [*targets, *(func for func in methods if func.attr.value in _CHANGING)]
+            changed = [*facts.tree.targets_in([cls]), *(func for func in methods if func.attr.value in _CHANGING)]
             yield from [c for c in changed if facts.tree.contains(cls, c) and _is_of_its_model(facts, c)][:1]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import libcst as cst
 
@@ -71,10 +71,8 @@ class ChangedArrays:
     def _by(self, node: cst.CSTNode) -> bool:
         if isinstance(node, cst.AugAssign):
             return not self.is_own(node.target)
-        if isinstance(node, (cst.AssignTarget, cst.For, cst.CompFor)):
-            return any(not self.is_own(target) for target in _items(node.target))
-        if isinstance(node, cst.Del):
-            return any(not self.is_own(target) for target in _items(node.target))
+        if isinstance(node, cst.Subscript) and node in self.tree.targets:
+            return not self.is_own(node)
         return isinstance(node, cst.Call) and self._by_call(node)
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -170,15 +168,6 @@ class ChangedArrays:
             return False
         returned = self.resolver.returned(value.node)
         return bool(returned) and all(self._is_new(node, (*passed, value.node)) for node in returned)
-
-
-def _items(target: cst.CSTNode) -> Iterator[cst.Subscript]:
-    """The items that are set there."""
-    if isinstance(target, cst.Subscript):
-        yield target
-    elif isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _items(element.value)
 
 
 def _is_key(target: cst.Subscript) -> bool:

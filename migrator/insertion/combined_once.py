@@ -231,8 +231,9 @@ class _Once:
         """Whether what the number is made of may be changed by its other names, or by what nobody knows."""
         if isinstance(node, cst.AugAssign):
             return not self.changed.is_own(node.target) and self._may_be(node.target, made_of)
-        if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
-            return self._may_be(node.target.value, made_of)
+        if isinstance(node, cst.Subscript) and node in self.tree.targets:
+            is_other = not isinstance(self.tree.parent[node], cst.AugAssign)  # see above
+            return is_other and self._may_be(node.value, made_of)
         if not isinstance(node, cst.Call) or self.repeatable.is_so(node):
             return False
         values = self.facts.resolver.values(node.func)

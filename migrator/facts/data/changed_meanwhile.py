@@ -103,9 +103,7 @@ class ChangedMeanwhile:
 
     def _bound_again(self, inside: Sequence[cst.CSTNode], outside: Sequence[cst.CSTNode]) -> cst.CSTNode | None:
         """Where the training gives a new value to a name that the generator reads: `difficulty += 0.05`."""
-        targets: list[cst.CSTNode] = [node.target for node in self.tree.all_of(cst.AugAssign)]
-        targets += [target.target for node in self.tree.all_of(cst.Assign) for target in node.targets]
-        bound = [t for t in targets if isinstance(t, cst.Name) and self.tree.is_in(t, outside)]
+        bound = [target for target in self.tree.targets_in(outside) if isinstance(target, cst.Name)]
         if not bound or not inside:
             return None
         names = {name.value for name in bound}

@@ -32,7 +32,7 @@ class ChangesMade:
 
     def among(self, parts: Sequence[cst.CSTNode]) -> Iterator[Change]:
         """Where the parts change something: the place, what is changed, and the attribute, the key or the method."""
-        for target in self._targets(parts):
+        for target in self.tree.targets_in(parts):
             if isinstance(target, cst.Attribute):
                 yield target, target.value, target.attr.value
             elif isinstance(target, cst.Subscript):
@@ -47,15 +47,10 @@ class ChangesMade:
 
     def of_globals(self, parts: Sequence[cst.CSTNode]) -> Iterator[tuple[cst.CSTNode, str]]:
         """Where the parts set a name of the module by its text."""
-        for target in self._targets(parts):
+        for target in self.tree.targets_in(parts):
             owner = target.value if isinstance(target, cst.Subscript) else None
             if isinstance(owner, cst.Call) and "builtins.globals" in self.resolver.public(owner.func):
                 yield target, _text(target)
-
-    def _targets(self, parts: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
-        targets: list[cst.CSTNode] = [node.target for node in self.tree.all_of(cst.AugAssign)]
-        targets += [target.target for node in self.tree.all_of(cst.Assign) for target in node.targets]
-        return (target for target in targets if self.tree.is_in(target, parts))
 
     def _by(self, call: cst.Call) -> Iterator[Change]:
         func, paths = call.func, self.resolver.public(call.func)

@@ -7,7 +7,7 @@ How the loss adds up over the workers' rows is proven elsewhere, from what the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import libcst as cst
 
@@ -15,11 +15,13 @@ from migrator.analysis import ops
 from migrator.analysis.ops.elementwise import Elementwise
 from migrator.facts.data.batch_cuts import Cut, CutExpressions, CutNames
 from migrator.facts.data.batch_forms import BatchForms
+from migrator.facts.data.changes_made import ChangesMade
 from migrator.facts.data.data_reads import DataReads
 from migrator.facts.data.made_before import MadeBefore
+from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Literal
-from migrator.facts.program.tree import Binding, Statement, Tree
+from migrator.facts.program.tree import Binding, Statement, Tree, semantic_children
 from migrator.facts.training.sites import Training, Update
 
 # They give what they are given in another form.
@@ -28,7 +30,8 @@ _CASTING = frozenset({
     "numpy.array", "numpy.float32", "keras.ops.cast", "keras.ops.convert_to_tensor",
 })  # fmt: skip
 _KEEPING_METHODS = frozenset({"astype", "copy", "numpy"})
-_CHANGING = frozenset({"shuffle", "sort", "put", "copyto", "fill", "partition", "itemset", "resize"})
+# What they give is no view of anything.
+_NEW = (cst.BinaryOperation, cst.UnaryOperation, cst.Comparison, cst.BaseString, cst.BaseNumber, cst.Lambda)
 _DEEPEST = 8
 _MOST = 200
 
@@ -47,6 +50,7 @@ class FullBatches:
         self._before = before
         self.forms = forms
         self._is_share = is_share
+        self._changes = ChangesMade(tree, resolver)
 
     def of(self, block: cst.With, update: Update) -> list[Cut] | None:
         """Where to cut what the step reads, if that is nothing but data which are made once; empty where all of it is
@@ -227,30 +231,46 @@ class FullBatches:
         return place if is_kept and not self._is_changed_behind(made, place) else None
 
     def _is_changed_behind(self, made: Sequence[Binding], place: Statement) -> bool:
-        """Whether what the data are made of, and may be views of, is changed in place later on."""
-        queue, seen = [binding.value for binding in made], set[str]()
-        for value in queue:
-            for name in self.tree.names_in(value) if value is not None else ():
-                if name.value not in seen and len(seen) < _MOST:
-                    seen.add(name.value)
-                    queue += [b.value for b in self._bindings(name) if b.kind == "assign"]
-        start = self.tree.order[place]
-        return any(
-            self.tree.order[name] > start and self._changes(name) for each in seen for name in self.tree.names[each]
+        """Whether what the data are made of, and may be views of, is changed in place later on, by whichever name."""
+        held = self._behind([binding.value for binding in made], views_alone=False)
+        return bool(held) and any(
+            self._runs_behind(node, place, set()) and not held.isdisjoint(self._behind([changed], views_alone=True))
+            for node, changed, _ in self._changes.among(self.tree.modules)
         )
 
-    def _changes(self, name: cst.Name) -> bool:
-        node: cst.CSTNode = name
-        owner = self.tree.parent[node]
-        while isinstance(owner, (cst.Subscript, cst.Attribute)) and owner.value is node:
-            node, owner = owner, self.tree.parent[owner]
-        if isinstance(owner, (cst.AssignTarget, cst.AugAssign)):
-            return getattr(owner, "target", None) is node and (node is not name or isinstance(owner, cst.AugAssign))
-        func = owner.func if isinstance(owner, cst.Call) else None
-        if isinstance(owner, cst.Arg):
-            call = self.tree.parent[owner]
-            func = call.func if isinstance(call, cst.Call) else None
-        return isinstance(func, cst.Attribute) and func.attr.value in _CHANGING
+    def _behind(self, nodes: Iterable[cst.CSTNode | None], *, views_alone: bool) -> set[Binding]:
+        """What names stand for in the nodes, and in what these get; `views_alone`: of which they may be views."""
+        queue = [node for node in nodes if node is not None]
+        found: set[Binding] = set()
+        for node in queue:
+            if views_alone and isinstance(node, _NEW):
+                continue
+            if views_alone and isinstance(node, cst.Call) and self._gives_tensors(node):
+                continue
+            queue += [] if isinstance(node, (cst.Name, cst.Attribute)) else semantic_children(node)
+            queue += [node.value] if isinstance(node, cst.Attribute) else []
+            for binding in self._bindings(node):
+                if binding not in found and len(found) < _MOST:
+                    found.add(binding)
+                    is_param = binding.kind == "param" and isinstance(binding.node, cst.Param)
+                    queue += self.resolver.given(binding.node) if is_param else []  # type: ignore[arg-type]
+                    queue += [binding.value] if binding.value is not None and binding.kind != "augmented" else []
+        return found
+
+    def _gives_tensors(self, call: cst.Call) -> bool:
+        """Whether it is a function of TensorFlow's or Keras's, or a model: what these give is no view of an array."""
+        values = self.resolver.values(call.func)
+        return bool(values) and all(origin(v).startswith(("tensorflow.", "keras.")) for v in values)
+
+    def _runs_behind(self, node: cst.CSTNode, place: Statement, passed: set[cst.CSTNode]) -> bool:
+        """Whether the node may run later than the place, also through the functions that call it."""
+        function = self.tree.function_of(node)
+        if function is None or function is self.tree.function_of(place):
+            return self.tree.order[node] > self.tree.order[place]
+        if function in passed:
+            return False
+        callers = self.resolver.callers(function)
+        return not callers or any(self._runs_behind(call, place, passed | {function}) for call in callers)
 
 
 def _is_within(tree: Tree, codes: Sequence[cst.CSTNode], node: cst.CSTNode) -> bool:

@@ -87,10 +87,8 @@ class Remembering:
         scope = self.tree.scopes[function]
         if scope.globals or scope.nonlocals:
             return True
-        targets: list[cst.CSTNode] = [target for target, _ in self.tree.item_assignments]
-        targets += [node.target for node in self.tree.all_of(cst.AugAssign)]
-        targets += [target.target for node in self.tree.all_of(cst.Assign) for target in node.targets]
-        changed = [t.value for t in targets if isinstance(t, (cst.Attribute, cst.Subscript))]
+        targets = self.tree.targets_in([function])
+        changed = [target.value for target in targets if isinstance(target, (cst.Attribute, cst.Subscript))]
         calls = [call for call in self.tree.calls if self.tree.contains(function, call)]
         for call in calls:
             values = self.resolver.values(call.func)

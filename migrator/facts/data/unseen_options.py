@@ -213,8 +213,9 @@ class UnseenOptions:
         owner = self.tree.parent.get(holder)
         if isinstance(owner, cst.Subscript) and owner.value is holder:
             index = owner.slice[0].slice
-            is_set = isinstance(self.tree.parent.get(owner), (cst.AssignTarget, cst.AugAssign))
-            return is_set and not (isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString))
+            key = _text(index.value) if isinstance(index, cst.Index) else ""
+            is_seen = key != self.flag or isinstance(self.tree.parent.get(owner), cst.AssignTarget)  # see OrderFlags
+            return owner in self.tree.targets and not (key and is_seen)
         if isinstance(owner, cst.AugAssign) and owner.target is holder:
             return not self._is_free(owner.value, set())
         call = self.tree.parent.get(owner) if isinstance(owner, cst.Attribute) and owner.value is holder else None

@@ -9,12 +9,20 @@ from typing import cast
 import libcst as cst
 
 from migrator.facts.objects.functions_in import functions_in
+from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.objects.values import Class, Value
+from migrator.facts.program.syntax import method_called
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
 # They call what they are given whenever it suits them.
-_INTERRUPTING = frozenset({"signal.signal", "threading.Thread", "threading.Timer", "multiprocessing.Process"})
+_INTERRUPTING = frozenset({
+    "signal.signal", "threading.Thread", "threading.Timer", "multiprocessing.Process", "_thread.start_new_thread",
+})  # fmt: skip
+# What their methods are given runs beside the script, and so does the `run` of what derives from them.
+_BESIDE = ("threading.", "multiprocessing.", "concurrent.futures.", "subprocess.")
+_SUBMITTING = ("submit", "apply_async")
 
 
 class Interruptions:
@@ -25,10 +33,10 @@ class Interruptions:
 
     def contain(self, node: cst.CSTNode) -> bool:
         """Whether it runs in a signal handler or another thread, where no workers come together."""
-        return self.tree.is_in(node, self._bodies)
+        return self.tree.is_in(node, self.bodies)
 
     @cached_property
-    def _bodies(self) -> list[cst.CSTNode]:
+    def bodies(self) -> list[cst.CSTNode]:
         """What signal handlers and other threads do."""
         found: list[cst.CSTNode] = []
         for call in self.tree.calls:
@@ -37,9 +45,30 @@ class Interruptions:
                 found += [body for handler in handlers for body in self.training.reached_from(handler)]
         return found
 
+    @cached_property
+    def changing(self) -> list[cst.CSTNode]:
+        """All that leaves something changed at such a time: what a pool is given, too, of which the results are waited
+        for; but for a thread that the training is in."""
+        found = list(self.bodies)
+        for call in self.tree.calls:
+            if method_called(call) in _SUBMITTING and any(map(is_beside, self.resolver.values(call.func))):
+                functions = [f for arg in call.args for f in functions_in(self.resolver, arg.value)]
+                found += [body for function in functions for body in self.training.reached_from(function)]
+        for cls in self.tree.classes:
+            run = self.resolver.method(Class(cls), "run")
+            if run is not None and self.resolver.derives_from(Class(cls), lambda path: path.startswith(_BESIDE)):
+                bodies = self.training.reached_from(run)
+                found += bodies if not any(self.tree.is_in(site, bodies) for site in self.training.sites) else []
+        return found
+
     def sets(self) -> Iterator[cst.BaseExpression]:
         """What a signal handler, or another thread, sets: when a worker sees it is a matter of chance."""
         for node in self.tree.all_of(cst.Assign, cst.AnnAssign, cst.AugAssign):
             value = cast("cst.Assign | cst.AnnAssign | cst.AugAssign", node).value
             if value is not None and self.contain(node):
                 yield value
+
+
+def is_beside(value: Value) -> bool:
+    """Whether it is a thread, a pool or another process, or a method of one."""
+    return origin(value).startswith(_BESIDE)

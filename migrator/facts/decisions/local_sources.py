@@ -13,7 +13,7 @@ from migrator.facts.data.run_on_elements import RunOnElements
 from migrator.facts.data.sharding import Sharding
 from migrator.facts.decisions.fed_metrics import FedMetrics
 from migrator.facts.decisions.given_by_keras import GivenByKeras
-from migrator.facts.decisions.interruptions import Interruptions
+from migrator.facts.decisions.interruptions import Interruptions, is_beside
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.dependence import Key
 from migrator.facts.dependence.spreading import Marks
@@ -60,6 +60,7 @@ _FLAGS = re.compile(
 # They start what runs beside the script.
 _STARTING = frozenset({"threading", "_thread", "multiprocessing", "concurrent", "asyncio", "signal", "joblib", "sched"})
 _FLAG_METHODS = frozenset({"is_set", "isSet", "wait", "empty", "full", "qsize", "get", "get_nowait"})
+_ENDED = frozenset({"is_alive", "done", "running", "poll", "ready"})
 _SCHEDULERS = frozenset({"keras.callbacks.LearningRateScheduler"})
 _STATISTICS = re.compile(r"^keras\.layers\.(?:experimental\.)?(?:Sync)?BatchNormalization$|^keras\.applications\.")
 # They run what they are given.
@@ -154,7 +155,15 @@ class LocalSources:
             asked = (name in _FLAG_METHODS and any(map(self._is_flag, owners))) or (
                 name in _PATH_METHODS and any(origin(v).startswith("pathlib.") for v in owners)
             )
+            asked |= name in _ENDED and any(map(is_beside, owners))
         return asked and self._runs_while_training(call)
+
+    @property
+    def of_flags(self) -> list[cst.Call]:
+        """The calls of methods of flags and queues in signal handlers and other threads."""
+        called = [(c, c.func.value) for c in self.tree.calls if isinstance(c.func, cst.Attribute)]
+        inside = ((call, owner) for call, owner in called if self.tree.is_in(call, self._interruptions.changing))
+        return [call for call, owner in inside if any(_FLAGS.match(calls(v)) for v in self.resolver.values(owner))]
 
     def _is_flag(self, value: Value) -> bool:
         """Whether others may change it: a queue they may only if there are any, or code that is not seen has it."""

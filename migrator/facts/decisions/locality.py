@@ -314,7 +314,13 @@ class Locality:
     @cached_property
     def origins(self) -> dict[Key, Marks]:
         """The values that are each worker's own to begin with."""
-        return self._sources.marks()
+        found = self._sources.marks()
+        if self.interruptions.changing:  # when a worker sees what these change is a matter of chance
+            flags = self._sources.of_flags  # each place that asks these is looked at by itself
+            changed = self.regions.left_by(self.interruptions.changing, self.dependence, flags)
+            given = filter(self.interruptions.contain, self.consequences.settings)
+            found.update(dict.fromkeys((*changed, *given), Mark.OWN))
+        return found
 
     @property
     def keeps_statistics(self) -> bool:

@@ -32,6 +32,7 @@ from migrator.facts.dependence.sizes import Sizes
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
+from migrator.facts.program.syntax import parts_of_target
 from migrator.facts.program.tree import Binding, Tree
 
 __all__ = ["COLLECTING", "DECIDING", "Dependence", "Key", "Way"]
@@ -148,7 +149,8 @@ class Dependence(Graph):
             elif kind is cst.Lambda:
                 self._functions.link_lambda(node)
             elif kind is cst.Del:
-                self._items.link_deleted(node.target)
+                for target in parts_of_target(node.target):
+                    self._items.link_deleted(target)
             elif kind is cst.Subscript or kind is cst.BinaryOperation:
                 self._items.link_missing(node)
             elif kind is cst.Yield:

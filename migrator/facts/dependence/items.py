@@ -89,10 +89,7 @@ class Items:
 
     def link_deleted(self, target: cst.BaseExpression) -> None:
         """`del losses[worst]`"""
-        if isinstance(target, (cst.Tuple, cst.List)):
-            for element in target.elements:
-                self.link_deleted(element.value)
-        elif isinstance(target, cst.Subscript):
+        if isinstance(target, cst.Subscript):
             for method, operands in self.indirect.operators.deletes(target):
                 for operand in operands:
                     self.graph.link(operand, ("handed to", method))

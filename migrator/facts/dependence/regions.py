@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Union, cast
 
@@ -17,7 +17,7 @@ from migrator.facts.dependence.picking import Picking
 from migrator.facts.dependence.unseen_choices import UnseenChoice, UnseenChoices
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import External, Function, Literal
-from migrator.facts.program.syntax import argument
+from migrator.facts.program.syntax import argument, parts_of_target
 from migrator.facts.program.tree import Binding, Tree, semantic_children
 from migrator.facts.training.sites import Training
 from migrator.records import dataclass
@@ -284,9 +284,15 @@ class Regions:
         for body in bodies:
             yield from self._changed_in(body, dependence, aside)
         for body in bodies:
-            for function in self.training.reached_from(body)[1:]:
-                yield from (b for b in self._bound_in(function) if self._is_bound_outside(b, function))
-                yield from self._changed_in(function, dependence, aside)
+            yield from self.left_by(self.training.reached_from(body)[1:], dependence, aside)
+
+    def left_by(
+        self, functions: Iterable[cst.CSTNode], dependence: Dependence, aside: Collection[cst.CSTNode] = ()
+    ) -> Iterator[Key]:
+        """What is another when these have run, without the functions that they call."""
+        for function in functions:
+            yield from (b for b in self._bound_in(function) if self._is_bound_outside(b, function))
+            yield from self._changed_in(function, dependence, aside)
 
     def _yields(self, bodies: list[cst.CSTNode]) -> bool:
         return any(self.tree.contains(body, node) for node in self._all_yields for body in bodies)
@@ -332,8 +338,8 @@ class Regions:
                 yield from dependence.items(target)
         yield from dependence.gone_through(body)
         for deleted in self.tree.all_of(cst.Del):
-            if self.tree.contains(body, deleted):
-                yield from dependence.deleted_from(deleted.target)
+            for part in parts_of_target(deleted.target) if self.tree.contains(body, deleted) else ():
+                yield from dependence.deleted_from(part)
 
 
 def _given(call: cst.Call, name: str, position: int) -> list[cst.Arg]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Function, Literal, Object
+from migrator.facts.objects.values import Function, Literal, Object, Result, calls
 from migrator.facts.program.tree import FunctionLike
 from migrator.worklist import Worklist
 
@@ -26,5 +26,7 @@ def functions_in(resolver: Resolver, node: cst.BaseExpression) -> Iterator[Funct
                 method = resolver.method(value.of, "__call__")
                 if method is not None:
                     yield method
+            elif isinstance(value, Result) and calls(value) == "functools.partial" and value.call.args:
+                pending.append(value.call.args[0].value)
             elif isinstance(value, Literal):
                 pending.append(value.node)

@@ -102,6 +102,13 @@ def part_at(node: cst.CSTNode, path: Sequence[int]) -> cst.CSTNode | None:
     return node
 
 
+def parts_of_target(target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What `del` takes away one by one: `del first[0], second[0]`."""
+    if not isinstance(target, (cst.Tuple, cst.List)):
+        return [target]
+    return [part for element in target.elements for part in parts_of_target(element.value)]
+
+
 def declared_fields(node: cst.ClassDef) -> list[str]:
     """The fields that a dataclass or NamedTuple declares, in their order."""
     lines = [statement for statement in node.body.body if isinstance(statement, cst.SimpleStatementLine)]

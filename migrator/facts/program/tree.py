@@ -14,9 +14,11 @@ from typing import TypeVar, Union, cast
 
 import libcst as cst
 
+from migrator.facts.program.syntax import parts_of_target
 from migrator.records import dataclass
 
 Statement = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
+Target = Union[cst.Name, cst.Attribute, cst.Subscript]
 FunctionLike = Union[cst.FunctionDef, cst.Lambda]
 Loop = Union[cst.For, cst.While]
 Node = TypeVar("Node", bound=cst.CSTNode)
@@ -184,6 +186,7 @@ class Tree:
         self.attributes: dict[str, list[Binding]] = defaultdict(list)
         self.item_assignments: list[tuple[cst.Subscript, cst.BaseExpression]] = []
         self.augmented: list[cst.AugAssign] = []
+        self.targets: dict[cst.CSTNode, None] = {}
         self.functions: list[cst.FunctionDef] = []
         self.classes: list[cst.ClassDef] = []
         self.returns: dict[cst.CSTNode, list[cst.Return]] = defaultdict(list)
@@ -256,6 +259,8 @@ class Tree:
         value: cst.CSTNode | None,
         path: tuple[int, ...] = (),
     ) -> None:
+        if isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)):
+            self.targets[target] = None
         if isinstance(target, cst.Name):
             where = self._home(target.value, scope)
             where.bindings[target.value].append(Binding(target.value, kind, node, value, path, target))
@@ -272,7 +277,8 @@ class Tree:
             starred = next((i for i, e in enumerate(elements) if isinstance(e, cst.StarredElement)), None)
             for i, element in enumerate(elements):
                 if isinstance(element, cst.StarredElement):
-                    self._bind(element.value, scope, "other", node, None)
+                    is_item = isinstance(element.value, cst.Subscript)
+                    self._bind(element.value, scope, "other", node, value if is_item else None)
                 else:
                     index = i if starred is None or i < starred else i - len(elements)
                     self._bind(element.value, scope, kind, node, value, (*path, index))
@@ -319,6 +325,9 @@ class Tree:
         if name is not None:
             self._bind(name, scope, "other", node, None)
 
+    def _note_deleted(self, node: cst.CSTNode, scope: Scope) -> None:
+        self.targets.update(dict.fromkeys(parts_of_target(cast(cst.Del, node).target)))
+
     def _bind_global(self, node: cst.CSTNode, scope: Scope) -> None:
         scope.globals.update(item.name.value for item in cast(cst.Global, node).names)
 
@@ -349,6 +358,10 @@ class Tree:
             return cast("list[Node]", self._by_kind.get(kinds[0], []))
         found = [cast(Node, node) for kind in kinds for node in self._by_kind.get(kind, ())]
         return sorted(found, key=self.order.__getitem__)
+
+    def targets_in(self, parts: Sequence[cst.CSTNode]) -> list[Target]:
+        """The names, attributes and items that anything in there gives another value, or takes the value from."""
+        return [cast(Target, target) for target in self.targets if self.is_in(target, parts)] if parts else []
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The enclosing nodes, nearest first."""
@@ -531,6 +544,7 @@ _BINDERS = {
     cst.Global: Tree._bind_global,
     cst.Nonlocal: Tree._bind_nonlocal,
     cst.Return: Tree._bind_return,
+    cst.Del: Tree._note_deleted,
     cst.Import: Tree._bind_import,
     cst.ImportFrom: Tree._bind_import,
 }

@@ -44,7 +44,8 @@ class Weights:
         decides = any(
             n.reduction == "chief" and site.node in (n.expression, n.place) for n in self._facts.decisions.local_numbers
         )
-        if decides or site.node in (*self._facts.sent, *self._facts.worker_paths.first_in_folders):
+        is_value = not site.arguments or site.node in self._facts.worker_paths.first_in_folders
+        if decides or is_value or site.node in self._facts.sent:
             reason = "each worker has its own value of this, and npu.distribute.broadcast sends variables only"
             yield refuse(site.node, reason, "decide by the number of steps" if decides else "use a fixed one")
             return
