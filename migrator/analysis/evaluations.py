@@ -1,5 +1,5 @@
 """Code in which the runtime puts nothing together, as all workers have all of what it works on: that which Keras
-evaluates, and calls of models that are planned as such."""
+evaluates, and calls of models and functions that are planned as such."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis.calls import Arguments
-from migrator.analysis.values import Atom
+from migrator.analysis.values import Atom, Bound, Function, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
@@ -22,7 +22,8 @@ class Evaluations:
         # Whether such code runs; be it a graph that may have been made in a training, where all is put together.
         self.are_running = False
         self._around = 0  # so many functions run around it
-        self.entered: cst.CSTNode | None = None  # the call of a model, on what all workers have, of which code runs
+        # The call of a model, on what all workers have, of which code runs; or of a function, if that is planned.
+        self.entered: cst.CSTNode | None = None
 
     @property
     def are_left_alone(self) -> bool:
@@ -53,6 +54,22 @@ class Evaluations:
         if self.entered is not None or self.are_left_alone or not is_written or is_divided:
             yield
             return
+        with self._inside(args, node):
+            yield
+
+    @contextmanager
+    def calling(self, function: Value, args: Arguments, node: cst.Call) -> Iterator[None]:
+        """While functions of the program run in a call that is planned as one on what all workers have."""
+        is_of_functions = function.data is None and all(isinstance(atom, (Bound, Function)) for atom in function)
+        if node not in self.run.plan.undivided or not is_of_functions or self.are_left_alone:
+            yield
+            return
+        with self._inside(args, node):
+            yield
+
+    @contextmanager
+    def _inside(self, args: Arguments, node: cst.CSTNode) -> Iterator[None]:
+        """While the call runs, if it is given nothing but what all workers have."""
         leaves = [d for _, value in args.all() for d in self.run.objects.leaves(value)]
         is_planned = node in self.run.plan.undivided
         if any(not d.is_replicated or d.symbolic for d in leaves):
@@ -60,12 +77,12 @@ class Evaluations:
                 self.run.divided.add(node)
             yield
             return
-        self.entered = node
+        before, self.entered = self.entered, node
         try:
             with self.running() if is_planned else nullcontext():
                 yield
         finally:
-            self.entered = None
+            self.entered = before
 
     @contextmanager
     def _in_a_graph(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from migrator.analysis.placing.repairing import ROUNDED
 from migrator.analysis.plan import Plan
 from migrator.analysis.run import Run
 from migrator.analysis.values import NOTHING, Repair, Value
-from migrator.analysis.verdicts import NONE, SUM, Verdicts, drawn, puts_together
+from migrator.analysis.verdicts import NONE, RUNS_WHOLE, SUM, Verdicts, drawn, puts_together
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree, semantic_children
 
@@ -211,16 +211,33 @@ class Planner:
         return bool(new)
 
     def _leave_undivided(self) -> bool:
-        """Plans that nothing is put together in calls of a model on what all workers have, where that is all that
-        stands against it elsewhere: a call that builds the model. True where that is new."""
+        """Plans that nothing is put together in calls on what all workers have, where that is all that stands against
+        it elsewhere: of a model, to build it; of a function that evaluates. True where that is new."""
         mixed = self._plan.undivided & self._run.divided
         self._plan.undivided -= mixed
         self._plan.divided |= mixed
         met = [r for r in self._needed() if self.verdicts.obstacle(r) and not self._run.plain.has(r)]
         calls = {call for call, plain in self._run.plain_in.items() if any(map(plain.has, met))}
         new = calls - self._plan.undivided - self._plan.divided
+        if not new and not mixed:
+            new = {c for r in self._needed() if self.verdicts.obstacle(r) == RUNS_WHOLE for c in self._on_whole_data(r)}
         self._plan.undivided |= new
         return bool(new or mixed)
+
+    def _on_whole_data(self, repair: Repair) -> set[cst.CSTNode]:
+        """The calls of functions that may be planned so: the innermost ones in which this runs on what all workers
+        have, and of those that run on a worker's part as well the ones around them."""
+        queue = [*self._run.plain_calls[repair.node]]
+        found: set[cst.CSTNode] = set()
+        for call in queue:
+            if call in self._plan.undivided or not isinstance(call, cst.Call) or call not in self.tree.order:
+                continue
+            if call not in self._plan.divided:
+                found.add(call)
+                continue
+            function = self.tree.function_of(call)
+            queue += [c for c in self._run.called_at[function] if c not in queue] if function is not None else []
+        return found
 
     def _name_means(self) -> bool:
         """Plans to put a mean together where a name gets it that several calls are given: once is enough. True where

@@ -216,7 +216,7 @@ class Repairing:
         if not isinstance(node, cst.BaseExpression):
             return value
         if all(by_reducing(d) is None for d in v.contents(value)):
-            self.run.plain_now.sources.add(node)
+            self.run.note_plain(node, "sources")
             return value
         repair = self.make(
             Arguments([value], nodes={0: node}), node, by_reducing, "it decides by a worker's part of the batch"
