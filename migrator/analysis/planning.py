@@ -11,10 +11,10 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.placement import ROWS, Partial, Scaled, Sharded
 from migrator.analysis.placing import MEETS
-from migrator.analysis.placing.repairing import ROUNDED
+from migrator.analysis.placing.repairing import IN_PARTS, MIXED, ROUNDED
 from migrator.analysis.plan import Plan
 from migrator.analysis.run import Run
-from migrator.analysis.values import NOTHING, Repair, Value
+from migrator.analysis.values import NOTHING, Container, Repair, Value
 from migrator.analysis.verdicts import NONE, RUNS_WHOLE, SUM, Verdicts, drawn, puts_together
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree, semantic_children
@@ -48,7 +48,7 @@ class Planner:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
         first = (self._put_means_together, self._improve, self._mix)
         last = (self._gather_always, self._deal, self._gather_behind_names, self._name_means, self._leave_undivided)
-        return any(plan() for plan in (*first, *last))
+        return any(plan() for plan in (*first, *last, self._gather_put))
 
     def _put_means_together(self) -> bool:
         """Plans to put means together of which gradients of samples are taken, where these meet what is not divided by
@@ -194,6 +194,21 @@ class Planner:
         new = found - self._run.not_rows - self._plan.expressions
         self._plan.expressions |= new
         return bool(new)
+
+    def _gather_put(self) -> bool:
+        """Plans, where nothing else is left, to put rows together where a list gets them that else has what all workers
+        have: features of earlier batches behind those that it begins with. True where that is new."""
+        mixed = [r for r in self._needed() if r.blocked in (MIXED, IN_PARTS) and self.verdicts.obstacle(r)]
+        held = {atom for r in mixed for node in self._run.lost_at[r.node] for atom in self._lists_in(node)}
+        put = {node for atom in held for node in self._run.put_in.get(atom, ()) if node is not None}
+        new = (put & self._run.seen.keys()) - self._run.not_rows - self._plan.expressions
+        self._plan.expressions |= new
+        return bool(new)
+
+    def _lists_in(self, node: cst.CSTNode) -> set[Container]:
+        """The lists of Python's that the expression names."""
+        found = {atom for atom in self._run.seen.get(node, NOTHING) if isinstance(atom, Container)}
+        return found.union(*map(self._lists_in, semantic_children(node)))
 
     def _deal(self) -> bool:
         """Plans, for steps that train on a worker's rows and otherwise on what is made of all of them, that a worker

@@ -77,6 +77,7 @@ class Recorded:
         self.repairs: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
         # Where a worker's rows meet what is made of all of them, with the repairs that make it so.
         self.meetings: dict[cst.CSTNode, set[frozenset[v.Repair]]] = defaultdict(set)
+        self.put_in: dict[v.Container, set[cst.CSTNode | None]] = defaultdict(set)  # lists, by what is put into them
         self.growing: set[v.Container] = set()  # dictionaries of which it matters which keys were asked for before
         # By the call that makes an object of another package what its methods are given of rows of a batch.
         self.given_to: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
