@@ -333,6 +333,7 @@ class Calls:
     ) -> Value:
         args = self.run.lifted(function, args, node, is_method=receiver is not NOTHING)
         self.run.called_at[function.node].add(node)
+        self.run.evaluations.note_called(function, node)
         if function.node in self.run.traced - self.run.signatures.keys() and not self.run.changing.is_tracing:
             with self.run.changing.traced(function.node, [value for _, value in args.all()]):
                 result = self._known_or_run(function, args, node, frame, receiver)

@@ -10,10 +10,23 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from migrator.analysis.calls import Arguments
-from migrator.analysis.values import Atom, Bound, Function, Value
+from migrator.analysis.values import Atom, Bound, External, Function, Made, Method, Value
 
 if TYPE_CHECKING:
     from migrator.analysis.run import Run
+
+
+# They run the functions that they are given, and are done with these.
+_AT_ONCE = frozenset({
+    "tensorflow.cond", "tensorflow.map_fn", "tensorflow.vectorized_map", "tensorflow.while_loop", "builtins.sorted",
+})  # fmt: skip
+
+
+def _runs_at_once(called: Atom) -> bool:
+    """Whether what is called has run the functions that it calls by the time that it gives something."""
+    if isinstance(called, External):
+        return called.path in _AT_ONCE
+    return called.path.startswith("keras.") if isinstance(called, Made) else not isinstance(called, Method)
 
 
 class Evaluations:
@@ -92,6 +105,17 @@ class Evaluations:
             yield
         finally:
             self.are_running = before
+
+    def note_called(self, function: Function, node: cst.CSTNode) -> None:
+        """Notes that a function runs by the call: of a generator, or of another library, it may run later on."""
+        called = self.run.seen.get(node.func) if isinstance(node, cst.Call) else None
+        is_at_once = called is None or all(map(_runs_at_once, called.objects))
+        if not is_at_once or self.run.definitions.is_generator(function.node):
+            self.note_later()
+
+    def note_later(self) -> None:
+        """Notes that some of what runs now may run once the call is over that is planned as one on what all have."""
+        self.note_part()
 
     def note_part(self) -> None:
         """Notes that what runs now works on a worker's part of something."""

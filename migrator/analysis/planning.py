@@ -14,7 +14,7 @@ from migrator.analysis.placing import MEETS
 from migrator.analysis.placing.repairing import IN_PARTS, MIXED, ROUNDED
 from migrator.analysis.plan import Plan
 from migrator.analysis.run import Run
-from migrator.analysis.values import NOTHING, Container, Repair, Value
+from migrator.analysis.values import NOTHING, Bound, Container, Function, Repair, Tuple, Value
 from migrator.analysis.verdicts import NONE, RUNS_WHOLE, SUM, Verdicts, drawn, puts_together
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree, semantic_children
@@ -247,12 +247,34 @@ class Planner:
         for call in queue:
             if call in self._plan.undivided or not isinstance(call, cst.Call) or call not in self.tree.order:
                 continue
-            if call not in self._plan.divided:
+            if call not in self._plan.divided and self._is_over_at_once(call) and not self._is_given_parts(call):
                 found.add(call)
                 continue
             function = self.tree.function_of(call)
             queue += [c for c in self._run.called_at[function] if c not in queue] if function is not None else []
         return found
+
+    def _is_given_parts(self, call: cst.Call) -> bool:
+        """Whether it is given, some time, what is not the same on all workers."""
+        given = (self._run.seen.get(arg.value, NOTHING) for arg in call.args)
+        return any(not d.is_replicated for value in given for d in self._run.objects.leaves(value))
+
+    def _is_over_at_once(self, call: cst.Call) -> bool:
+        """Whether functions of the program run there, and have run by the time that it gives what they make: no
+        generator, and nothing else that may go on later."""
+        called = self._run.seen.get(call.func, NOTHING)
+        are_functions = called.data is None and all(isinstance(atom, (Bound, Function)) for atom in called.objects)
+        return are_functions and bool(called.objects) and self._holds_data(self._run.seen.get(call, NOTHING))
+
+    def _holds_data(self, value: Value, depth: int = 0) -> bool:
+        return depth < _DEEPEST_SOURCE and all(
+            all(self._holds_data(item, depth + 1) for item in atom.items)
+            if isinstance(atom, Tuple)
+            else isinstance(atom, Container)
+            and atom.kind in ("list", "dict", "tuple")
+            and all(self._holds_data(self._run.heap.load(atom, key), depth + 1) for key in self._run.heap.fields(atom))
+            for atom in value.objects
+        )
 
     def _name_means(self) -> bool:
         """Plans to put a mean together where a name gets it that several calls are given: once is enough. True where
