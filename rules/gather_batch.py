@@ -21,8 +21,8 @@ after:
 Layers and models of other packages, and models that are loaded, are taken to work on each sample by itself, as those
 of Keras do: the report names each as taken on trust, `--strict` refuses it, and a comment gives the author's word.
 
-A call of such a model on what every worker has, as one that builds it, puts nothing together:
-lockstep.on_whole_data runs it as on one device.
+A call of such a model on what every worker has, as one that builds it, puts nothing together, and neither does one of a
+function that also runs in the training, as in an evaluation: lockstep.on_whole_data runs it as on one device.
 
 Leaves alone: what works on each sample by itself, and means and sums over the batch.
 Refuses: what also runs where a file is written, which the chief does alone. Where nothing can be written around what

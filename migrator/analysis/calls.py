@@ -142,6 +142,7 @@ class Calls:
         self._met: set[int] = set()  # of these, the ones that were called again inside
         self._reads: list[dict[tuple[Frame, str], Value | None]] = []
         self.stack: list[cst.CSTNode] = []
+        self._sites: list[cst.CSTNode] = []  # the calls that run them
 
     def forget(self) -> None:
         """Forgets what calls gave."""
@@ -156,6 +157,11 @@ class Calls:
 
     def go_on(self, known: tuple[Any, ...]) -> None:
         self._keys, self._summaries, self._running, self._met = known
+
+    @property
+    def site(self) -> cst.CSTNode | None:
+        """The innermost call of which a function runs now."""
+        return self._sites[-1] if self._sites else None
 
     @property
     def is_in_layer(self) -> bool:
@@ -177,7 +183,8 @@ class Calls:
             self.run.shares.need_word(node, [value for _, value in args.all()])
             args = self.run.placing.gathering.arguments(args, node)
         out = in_place.taken_out(function, args)
-        result = self.call(function, args, node, frame)
+        with self.run.evaluations.calling(function, args, node):
+            result = self.call(function, args, node, frame)
         in_place.note(self.run, function, args, out, result, node)
         return result
 
@@ -325,6 +332,8 @@ class Calls:
         self, function: Function, args: Arguments, node: cst.CSTNode, frame: Frame, receiver: Value = NOTHING
     ) -> Value:
         args = self.run.lifted(function, args, node, is_method=receiver is not NOTHING)
+        self.run.called_at[function.node].add(node)
+        self.run.evaluations.note_called(function, node)
         if function.node in self.run.traced - self.run.signatures.keys() and not self.run.changing.is_tracing:
             with self.run.changing.traced(function.node, [value for _, value in args.all()]):
                 result = self._known_or_run(function, args, node, frame, receiver)
@@ -361,6 +370,7 @@ class Calls:
             return v.unseen("the calls are nested too deeply")
         result = NOTHING
         self.stack.append(function.node)
+        self._sites.append(node)
         heap = self.run.heap
         read_before, heap.reads = heap.reads, set()
         try:
@@ -377,6 +387,7 @@ class Calls:
                     break
         finally:
             self.stack.pop()
+            self._sites.pop()
             self._running.pop(key, None)
             self._met.discard(key)
             cells, heap.reads = heap.reads, read_before

@@ -363,6 +363,8 @@ class Expressions:
         kind = "dict" if isinstance(node, cst.DictComp) else "set" if isinstance(node, cst.SetComp) else "list"
         made = Container(kind, Site(node, frame.context))
         agreed: list[Value] = []
+        if isinstance(node, cst.GeneratorExp):
+            self.run.evaluations.note_later()
         if self._clauses(node.for_in, inner, agreed):
             if isinstance(node, cst.DictComp):
                 value = self.run.chosen(self.eval(node.value, inner), agreed)

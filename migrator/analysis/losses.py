@@ -73,7 +73,7 @@ class Losses:
         known.update(datasets=datasets, combined=combined, watched=watched)
         runs = {} if runs is None else runs
         rounds = 0
-        while rounds < _MOST_ROUNDS:
+        while True:
             key = (self._plan.key, frozenset(combined))
             if key not in runs:
                 plan = self._plan.copy()
@@ -89,6 +89,13 @@ class Losses:
             left_out = LeftOut(tree, self._run).conditions(sites) - self._plan.branches
             self._plan.branches |= left_out
             if left_out:
+                continue
+            mixed = self._plan.undivided & found.divided
+            if rounds >= _MOST_ROUNDS and not mixed:
+                return
+            if rounds >= _MOST_ROUNDS:  # what was found of these does not hold
+                self._plan.undivided -= mixed
+                self._plan.divided |= mixed
                 continue
             planner = Planner(tree, self._run, self._plan, self._verdicts, numbers, gathered, cut_together)
             if not planner.is_changed():

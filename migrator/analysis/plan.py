@@ -19,8 +19,8 @@ class Plan:
     among which are sums over a worker's part, beside what is made of all rows; `cut_again`: calls that make such of all
     rows as meets a worker's part of them, and of which a worker takes its own; `calls`: those of several functions that
     are given all rows; `dealt`: arguments of training steps that are made of all rows, of which a worker takes its own;
-    `branches`: of which both ways are run, however their conditions come out; `undivided`: calls of models in which
-    nothing is put together, on what all workers have; `divided`: calls that are none of these."""
+    `branches`: of which both ways are run, however their conditions come out; `undivided`: calls of models and
+    functions in which nothing is put together, on what all workers have; `divided`: calls that are none of these."""
 
     functions: set[cst.CSTNode] = field(default_factory=set)
     added_up: set[cst.CSTNode] = field(default_factory=set)

@@ -11,11 +11,11 @@ import libcst as cst
 from migrator.analysis import values as v
 from migrator.analysis.placement import ROWS, Partial, Scaled, Sharded
 from migrator.analysis.placing import MEETS
-from migrator.analysis.placing.repairing import ROUNDED
+from migrator.analysis.placing.repairing import IN_PARTS, MIXED, ROUNDED
 from migrator.analysis.plan import Plan
 from migrator.analysis.run import Run
-from migrator.analysis.values import NOTHING, Repair, Value
-from migrator.analysis.verdicts import NONE, SUM, Verdicts, drawn, puts_together
+from migrator.analysis.values import NOTHING, Bound, Container, Function, Repair, Tuple, Value
+from migrator.analysis.verdicts import NONE, RUNS_WHOLE, SUM, Verdicts, drawn, puts_together
 from migrator.facts.program.syntax import part_at
 from migrator.facts.program.tree import Tree, semantic_children
 
@@ -48,7 +48,7 @@ class Planner:
         """Whether the plan asks for more than the run has had, so that it is to run again."""
         first = (self._put_means_together, self._improve, self._mix)
         last = (self._gather_always, self._deal, self._gather_behind_names, self._name_means, self._leave_undivided)
-        return any(plan() for plan in (*first, *last))
+        return any(plan() for plan in (*first, *last, self._gather_put))
 
     def _put_means_together(self) -> bool:
         """Plans to put means together of which gradients of samples are taken, where these meet what is not divided by
@@ -195,6 +195,21 @@ class Planner:
         self._plan.expressions |= new
         return bool(new)
 
+    def _gather_put(self) -> bool:
+        """Plans, where nothing else is left, to put rows together where a list gets them that else has what all workers
+        have: features of earlier batches behind those that it begins with. True where that is new."""
+        mixed = [r for r in self._needed() if r.blocked in (MIXED, IN_PARTS) and self.verdicts.obstacle(r)]
+        held = {atom for r in mixed for node in self._run.lost_at[r.node] for atom in self._lists_in(node)}
+        put = {node for atom in held for node in self._run.put_in.get(atom, ()) if node is not None}
+        new = (put & self._run.seen.keys()) - self._run.not_rows - self._plan.expressions
+        self._plan.expressions |= new
+        return bool(new)
+
+    def _lists_in(self, node: cst.CSTNode) -> set[Container]:
+        """The lists of Python's that the expression names."""
+        found = {atom for atom in self._run.seen.get(node, NOTHING) if isinstance(atom, Container)}
+        return found.union(*map(self._lists_in, semantic_children(node)))
+
     def _deal(self) -> bool:
         """Plans, for steps that train on a worker's rows and otherwise on what is made of all of them, that a worker
         takes its own of that, too: samples of earlier batches. True where that is new."""
@@ -211,16 +226,55 @@ class Planner:
         return bool(new)
 
     def _leave_undivided(self) -> bool:
-        """Plans that nothing is put together in calls of a model on what all workers have, where that is all that
-        stands against it elsewhere: a call that builds the model. True where that is new."""
+        """Plans that nothing is put together in calls on what all workers have, where that is all that stands against
+        it elsewhere: of a model, to build it; of a function that evaluates. True where that is new."""
         mixed = self._plan.undivided & self._run.divided
         self._plan.undivided -= mixed
         self._plan.divided |= mixed
         met = [r for r in self._needed() if self.verdicts.obstacle(r) and not self._run.plain.has(r)]
         calls = {call for call, plain in self._run.plain_in.items() if any(map(plain.has, met))}
         new = calls - self._plan.undivided - self._plan.divided
+        if not new and not mixed:
+            new = {c for r in self._needed() if self.verdicts.obstacle(r) == RUNS_WHOLE for c in self._on_whole_data(r)}
         self._plan.undivided |= new
         return bool(new or mixed)
+
+    def _on_whole_data(self, repair: Repair) -> set[cst.CSTNode]:
+        """The calls of functions that may be planned so: the innermost ones in which this runs on what all workers
+        have, and of those that run on a worker's part as well the ones around them."""
+        queue = [*self._run.plain_calls[repair.node]]
+        found: set[cst.CSTNode] = set()
+        for call in queue:
+            if call in self._plan.undivided or not isinstance(call, cst.Call) or call not in self.tree.order:
+                continue
+            if call not in self._plan.divided and self._is_over_at_once(call) and not self._is_given_parts(call):
+                found.add(call)
+                continue
+            function = self.tree.function_of(call)
+            queue += [c for c in self._run.called_at[function] if c not in queue] if function is not None else []
+        return found
+
+    def _is_given_parts(self, call: cst.Call) -> bool:
+        """Whether it is given, some time, what is not the same on all workers."""
+        given = (self._run.seen.get(arg.value, NOTHING) for arg in call.args)
+        return any(not d.is_replicated for value in given for d in self._run.objects.leaves(value))
+
+    def _is_over_at_once(self, call: cst.Call) -> bool:
+        """Whether functions of the program run there, and have run by the time that it gives what they make: no
+        generator, and nothing else that may go on later."""
+        called = self._run.seen.get(call.func, NOTHING)
+        are_functions = called.data is None and all(isinstance(atom, (Bound, Function)) for atom in called.objects)
+        return are_functions and bool(called.objects) and self._holds_data(self._run.seen.get(call, NOTHING))
+
+    def _holds_data(self, value: Value, depth: int = 0) -> bool:
+        return depth < _DEEPEST_SOURCE and all(
+            all(self._holds_data(item, depth + 1) for item in atom.items)
+            if isinstance(atom, Tuple)
+            else isinstance(atom, Container)
+            and atom.kind in ("list", "dict", "tuple")
+            and all(self._holds_data(self._run.heap.load(atom, key), depth + 1) for key in self._run.heap.fields(atom))
+            for atom in value.objects
+        )
 
     def _name_means(self) -> bool:
         """Plans to put a mean together where a name gets it that several calls are given: once is enough. True where

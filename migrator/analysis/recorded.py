@@ -69,11 +69,15 @@ class Recorded:
         self.left_alone = Plain(set(), set(), set())
         # The same in calls of models on what all workers have, and nothing else, by these calls.
         self.plain_in: dict[cst.CSTNode, Plain] = defaultdict(lambda: Plain(set(), set(), set()))
+        # The innermost calls in which something is right as it stands, by what that is; None: outside of all functions.
+        self.plain_calls: dict[cst.CSTNode, set[cst.CSTNode | None]] = defaultdict(set)
+        self.called_at: dict[cst.CSTNode, set[cst.CSTNode]] = defaultdict(set)  # functions, by the calls that run them
         # Of the calls that are planned as undivided, those in which something is a worker's part.
         self.divided: set[cst.CSTNode] = set()
         self.repairs: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)
         # Where a worker's rows meet what is made of all of them, with the repairs that make it so.
         self.meetings: dict[cst.CSTNode, set[frozenset[v.Repair]]] = defaultdict(set)
+        self.put_in: dict[v.Container, set[cst.CSTNode | None]] = defaultdict(set)  # lists, by what is put into them
         self.growing: set[v.Container] = set()  # dictionaries of which it matters which keys were asked for before
         # By the call that makes an object of another package what its methods are given of rows of a batch.
         self.given_to: dict[cst.CSTNode, set[v.Repair]] = defaultdict(set)

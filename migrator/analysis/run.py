@@ -174,6 +174,8 @@ class Run(Recorded):
             raise TooMuch
 
     def record(self, node: cst.CSTNode, value: Value) -> None:
+        if self.evaluations.entered is not None and value.data is not None and not value.data.is_replicated:
+            self.evaluations.note_part()
         before = self.seen.get(node)
         if before is not value:
             joined = value if before is None else v.join(before, value)
@@ -251,14 +253,16 @@ class Run(Recorded):
         """What the user says of the node, or of what it is a part of, if it is that rows stay apart."""
         return next((n for n in (node, *self.tree.ancestors(node)) if self.said.get(n) == "rows"), None)
 
-    def note_plain(self, node: cst.CSTNode) -> None:
-        """Notes an operation that is right as it stands, on some way to it."""
-        self.plain_now.operations.add(node)
+    def note_plain(self, node: cst.CSTNode, kind: str = "operations") -> None:
+        """Notes an operation, or what else `kind` names, that is right as it stands, on some way to it."""
+        getattr(self.plain_now, kind).add(node)
+        if not self.is_left_alone:
+            self.plain_calls[node].add(self.calls.site)
 
     def note_plain_repair(self, repair: v.Repair) -> None:
         """Notes that what is repaired there also runs on what all workers have."""
-        for nodes in self.plain_now:
-            nodes.add(repair.node)
+        for kind in Plain._fields:
+            self.note_plain(repair.node, kind)
 
     def note_repair(self, repair: v.Repair) -> None:
         self.repairs[repair.node].add(repair)
@@ -431,10 +435,12 @@ class Run(Recorded):
     def differentiate(self, node: cst.CSTNode, loss: Value) -> None:
         """Notes the loss of which a call takes the gradients."""
         self.losses[node] = v.join(self.losses.get(node, NOTHING), loss)
+        self.evaluations.note_part()  # where nothing is put together, gradients are not, either
 
     def fit(self, model: v.Atom, node: cst.CSTNode, predicted: Value, loss: Value) -> None:
         """Notes what a model predicts in training, and the loss that Keras makes of it."""
         self.fits[node].append((model, predicted, loss))
+        self.evaluations.note_part()
 
     def lifted(self, function: Function, args: Arguments, node: cst.CSTNode, *, is_method: bool) -> Arguments:
         """The arguments as the function gets them: all rows, where that is planned, or it says how many there are."""

@@ -34,6 +34,7 @@ class Verdict:
         return any(repair.why == UNKNOWN for repair in self.repairs)
 
 
+RUNS_WHOLE = "it also runs on whole batches, as in an evaluation"
 NOT_RUN = Verdict(NONE, why="nothing in the program is seen to run this")
 
 
@@ -108,7 +109,7 @@ class Verdicts:
         harmless = all(o.how == "mean" and o.node not in self._run.not_means for o in repair.operands)
         runs_whole = self._run.runs_plain(repair) or (self._run.left_alone.has(repair) and not _is_left_alone(repair))
         if runs_whole and not harmless:
-            return "it also runs on whole batches, as in an evaluation"
+            return RUNS_WHOLE
         return ""
 
 

@@ -24,7 +24,7 @@ class Gathering:
     def at(self, node: cst.CSTNode, value: Value) -> Value:
         """The value of an expression around which all rows are put together."""
         if not any(not d.is_replicated for d in self.run.objects.leaves(value)):
-            self.run.plain_now.sources.add(node)
+            self.run.note_plain(node, "sources")
             return value
         args = Arguments([value], nodes={0: node})  # type: ignore[dict-item]
         repair = self.run.placing.repairing.make(args, node, by_gathering, "what follows works on the batch as a whole")
@@ -34,7 +34,7 @@ class Gathering:
     def arguments(self, args: Arguments, node: cst.CSTNode) -> Arguments:
         """The arguments of a function that is given all rows of the batch instead of a worker's."""
         if not any(not d.is_replicated for _, x in args.all() for d in self.run.objects.leaves(x)):
-            self.run.plain_now.calls.add(node)
+            self.run.note_plain(node, "calls")
             return args
         repair = self.run.placing.repairing.make(args, node, by_gathering, "it works on the batch as a whole", "call")
         needs = frozenset((repair,))
@@ -44,7 +44,7 @@ class Gathering:
         """The arguments of a function that is given means and sums over the whole batch, where the call gives such,
         and a worker's rows where it gives those."""
         if not any(map(self._adds_up, (x for _, x in args.all()))):
-            self.run.plain_now.calls.add(node)
+            self.run.note_plain(node, "calls")
             return args
         parts = replace(args, positional=[], keywords={}, rest=NOTHING)
         parts.positional = [x if self._adds_up(x) else NOTHING for x in args.positional]

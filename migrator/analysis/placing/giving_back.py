@@ -73,7 +73,7 @@ def dealt(run: Run, function: cst.FunctionDef | cst.Lambda, args: Arguments, cal
             if node is not None and node in run.plan.dealt and whole:
                 return _dealt(run, node, value)
         if node in run.plan.dealt:
-            run.plain_now.sources.add(node)
+            run.note_plain(node, "sources")
         return value
 
     positional = [taken(i, value) for i, value in enumerate(args.positional)]
@@ -112,7 +112,7 @@ def _dealt(run: Run, node: cst.BaseExpression, value: Value) -> Value:
 def _shard_like(run: Run, node: cst.BaseExpression, value: Value, like: str, least: int = 2) -> Value:
     data = value.data
     if data is None or value.objects or not data.whole or data.several or not data.needs:
-        run.plain_now.sources.add(node)
+        run.note_plain(node, "sources")
         return value
     if not like or data.across:
         return value  # none of it stands where a worker's rows do

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # They make a list of an array.
 _LISTING = frozenset(v.External(path) for path in ("builtins.list", "builtins.tuple", "collections.deque"))
 _CHANGING = frozenset({"pop", "popitem", "setdefault", "update", "clear", "append", "extend", "insert", "remove"})
+IN_PARTS = "its parts stand in different ways"
+MIXED = "on another way all workers have the same there, which would count several times"
 ROUNDED = "it is a multiple of the number of rows that is rounded, and of each worker's otherwise"
 
 # How data are put together: what the `how` of their operand says; None for what stays as it is.
@@ -116,7 +118,7 @@ class Repairing:
         if any(d.symbolic for d in leaves):
             return "it is part of a model that is built of Keras tensors"
         if len(hows) > 1 or any(how(d) is None for d in leaves):
-            return "its parts stand in different ways"
+            return IN_PARTS
         if "unknown" in hows:
             return "it is divided or multiplied by the number of rows that a worker has"
         if any(d.masked for d in leaves):
@@ -128,7 +130,7 @@ class Repairing:
             return "it is made of several batches, one behind the other"
         how_put = str(hows.pop())
         if how_put in ("gather", "sum") and any(d.mixed for d in leaves):
-            return "on another way all workers have the same there, which would count several times"
+            return MIXED
         if how_put == "gather" and isinstance(node, cst.Name) and is_called(self.run, node):
             return "it is called as a function, and no rows of a batch"
         if how_put == "gather" and self._is_changed(node):
@@ -204,7 +206,7 @@ class Repairing:
             if place is None:
                 blocked = blocked or "what it is given is not written where it is called"
             elif any(d.needs or d.symbolic or d.pairs or d.across or not d.is_replicated for d in leaves):
-                blocked = blocked or "its parts stand in different ways"
+                blocked = blocked or IN_PARTS
             else:
                 found.add(Operand(place, "once"))
         repair = Repair(node, frozenset(found), "it counts rows that all workers have", blocked, "once")
@@ -216,7 +218,7 @@ class Repairing:
         if not isinstance(node, cst.BaseExpression):
             return value
         if all(by_reducing(d) is None for d in v.contents(value)):
-            self.run.plain_now.sources.add(node)
+            self.run.note_plain(node, "sources")
             return value
         repair = self.make(
             Arguments([value], nodes={0: node}), node, by_reducing, "it decides by a worker's part of the batch"

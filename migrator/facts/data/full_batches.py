@@ -52,11 +52,11 @@ class FullBatches:
         self._is_share = is_share
         self._changes = ChangesMade(tree, resolver)
 
-    def of(self, block: cst.With, update: Update) -> list[Cut] | None:
+    def of(self, body: cst.CSTNode, block: Statement, update: Update) -> list[Cut] | None:
         """Where to cut what the step reads, if that is nothing but data which are made once; empty where all of it is
         cut already."""
-        codes = self.training.run_by(block.body)
-        read = [node for code in codes for node in self.reads.of(code, block if code is block.body else code)]  # type: ignore[arg-type]
+        codes = self.training.run_by(body)
+        read = [node for code in codes for node in self.reads.of(code, block if code is body else code)]  # type: ignore[arg-type]
         shares = [node for node in read if self._is_cut(node)]
         whole = [node for node in read if node not in shares and not self._is_written_out(node)]
         if shares:

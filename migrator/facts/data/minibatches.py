@@ -30,7 +30,7 @@ from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Function, Result
 from migrator.facts.ports.ranks import Ranks
 from migrator.facts.program.tree import Binding, FunctionLike, Statement, Tree
-from migrator.facts.training.sites import Fit, Training, Update
+from migrator.facts.training.sites import Fit, Minimization, Training, Update
 from migrator.facts.training.trained import Trained
 
 _MANY_NAMES = 50
@@ -89,9 +89,14 @@ class MinibatchFinder:
                 found[update] = [_shared(cut, at) for cut in cuts]
         for update, block in updates:
             if update not in found:
-                cuts = self._in_callers_of(block, update)
+                cuts = self._in_callers_of(block.body, block, update)
                 cuts = self._in_closures(block, update) if cuts is None else cuts
-                cuts = self.full.of(block, update) if cuts is None else cuts
+                cuts = self.full.of(block.body, block, update) if cuts is None else cuts
+                if cuts is not None:
+                    found[update] = [_shared(cut, at) for cut in cuts]
+        for update in self.training.updates:
+            if isinstance(update, Minimization) and self.training.step_class(update) is None:
+                cuts = self._in_minimized(update) if not self.reading.consumptions(update) else None
                 if cuts is not None:
                     found[update] = [_shared(cut, at) for cut in cuts]
         for fit in self.training.batch_fits:
@@ -131,11 +136,10 @@ class MinibatchFinder:
 
     # -- finding them --------------------------------------------------------------------------------------------
 
-    def _in_callers_of(self, block: cst.With, update: Update) -> list[Cut] | None:
+    def _in_callers_of(self, body: cst.CSTNode, block: Statement, update: Update) -> list[Cut] | None:
         function = self.tree.function_of(block)
         if function is None or not all(
-            self._is_of(function, node) or self.before.stays_whole(node, block)
-            for node in self.reads.of(block.body, block)
+            self._is_of(function, node) or self.before.stays_whole(node, block) for node in self.reads.of(body, block)
         ):
             return None
         return self._in_callers(function, update)
@@ -368,11 +372,30 @@ class MinibatchFinder:
         calls = [call for call in self.tree.calls if self.tree.contains(block.body, call)]
         called = [v for call in calls for v in self.resolver.values(call.func)]
         closures = [v.node for v in called if isinstance(v, Function) and not _takes_arguments(v.node)]
-        if self.reads.any_in(block.body, block):
+        return self._in_each(closures, update) if not self.reads.any_in(block.body, block) else None
+
+    def _in_minimized(self, update: Minimization) -> list[Cut] | None:
+        """Of `optimizer.minimize(lambda: loss(model(x), y), variables)`, which calls what it is given by itself: where
+        that reads the batches of the loop, or of the function, that it is made in."""
+        values = self.resolver.values(update.loss) if update.loss is not None else ()
+        closures = [v.node for v in values if isinstance(v, Function) and not _takes_arguments(v.node)]
+        if not closures or len(closures) < len(values):
             return None
+        cuts = self._in_each(closures, update)
+        if cuts is None and len(closures) == 1:
+            place = self._place_of(closures[0])
+            if not self._hides_batches(closures[0], place):
+                cuts = self._in_callers_of(closures[0].body, place, update)
+                cuts = self.full.of(closures[0].body, place, update) if cuts is None else cuts
+        return cuts
+
+    def _place_of(self, closure: FunctionLike) -> Statement:
+        return closure if isinstance(closure, cst.FunctionDef) else self.tree.statement_of(closure)
+
+    def _in_each(self, closures: Iterable[FunctionLike], update: Update) -> list[Cut] | None:
         cuts: list[Cut] = []
         for closure in dict.fromkeys(closures):
-            place = closure if isinstance(closure, cst.FunctionDef) else self.tree.statement_of(closure)
+            place = self._place_of(closure)
             if self._hides_batches(closure, place):
                 return None
             if self.reads.any_in(closure.body, place):
@@ -483,9 +506,17 @@ class MinibatchFinder:
         """The code that runs for each batch."""
         if isinstance(cut, CutArguments):
             return self.training.reached_from(cut.call)[1:]
-        blocks = [block for update in cut.updates if (block := self._tape_block(update)) is not None]
+        blocks = [body for update in cut.updates for body in self._steps_of(update)]
         called = self.training.reached_from(cut.before)[1:] if isinstance(cut, CutNames) else []
-        return list(dict.fromkeys([*(code for block in blocks for code in self.training.run_by(block.body)), *called]))
+        return list(dict.fromkeys([*(code for block in blocks for code in self.training.run_by(block)), *called]))
+
+    def _steps_of(self, update: Update) -> list[cst.CSTNode]:
+        """The code of which the update takes gradients."""
+        if isinstance(update, Minimization):
+            values = self.resolver.values(update.loss) if update.loss is not None else ()
+            return [value.node.body for value in values if isinstance(value, Function)]
+        block = self._tape_block(update)
+        return [block.body] if block is not None else []
 
     # -- certainty -----------------------------------------------------------------------------------------------
 

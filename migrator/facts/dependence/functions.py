@@ -12,6 +12,7 @@ import libcst as cst
 from migrator.facts.dependence.graph import Graph, Key, Way
 from migrator.facts.dependence.libraries import makes_new
 from migrator.facts.dependence.loops import Loops
+from migrator.facts.names.api import RUNTIME
 from migrator.facts.objects.indirect import Indirect
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import (
@@ -34,6 +35,7 @@ _PLAIN = (
     cst.Element, cst.List, cst.Tuple, cst.BinaryOperation, cst.UnaryOperation, cst.BooleanOperation,
     cst.Comparison, cst.ComparisonTarget, cst.IfExp,
 )  # fmt: skip
+_ON_WHOLE_DATA = f"{RUNTIME}.on_whole_data"
 _DESCRIBING = frozenset({"compute_output_shape", "get_config", "count_params"})
 
 
@@ -154,6 +156,8 @@ class Functions:
     def link_handed(self, call: cst.Call) -> None:
         """Functions that are handed to a call run with what else it is given; so does any that the script has stored or
         handed on where it is not seen what is called."""
+        if _ON_WHOLE_DATA in self.resolver.public(call.func):
+            return  # which gives the function back, and runs nothing
         functions, given = self.indirect.handed(call)
         is_loop = self.loops.link(call)
         is_described = self._is_described(call)

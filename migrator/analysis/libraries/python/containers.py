@@ -185,6 +185,7 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
     if name == "send" and atom.kind == "iterator" and any(not d.is_replicated for d in run.objects.leaves(given)):
         run.heap.store(sent_to(atom.site.node), None, given)
     if name in ("append", "add", "appendleft"):
+        run.put_in[atom].add(args.nodes.get(0))
         run.heap.store(atom, None, given)
         return NONE
     if name == "__setitem__" and len(args.positional) == 2:
@@ -192,6 +193,7 @@ def container_method(run: Run, atom: Container, name: str, args: Arguments, node
         return NONE
     if name == "insert" and len(args.positional) > 1:
         scatter(run, atom)
+        run.put_in[atom].add(args.nodes.get(1))
         run.heap.store(atom, None, args.positional[1])
         return NONE
     if name in ("extend", "extendleft"):
