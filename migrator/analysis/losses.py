@@ -72,6 +72,10 @@ class Losses:
         known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
         known.update(datasets=datasets, combined=combined, watched=watched)
         runs = {} if runs is None else runs
+        least = (Plan().key, frozenset[cst.CSTNode]())
+        if least in runs and runs[least] is None:  # what comes to no end with nothing planned does not with more to do
+            self.too_much = True
+            return
         rounds = 0
         while rounds < _MOST_ROUNDS:
             key = (self._plan.key, frozenset(combined))
