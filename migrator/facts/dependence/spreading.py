@@ -93,12 +93,11 @@ class Spread:
             return mark & wanted
 
         changed = {number for number in numbers if number in self.marks}
-        queue = [(time, number) for number in changed for time, _ in came[number]]
+        queue = [(time, number, mark) for number in changed for time, mark in came[number]]
         heapify(queue)
         asked = set(queue)
         while queue:
-            time, number = heappop(queue)
-            mark = next(mark for at, mark in came[number] if at == time)
+            time, number, mark = heappop(queue)
             gone = mark & ~given(number, mark, time)
             if not gone:
                 continue
@@ -107,9 +106,9 @@ class Spread:
             for user, way in edges[number]:
                 passed = self._passed[way][gone]
                 for at, mark in came.get(user, ()) if passed else ():
-                    if at > time and mark & passed and (at, user) not in asked:
-                        asked.add((at, user))
-                        heappush(queue, (at, user))
+                    if at > time and mark & passed and (at, user, mark) not in asked:
+                        asked.add((at, user, mark))
+                        heappush(queue, (at, user, mark))
         now = self._time + 1
         self.add([(number, given(number, -1, now)) for number in changed], closed, agreed)
 
