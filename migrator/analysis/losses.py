@@ -40,7 +40,8 @@ class Losses:
     not, see there. `numbers`: what the script decides by; where there is any, each row of a batch is on one worker, so
     that means are taken over all rows. `gathered`: expressions around which all rows are put together for that.
     `cut_together`: see Planner. `runs`: those of the same program that were asked of other `numbers`, `gathered` and
-    `combined`, by their plans; None is one that came to no end. The program is run once for each plan."""
+    `combined`, by their plans; None is one that came to no end. The program is run once for each plan. `branches`: of
+    which these runs have left out one way, whatever they put together; more are added."""
 
     def __init__(
         self,
@@ -64,14 +65,20 @@ class Losses:
         cut_together: Sequence[Collection[cst.CSTNode]] = (),
         cuts: bool = True,
         runs: dict[object, Run | None] | None = None,
+        branches: set[cst.CSTNode] | None = None,
     ) -> None:
         self.tree = tree
         self._gathered = gathered
-        self._plan = Plan(expressions=set(gathered), reductions={MEAN} if numbers else set())
+        branches = set() if branches is None else branches
+        self._plan = Plan(expressions=set(gathered), reductions={MEAN} if numbers else set(), branches=set(branches))
         self.too_much = False
         known = {"readers": readers, "rows": rows, "sizes": sizes, "reduced": reduced, "models": models}
         known.update(datasets=datasets, combined=combined, watched=watched)
         runs = {} if runs is None else runs
+        least = (Plan(branches=set(branches)).key, frozenset[cst.CSTNode]())
+        if least in runs and runs[least] is None:  # what comes to no end with nothing planned does not with more to do
+            self.too_much = True
+            return
         rounds = 0
         while True:
             key = (self._plan.key, frozenset(combined))
@@ -88,6 +95,7 @@ class Losses:
             self._verdicts = Verdicts(tree, found)
             left_out = LeftOut(tree, self._run).conditions(sites) - self._plan.branches
             self._plan.branches |= left_out
+            branches |= left_out
             if left_out:
                 continue
             mixed = self._plan.undivided & found.divided

@@ -98,6 +98,8 @@ class Facts:
         self.joining = Joining(self.tree, self.resolver, modules)
         self.sessions = Sessions(self.tree, self.resolver)
         self._spans: dict[cst.Module, Spans] = before._spans if before is not None else {}
+        # Conditions of which abstract runs leave out one way, see LeftOut: however the data are split.
+        self.branches: set[cst.CSTNode] = set(before.branches) if before is not None else set()
         # The name by which the edited files call the runtime; where a file has its own, the engine asks again with it.
         self.runtime = api.RUNTIME
 

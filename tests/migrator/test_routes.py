@@ -1,4 +1,5 @@
-"""Routes find what a spread of the marks finds, also while more and more is settled."""
+"""Routes find what a spread of the marks finds, and what is taken back of one leaves what another would find: also
+while more and more is settled."""
 
 from __future__ import annotations
 
@@ -37,6 +38,17 @@ class _Program:
         closed = {number(key) for key in settled if key not in origins}
         spread.add([(number(k), m) for k, m in origins.items()], closed, set(map(number, agreed)))
         return spread
+
+    def take_back(self, spread: Spread, origins: dict[Key, Marks], settled: set[Key], agreed: set[Key]) -> None:
+        number = self.graph.number
+        changed = {
+            *settled,
+            *(self.origins.keys() - origins),
+            *(user for key in agreed for user in self.graph.users(key)),
+        }
+        closed = {number(key) for key in settled if key not in origins}
+        own = {number(key): mark for key, mark in origins.items()}
+        spread.take_back(map(number, changed), own, closed, set(map(number, agreed)))
 
     def settling(self) -> Iterator[tuple[set[Key], set[Key]]]:
         """Ever more that is settled or agreed on, and as it was before."""
@@ -84,3 +96,18 @@ def test_each_mark_is_passed_on_whatever_stands_beside_it() -> None:
         for one in range(EVERY + 1):
             for other in range(EVERY + 1):
                 assert passed[one | other] == passed[one] | passed[other]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_what_is_taken_back_leaves_what_a_new_spread_finds(seed: int) -> None:
+    program = _Program(seed)
+    kept = program.spread(program.origins, (), ())
+    for turn, (settled, agreed) in enumerate(program.settling()):
+        spread = kept.copy() if turn % 2 else kept  # every other one only tries
+        program.take_back(spread, program.origins, settled, agreed)
+        assert spread.marks == program.spread(program.origins, settled, agreed).marks
+    origins = dict(program.origins)
+    for key in program.origins:
+        del origins[key]
+        program.take_back(kept, origins, settled, agreed)
+        assert kept.marks == program.spread(origins, settled, agreed).marks

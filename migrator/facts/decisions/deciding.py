@@ -78,6 +78,7 @@ class Deciding:
             self._facts.sharding.cut_together,
             self._facts.cuts,
             self._runs,
+            self._facts.branches,
         )
 
     @cached_property
