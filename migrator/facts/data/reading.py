@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import cached_property
 from typing import cast
 
@@ -177,6 +177,18 @@ class Reading:
             if isinstance(owner, cst.BaseStatement):
                 return False
         return False
+
+    def iterators_read_by(self, reader: cst.For | cst.CompFor | cst.Call) -> set[cst.Call]:
+        """The calls of `iter` that make what a loop goes through, or a call takes the next of."""
+        read = self._advanced(reader) if isinstance(reader, cst.Call) else reader.iter
+        values = self.resolver.values(read) if read is not None else ()
+        return {cast(Result, value).call for value in values if is_call_of(value, "builtins.iter")}
+
+    def reading_along(self, iterators: Set[cst.Call]) -> Iterator[cst.For | cst.CompFor | cst.Call]:
+        """All loops and calls that read what one of these calls has made."""
+        readers: list[cst.For | cst.CompFor | cst.Call] = [call for call, _ in self._advances]
+        readers += [*self.tree.all_of(cst.For), *self.tree.all_of(cst.CompFor)]
+        return (reader for reader in readers if self.iterators_read_by(reader) & iterators)
 
     @cached_property
     def _advances(self) -> list[tuple[cst.Call, cst.BaseExpression]]:

@@ -131,6 +131,9 @@ class LocalSources:
         fits = {fit.call for fit in self.training.fits}
         split = [c for c in self.sharding.consumptions if not self.sharding.is_whole(c)]
         readers = {c.reader for c in split if c.reader not in fits}
+        # Whoever reads an iterator takes of the same batches.
+        iterators = {call for reader in readers for call in self.sharding.reading.iterators_read_by(reader)}
+        readers.update(self.sharding.reading.reading_along(iterators))
         numbers = self.training.kinds.numbers_turns
         beside = self.sharding.read_beside
         for scope in self.tree.scopes.values():
@@ -141,6 +144,7 @@ class LocalSources:
                     iterated, _ = self._iteration.narrowed(binding.value, binding.path)
                     if iterated not in beside and not numbers(binding.value, binding.path):
                         found[binding] = Mark.VALUE
+        found.update(dict.fromkeys(iterators, Mark.INSIDE))
         found.update({reader: Mark.VALUE for reader in readers if isinstance(reader, cst.Call)})
         for node in self.sharding.minibatches.nodes:
             found[node] = Mark.INSIDE if self._is_list(node) else Mark.VALUE
