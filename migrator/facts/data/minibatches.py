@@ -354,10 +354,15 @@ class MinibatchFinder:
             (self.tree.order[b.target] for b in self.resolver.reaching(name) if b.target in self.tree.order), default=0
         )
 
+    def _turn_of(self, block: cst.CSTNode) -> cst.CSTNode | None:
+        """The body of the loop that the block stands in, or the function."""
+        around = list(self.tree.loops_around(block))
+        return around[0].body if around else self.tree.function_of(block)
+
     def _is_bound_beside(self, name: cst.Name, block: cst.CSTNode) -> bool:
         """Whether the name gets its value in the same turn of the loop that the tape stands in, or of the function."""
         around = list(self.tree.loops_around(block))
-        turn = around[0].body if around else self.tree.function_of(block)
+        turn = self._turn_of(block)
         return turn is not None and all(
             (b.kind in ("assign", "augmented") and self.tree.contains(turn, b.node))
             or (b.kind == "for" and bool(around) and b.node is around[0])
@@ -406,7 +411,16 @@ class MinibatchFinder:
         return cuts or None
 
     def _hides_batches(self, closure: FunctionLike, place: Statement) -> bool:
-        """Whether functions that the closure calls read what the turn of the loop has made, too."""
+        """Whether functions that the closure calls read what the turn of the loop has made, too, or the closure reads
+        by a name that has got something else until it runs."""
+        turn, end = self._turn_of(place), self.tree.last_order_in(place)
+        if any(
+            self.tree.order[binding.node] > end and turn is not None and self.tree.contains(turn, binding.node)
+            for name in self.tree.names_in(closure.body)
+            if self.tree.is_read(name)
+            for binding in self.resolver.reaching(name)
+        ):
+            return True
         bodies = self.training.reached_from(closure.body)[1:]
         names = [name for body in bodies if body is not closure for name in self.tree.names_in(body)]
         return any(
