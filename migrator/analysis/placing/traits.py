@@ -12,7 +12,7 @@ from migrator.analysis import values as v
 from migrator.analysis.ops.contracting import MatrixProduct
 from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Sizes, Stacked
-from migrator.analysis.ops.moving import ExpandDims, Splits
+from migrator.analysis.ops.moving import ExpandDims, Joins, Splits
 from migrator.analysis.ops.picking import GetItem
 from migrator.analysis.placement import ROWS, Partial
 from migrator.analysis.placing import ragged, shapes
@@ -138,9 +138,11 @@ def _counting(op: Operation, result: Value) -> Value:
 
 
 def _mixed(op: Operation, result: Value) -> Value:
-    """The result, where all that makes it a worker's is the same on all workers on another way."""
+    """The result, where all that makes it a worker's is the same on all workers on another way; or one of the terms or
+    parts which are added up, or stand one behind the other, in it."""
     parts = [d for d in op.leaves if not d.is_replicated]
-    if not parts or not all(d.mixed for d in parts):
+    is_sum = all(isinstance(d.placement, Partial) for d in parts) or (op.row and isinstance(op.row.kind, Joins))
+    if not parts or not (any if is_sum else all)(d.mixed for d in parts):
         return result
     return v.mapped(result, lambda d: d if d.is_replicated else replace(d, mixed=True))
 
