@@ -74,6 +74,8 @@ class Datasets:
         self.run = run
 
     def source(self, path: str, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
+        if path == "tensorflow_datasets.load":
+            return self._downloaded(args, node, frame)
         name = path.rpartition(".")[2]
         given = args.positional[0] if args.positional else args.get("tensors") or args.get("datasets")
         element = Value(Data(nested=True))
@@ -94,8 +96,6 @@ class Datasets:
             element = self._signed(self.run.objects.elements(made, node, node), args.get("output_signature", 3))
         elif name in ("TextLineDataset", "TFRecordDataset", "list_files"):
             element = NUMBER
-        elif path == "tensorflow_datasets.load":
-            return self._downloaded(args, node, frame)
         return self._dataset(element if element is not NOTHING else Value(Data(nested=True)), node, frame)
 
     def _downloaded(self, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:

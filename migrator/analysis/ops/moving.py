@@ -387,13 +387,15 @@ class Repeat:
             raise NeedsWhole("how often it repeats the values is not the same on all workers")
         if cut is None:
             return Arg(value.placement, rank=1 if axis is None else value.rank)
-        if literal(times) is NOT_CONSTANT or not isinstance(times.constant, int):
-            raise NeedsWhole("how often it repeats each row is not seen", ALL_GATHER)
+        # One number holds for each row; a list may have another one for each.
+        is_one = isinstance(times.constant, int) or (times.constant is NOT_CONSTANT and times.rank == 0)
 
         def place(rank: int) -> Arg:
             if axis is None and (cut.axis or cut.blocks > 1):
                 raise NeedsWhole("it lays out all values in one row", ALL_GATHER)
             along = 0 if axis is None else axis_in(axis, rank)
+            if along == cut.axis and not is_one:
+                raise NeedsWhole("how often it repeats each row is not seen", ALL_GATHER)
             rows = "even" if along == cut.axis and cut.rows == "one" else cut.rows
             if cut.blocks > 1 and along == cut.axis:
                 raise NeedsWhole("it repeats rows of several blocks", ALL_GATHER)

@@ -13,6 +13,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.names import api
+from migrator.facts.objects.kinds import origin
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Member, Object, Result, calls
 from migrator.facts.program.syntax import method_called
@@ -91,7 +92,12 @@ class Picking:
     def only_tells(self, call: cst.Call) -> bool:
         """Whether it is a method that changes nothing, by a name that no class of the script has for one of its own."""
         name = method_called(call)
-        return name in _TELLING and name not in self.tree.methods
+        return (name in _TELLING and name not in self.tree.methods) or self._is_of_date(call)
+
+    def _is_of_date(self, call: cst.Call) -> bool:
+        """Whether it is a method of a date or a time, none of which is ever changed."""
+        values = self.resolver.values(call.func) if isinstance(call.func, cst.Attribute) else ()
+        return bool(values) and all(isinstance(v, Member) and origin(v).startswith("datetime.") for v in values)
 
     def _is_fixed(self, node: cst.BaseExpression) -> bool:
         """Whether it is a module, a library's function, or the object that a method is of."""
