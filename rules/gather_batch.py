@@ -21,6 +21,10 @@ after:
 Layers and models of other packages, and models that are loaded, are taken to work on each sample by itself, as those
 of Keras do: the report names each as taken on trust, `--strict` refuses it, and a comment gives the author's word.
 
+Where all that is trained on would be put together before a model or its weights work on any of it, every worker would
+compute all rows: nothing is split then, and every worker trains on all of the data. Where that may not be written, the
+report tells that the split gains nothing.
+
 A call of such a model on what every worker has, as one that builds it, puts nothing together, and neither does one of a
 function that also runs in the training, as in an evaluation: lockstep.on_whole_data runs it as on one device.
 
