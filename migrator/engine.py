@@ -40,11 +40,11 @@ from migrator.text.spans import UnprintableSource
 from migrator.trained_whole import (
     is_half_split,
     is_trained_whole,
+    left_whole,
     may_be_written,
     may_train_whole,
     sends_as_much,
     trained_whole,
-    unsplit,
 )
 
 # Of more files than these, the folder is named that holds them.
@@ -250,8 +250,8 @@ def _found(
         return _found_with({}, scripts, failures, program, rules, target, heeding, found[0])
     if heeding.is_strict or not heeding.may_train_whole:
         return found
-    left = {path: unsplit(several) for path, several in found[1].found.items()}
-    if not may_train_whole(found[0], found[1].found, rules, target, program):
+    left = left_whole(found[0], found[1].found)
+    if not may_train_whole(found[0], found[1].found, left, rules, target, program):
         return found
     whole = _found_with(left, scripts, failures, program, rules, target, heeding, found[0])
     return whole if may_be_written(whole[1].found) and sends_as_much(whole[0], found[0]) else found

@@ -31,12 +31,31 @@ _SPLITTING = frozenset({"shard-arrays", "shard-batch", "shard-dataset", "shard-m
 _PUTTING_TOGETHER = frozenset({"gather-batch", "scale-loss"})
 _CUTTING = (Role.SHARD, Role.LOCAL_BATCH)
 _SHARING = (*_CUTTING, Role.SIZE, Role.NORMALISE)
+# Of rows that are dealt out and put together again with nothing done to them between; what the user can do.
+AT_ONCE = "all rows are put together for that before the model or its weights work on any"
+BY_ROWS = "write it so that it works on each sample by itself, to share out the batches"
 _TOLD = "; so every worker trains on all of the data: the same model as on one device, and no faster"
 
 
 def unsplit(found: Sequence[Found]) -> list[Found]:
     """The refusals of which nothing would be left, were the data not split."""
     return [f for f in found if isinstance(f.what, Refusal) and (f.breaks_training or f.rule in _SPLITTING)]
+
+
+def left_whole(facts: Facts, found: Mapping[Path, Sequence[Found]]) -> dict[Path, list[Found]]:
+    """What is refused so, of each file; where nothing stops the training, what it is told that all rows are put
+    together for at once: to split the data gains nothing then."""
+    left = {path: unsplit(several) for path, several in found.items()}
+    if any(one.breaks_training for several in found.values() for one in several):
+        return left
+    for path, several in found.items():
+        for one in several:
+            why = facts.put_together_at_once.get(one.what.node) if isinstance(one.what, Trust) else None
+            if isinstance(one.what, Trust) and why is not None:
+                reason = f"{why}; {AT_ONCE}"
+                refusal = Refusal(one.what.node, reason, one.what.advice, breaks_training=True)
+                left[path].append(replace(one, what=refusal))
+    return left
 
 
 def is_half_split(found: Mapping[Path, Sequence[Found]]) -> bool:
@@ -49,13 +68,14 @@ def is_half_split(found: Mapping[Path, Sequence[Found]]) -> bool:
 def may_train_whole(
     facts: Facts,
     found: Mapping[Path, Sequence[Found]],
+    left: Mapping[Path, Sequence[Found]],
     rules: Sequence[Rule],
     target: Target,
     program: Program,
 ) -> bool:
-    """Whether it may be tried: something is refused that no other file could explain, the files are one program, and
+    """Whether it may be tried: something is `left` that no other file could explain, the files are one program, and
     nothing in them is shared out already."""
-    several = [one for of_file in found.values() for one in unsplit(of_file)]
+    several = [one for of_file in left.values() for one in of_file]
     is_split = any(one.rule in _SPLITTING and one.edit is not None for of_file in found.values() for one in of_file)
     if is_split and not any(one.breaks_training for one in several):
         return False  # some of the data are, and the rest is right as it is

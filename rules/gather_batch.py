@@ -21,6 +21,10 @@ after:
 Layers and models of other packages, and models that are loaded, are taken to work on each sample by itself, as those
 of Keras do: the report names each as taken on trust, `--strict` refuses it, and a comment gives the author's word.
 
+Where all that is trained on would be put together before a model or its weights work on any of it, every worker would
+compute all rows: nothing is split then, and every worker trains on all of the data. Where that may not be written, the
+report tells that the split gains nothing.
+
 A call of such a model on what every worker has, as one that builds it, puts nothing together, and neither does one of a
 function that also runs in the training, as in an evaluation: lockstep.on_whole_data runs it as on one device.
 
@@ -43,6 +47,7 @@ from migrator.findings.missing import told_of
 from migrator.insertion.put_once import put_once
 from migrator.insertion.repairs import PUT_TOGETHER, ahead_of_loops, cannot_be, put_together, waits_alone
 from migrator.rule import Findings, rule
+from migrator.trained_whole import AT_ONCE, BY_ROWS
 
 # What is not seen of rows that are taken to stay apart, and what the user can do.
 _UNSEEN = {
@@ -56,6 +61,7 @@ _UNSEEN = {
         "(`# migrate: rows=0`)",
     ),
 }
+_NO_FASTER = "; so every worker works on all rows of each batch: the same model as on one device, and no faster"
 
 
 @rule
@@ -67,6 +73,8 @@ def gather_batch(facts: Facts) -> Findings:
             f"what {name} does with a batch is not seen; layers of Keras work on each sample by itself",
             "say that it does (`# migrate: rows=0`), or write it in this file",
         )
+    for node, why in facts.put_together_at_once.items():
+        yield Trust(node, f"{why}; {AT_ONCE}{_NO_FASTER}", BY_ROWS)
     for node, unseen in facts.losses.trusted_rows.items():
         yield Trust(node, *_UNSEEN[unseen])
     for call in facts.losses.whole_compiles:

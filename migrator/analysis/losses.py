@@ -425,6 +425,11 @@ class Losses:
         return drawn(self._run, self._verdicts) if not self.too_much else set()
 
     @property
+    def works_apart(self) -> bool:
+        """Whether a worker's rows go through a model, a layer or weights, or what is not seen may be one."""
+        return self.too_much or bool(self._run.work or self._run.trusted)
+
+    @property
     def left_open(self) -> set[cst.CSTNode]:
         """The sizes, where they are written, that say how many rows a batch has, and become None: see claims.py."""
         return set() if self.too_much else self._run.left_open

@@ -87,6 +87,8 @@ class Recorded:
         self.of_means: set[cst.CSTNode] = set()  # calls that take gradients of samples, of means over a worker's part
         self.to_sum: set[cst.CSTNode] = set()  # sums of terms that are to be planned as `summed`
         self.forward: set[cst.CSTNode] = set()
+        # Where a model, a layer, weights or a product work on the rows of a worker, but for evaluations of Keras's.
+        self.work: set[cst.CSTNode] = set()
         # Calls of one of several functions, of which only some need their arguments put together.
         self.torn: set[cst.CSTNode] = set()
         self.torn_functions: set[cst.CSTNode] = set()

@@ -30,7 +30,7 @@ from migrator.analysis.libraries.keras.convention import is_built_layer, sample_
 from migrator.analysis.objects import Objects
 from migrator.analysis.packages import Packages
 from migrator.analysis.packages.sources import Sources
-from migrator.analysis.placement import Partial, Sharded, Unknown, options
+from migrator.analysis.placement import Local, Partial, Sharded, Unknown, options
 from migrator.analysis.placing import Placing, giving_back
 from migrator.analysis.plan import Plain, Plan
 from migrator.analysis.recorded import Recorded
@@ -309,6 +309,13 @@ class Run(Recorded):
     def note_forward(self) -> None:
         """Notes that the functions which run now run a model."""
         self.forward.update(self.calls.stack)
+
+    def note_work(self, node: cst.CSTNode, made: Value) -> Value:
+        """Notes what a model, a layer or a weight makes of a worker's rows; gives that. What is lost is of no use."""
+        leaves = [d for d in self.objects.leaves(made) if not (d.is_replicated or d.symbolic)]
+        if not self.is_left_alone and any(not isinstance(d.placement, (Unknown, Local)) for d in leaves):
+            self.work.add(node)
+        return made
 
     def note_applied(self, model: v.Atom, args: Arguments) -> None:
         """Notes a model or layer that runs on data, or that Keras's tensors make a part of another one."""

@@ -204,6 +204,22 @@ class Facts:
         return Reductions(self.training, self.losses, self.sharding, in_order=self.decisions.puts_rows_together)
 
     @cached_property
+    def put_together_at_once(self) -> dict[cst.CSTNode, str]:
+        """Where all rows are put together for the losses, and why, if none of these needs a worker's own and nothing
+        that may be trained works on them before: then every worker has all of the work. The first of each statement."""
+        updates = self.training.updates
+        if not self.cuts or self.losses.works_apart or not all(map(self.reductions.are_agreed, updates)):
+            return {}
+        needed = {repair for update in updates for repair in self.reductions.repairs(update) if repair.form != "done"}
+        found: dict[cst.CSTNode, Repair] = {}
+        for repair in self.repairs:
+            if repair in needed and repair.node in self.tree.order:
+                found.setdefault(self.tree.statement_of(repair.node), repair)
+        if not any(operand.how == "gather" for repair in needed for operand in repair.operands):
+            return {}
+        return {repair.node: repair.why for repair in found.values()}
+
+    @cached_property
     def sharding(self) -> Sharding:
         return Sharding(
             self.tree,

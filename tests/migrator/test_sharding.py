@@ -6,8 +6,10 @@ import pytest
 from script_nodes import Script
 
 from migrator.edits import Refusal
+from migrator.engine import migrate
 from migrator.facts.data.pipeline_cuts import CutPipeline
 from migrator.facts.data.sharding import CutBatches
+from migrator.registry import choose
 
 MODEL = """
 model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
@@ -223,3 +225,29 @@ def test_loop_without_batches_is_refused_where_workers_may_differ() -> None:
     assert isinstance(plan, Refusal)
     assert "no batches are surely seen" in plan.reason
     assert not facts.sharding.trained_whole
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_whole"),
+    [
+        ("model(tf.sort(x, axis=0)) - tf.sort(y, axis=0)", True),
+        ("tf.sort(model(x), axis=0) - tf.sort(y, axis=0)", False),  # the forward pass is shared out
+        ("tf.sort(tf.map_fn(lambda row: row * w, x), axis=0) - tf.sort(y, axis=0)", False),
+        ("tf.sort(w * x, axis=0) - tf.sort(y, axis=0)", False),
+    ],
+)
+def test_what_is_put_together_before_anything_works_on_it_is_not_cut(loss: str, is_whole: bool) -> None:
+    text = (
+        "import tensorflow as tf\n"
+        "model, w = tf.keras.Sequential([tf.keras.layers.Dense(1)]), tf.Variable(1.0)\n"
+        "optimizer, weights = tf.keras.optimizers.SGD(0.1), [*model.trainable_variables, w]\n"
+        "for x, y in tf.data.Dataset.from_tensor_slices((tf.ones([24, 4]), tf.ones([24, 1]))).batch(8):\n"
+        "    with tf.GradientTape() as tape:\n"
+        f"        loss = tf.reduce_mean(({loss}) ** 2)\n"
+        "    optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))\n"
+    )
+    outcome = migrate(text.encode(), choose())
+    assert not outcome.refusals
+    assert outcome.trains_whole == is_whole
+    assert ("all_gather" in outcome.text) != is_whole
+    assert any("trains on all of the data" in told.message for told in outcome.remarks.trusted) == is_whole

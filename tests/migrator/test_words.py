@@ -185,7 +185,11 @@ def test_a_word_that_only_repeats_what_is_known_is_told() -> None:
         (MEAN.replace("mean", "sum"), "loss=mean", "a sum over the samples"),
         (MEAN, "rows=none", "a mean over the samples"),
         ("loss = (y - model(x)) ** 2", "loss=mean", "a value of each sample"),
-        ("loss = tf.reduce_sum(y * 2)\n        loss *= tf.shape(x)[0]", "rows=0", "made of the number of samples"),
+        (
+            "loss = tf.reduce_sum(model(x) * 2)\n        loss *= tf.shape(x)[0]",
+            "rows=0",
+            "made of the number of samples",
+        ),
     ],
 )
 def test_a_word_against_what_is_seen_is_not_heeded(line: str, word: str, seen: str) -> None:

@@ -177,7 +177,7 @@ def _mapped(run: Run, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value
         whole = leaf.whole or d.whole
         return replace(d, placement=placement, whole=whole, constant=NOT_CONSTANT, rank=None, needs=needs | d.needs)
 
-    return v.mapped(result, stacked)
+    return run.note_work(node, v.mapped(result, stacked))
 
 
 def _one_row(data: Data) -> Data:

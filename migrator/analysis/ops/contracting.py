@@ -213,3 +213,6 @@ class FlatProduct:
             return contracted([a, b], [_letters(rank_a)] * 2, "")
 
         return over_ranks([a, b], place)
+
+
+PRODUCTS = (MatrixProduct, MatrixVector, TensorProduct, BatchDot, Einsum, FlatProduct)

@@ -12,6 +12,7 @@ from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.libraries.tensorflow import VARIABLE
 from migrator.analysis.ops.call import Arg, Op
+from migrator.analysis.ops.contracting import PRODUCTS
 from migrator.analysis.ops.making import Sizes, Stacked
 from migrator.analysis.ops.picking import Gather, GetItem
 from migrator.analysis.placement import (
@@ -121,7 +122,8 @@ class Placing:
                 why = f"a {reduction} {BESIDE_WHOLE}"
                 return gathered(self.run, op, why, ordered=False)
         self.run.note_plain(op.node)
-        return as_value(self.run, op, result, op.needs, whole=op.whole)
+        made = as_value(self.run, op, result, op.needs, whole=op.whole)
+        return self.run.note_work(op.node, made) if _is_work(op) else made
 
     def meet(self, args: Arguments, node: cst.CSTNode) -> Repair | None:
         """The repair where what is called keeps its arguments, of which some are made of all rows; it is noted."""
@@ -181,6 +183,13 @@ class Placing:
         if apart is None:
             return Value(Data(needs=needs))
         return Value(Data(LOCAL if isinstance(apart.placement, Local) else Unknown(why), needs=needs))
+
+
+def _is_work(op: Operation) -> bool:
+    """Whether it is what a forward pass does: rows meet a weight, or are multiplied into sums."""
+    if op.row is not None and isinstance(op.row.kind, PRODUCTS):
+        return True
+    return any(isinstance(a, Made) and a.path == VARIABLE for _, value in op.args.all() for a in value)
 
 
 def _is_list_of_rows(value: Value) -> bool:

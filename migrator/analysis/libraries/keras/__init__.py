@@ -106,9 +106,10 @@ class Keras:
         self.run.note_applied(atom, args)
         with self.run.evaluations.entering(atom, args, node):
             if api.makes_model(path):
-                return self.run.note_built(args, models.call(self.run, atom, args, node, frame))
-            made = layers.call(self.run, atom, args, node, frame)
-            return self.run.note_built(args, adapting.with_learned(self.run, atom, made))
+                made = models.call(self.run, atom, args, node, frame)
+            else:
+                made = adapting.with_learned(self.run, atom, layers.call(self.run, atom, args, node, frame))
+            return self.run.note_built(args, self.run.note_work(node, made))
 
     def call_instance(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of an object of a class of the program that comes from one of Keras's."""
@@ -119,7 +120,8 @@ class Keras:
         self.run.note_forward()
         self.run.note_applied(atom, args)
         with self.run.evaluations.entering(atom, args, node):
-            return self.run.note_built(args, self._call_layer(atom, args, node, frame))
+            made = self._call_layer(atom, args, node, frame)
+            return self.run.note_built(args, self.run.note_work(node, made))
 
     def _call_layer(self, atom: Instance, args: Arguments, node: cst.CSTNode, frame: Frame) -> Value:
         """The call of an object of a class that comes from that of a layer or a model."""

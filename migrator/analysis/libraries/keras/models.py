@@ -42,6 +42,8 @@ def functional(run: Run, outputs: Value, args: Arguments, node: cst.CSTNode) -> 
     """A model of Keras tensors: its outputs stand as they did when they were built."""
     leaves = [d for x in args.positional[:1] for d in run.objects.leaves(x)]
     given = as_the_input(leaves)
+    for value in args.positional[:1]:
+        run.note_work(node, value)  # whatever puts all rows together inside, other layers may come first
 
     def output(data: Data) -> Data:
         if isinstance(given.placement, Unknown) or isinstance(data.placement, Unknown):
