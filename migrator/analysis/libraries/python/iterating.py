@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from migrator.analysis import one_each
+from migrator.analysis import one_each, row_counts
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments, Handler
 from migrator.analysis.frames import Frame
@@ -53,6 +53,8 @@ def lazy_elements(run: Run, atom: Made, reader: cst.CSTNode, node: cst.CSTNode) 
         reader = atom.site.node  # of what it goes through, each is cut by itself, or not at all
     if kind == "zip":
         elements = [run.objects.elements(x, reader, node) for x in given]
+        # Of one iterator that stands there twice, each gets another batch.
+        elements = [row_counts.of_turn(e, i) if given[i] in given[:i] else e for i, e in enumerate(elements)]
         if rest is not NOTHING:
             return v.join_all([run.objects.elements(rest, reader, node), *elements])
         return NOTHING if NOTHING in elements else v.of(Tuple(tuple(elements)))
