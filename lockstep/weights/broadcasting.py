@@ -17,9 +17,10 @@ def broadcast(values: Any, root_rank: int, *, own_noise: bool | None) -> Any:
     """`own_noise`: see sending.broadcast."""
     leaves = list(_leaves(values))
     own = [leaf for leaf in leaves if is_value(leaf)]
-    holds_values = any(leaf is not None for leaf in own)
     generators = [leaf for leaf in leaves if is_generator(leaf)]
     weights = [leaf for leaf in leaves if not is_value(leaf) and not is_generator(leaf)]
+    # None beside weights stands for weights that are not there; by itself it is a value, which all have to have.
+    holds_values = any(leaf is not None for leaf in own) or (bool(own) and not weights and not generators)
     if generators:
         broadcast_generators(generators, root_rank)
     if weights or not (generators or holds_values):

@@ -46,6 +46,8 @@ def check_pairs_and_dicts_with_names() -> None:
 
 def check_texts() -> None:
     assert lockstep.broadcast(f"runs/{RANK}é") == "runs/0é"
+    assert lockstep.broadcast(None) is None
+    assert lockstep.broadcast((None, {"end": None})) == (None, {"end": None})
     sent = lockstep.broadcast({"p": pathlib.Path(f"a{RANK}"), "b": b"\xff%d" % RANK, "n": RANK, "none": None}, 1)
     assert sent == {"p": pathlib.Path("a1"), "b": b"\xff1", "n": 1, "none": None}
     names = lockstep.broadcast([np.array([f"x{RANK}"] * (RANK + 1)), tf.constant([[f"t{RANK}"]])])
