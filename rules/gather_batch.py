@@ -25,8 +25,8 @@ Where all that is trained on would be put together before a model or its weights
 compute all rows: nothing is split then, and every worker trains on all of the data. Where that may not be written, the
 report tells that the split gains nothing.
 
-A call of such a model on what every worker has, as one that builds it, puts nothing together, and neither does one of a
-function that also runs in the training, as in an evaluation: lockstep.on_whole_data runs it as on one device.
+A call on what every worker has, of a model that is built by it or a function that evaluates, puts nothing together,
+though rows are put together in there where it trains: lockstep.on_whole_data runs it as on one device.
 
 Leaves alone: what works on each sample by itself, and means and sums over the batch.
 Refuses: what also runs where a file is written, which the chief does alone. Where nothing can be written around what

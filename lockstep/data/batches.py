@@ -66,7 +66,7 @@ class Cut:
         last = _rows_of_last(dataset)
         if sizes != {None} or (last is not None and last % self.shards_in_fit == 0):
             self._now = self.shards_in_fit
-            self.shards_in_fit %= size
+            self.shards_in_fit = self._now if self._now < size else 0
             return
         with tf.init_scope():
             self._now = tf.Variable(0, trainable=False, name="lockstep_shards")

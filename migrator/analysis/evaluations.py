@@ -111,13 +111,9 @@ class Evaluations:
         called = self.run.seen.get(node.func) if isinstance(node, cst.Call) else None
         is_at_once = called is None or all(map(_runs_at_once, called.objects))
         if not is_at_once or self.run.definitions.is_generator(function.node):
-            self.note_later()
-
-    def note_later(self) -> None:
-        """Notes that some of what runs now may run once the call is over that is planned as one on what all have."""
-        self.note_part()
+            self.note_part()
 
     def note_part(self) -> None:
-        """Notes that what runs now works on a worker's part of something."""
+        """Notes that what runs now works on a worker's part of something, or may run once the call is over."""
         if self.entered is not None and self.entered in self.run.plan.undivided:
             self.run.divided.add(self.entered)

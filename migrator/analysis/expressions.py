@@ -364,7 +364,7 @@ class Expressions:
         made = Container(kind, Site(node, frame.context))
         agreed: list[Value] = []
         if isinstance(node, cst.GeneratorExp):
-            self.run.evaluations.note_later()
+            self.run.evaluations.note_part()  # of which some may run behind the call
         if self._clauses(node.for_in, inner, agreed):
             if isinstance(node, cst.DictComp):
                 value = self.run.chosen(self.eval(node.value, inner), agreed)

@@ -74,7 +74,7 @@ def are_unlike(data: Data) -> bool:
     return blocks(data) > 1 and (len(data.counts) != blocks(data) or len(set(data.counts)) > 1)
 
 
-def are_of_others(given: Sequence[Data]) -> bool:
+def are_of_several(given: Sequence[Data]) -> bool:
     """Whether sums over the rows, and numbers of rows, meet there that are seen to be of several batches: each of them
     may be dealt out into another number of parts. Names alone tell nothing: one batch may have several."""
     sites = {site for d in given if d.placement in _ADDED_UP for site in d.counts}

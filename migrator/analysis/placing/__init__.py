@@ -116,7 +116,7 @@ class Placing:
         reduction = _reduction(result, op.leaves)
         if reduction:
             self.run.reductions.add(reduction)
-            unlike = any(map(row_counts.are_unlike, op.leaves)) or row_counts.are_of_others(op.leaves)
+            unlike = any(map(row_counts.are_unlike, op.leaves)) or row_counts.are_of_several(op.leaves)
             if reduction == "mean" and unlike:
                 return gathered(self.run, op, UNLIKE, ordered=False)
             if reduction in self.run.plan.reductions and not op.symbolic and not self.repairing.blocked:

@@ -65,7 +65,7 @@ class Means:
 
     def _over_the_batches(self, node: cst.BaseExpression, marks: Marks) -> str:
         """MEAN or SUM, whatever has picked the number."""
-        if not marks or marks & Mark.OWN:
+        if not marks or marks & Mark.OWN or (marks & self._counts and not self._is_of_one_batch(node)):
             return _NEITHER
         if marks & Mark.STATISTIC and not marks & (Mark.VALUE | Mark.INSIDE):
             return MEAN  # as near to one process as the statistics themselves are
@@ -77,7 +77,7 @@ class Means:
             return self._sum  # it is added up where it stands, for what is made of it
         if verdict.is_agreed or not unmade <= self._repaired:
             return _NEITHER  # it is local, whatever made it agree elsewhere
-        if marks & self._counts and (verdict.repairs or not self._is_of_one_batch(node)):
+        if marks & self._counts and verdict.repairs:
             return _NEITHER
         return {MEAN: self._mean, SUM: self._sum}.get(verdict.reduction, _NEITHER)
 
