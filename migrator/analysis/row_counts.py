@@ -23,6 +23,7 @@ from migrator.records import replace
 Counts = tuple[Site, ...]
 # What terms over the rows of several batches are added up to.
 _ADDED_UP = (Partial("sum"), ROWS)
+_EARLIER = (-1,)  # of a batch that was read in a turn before
 
 
 def named(value: Value, site: Site) -> Value:
@@ -62,8 +63,14 @@ def in_next_turn(names: Names, loop: cst.CSTNode, tree: Tree) -> Names:
     """The names where the loop begins a turn: what it has read of a batch in the turn before may have other rows."""
 
     def older(data: Data) -> Data:
-        is_kept = not any(tree.contains(loop, site.node) for site in data.counts)
-        return data if is_kept else replace(data, counts=())
+        read = [site for site in data.counts if tree.contains(loop, site.node)]
+        if not read:
+            return data
+        if data.placement not in _ADDED_UP:
+            return replace(data, counts=())
+        # Sums go on over the batches of the next turn, and are of several then.
+        before = (replace(site, context=_EARLIER) if site in read else site for site in data.counts)
+        return replace(data, counts=tuple(dict.fromkeys(before)))
 
     return {name: v.mapped(value, older) for name, value in names.items()}
 

@@ -447,7 +447,7 @@ def join_data(a: Data, b: Data) -> Data:
         foreign=a.foreign and b.foreign,
         ragged=a.ragged or b.ragged,
         pairs=a.pairs or b.pairs,
-        counts=a.counts if a.counts == b.counts else (),
+        counts=_join_counts(a, b),
         shape=a.shape if a.shape == b.shape else None,
         multiple_of=a.multiple_of | b.multiple_of,
         sizeless=a.sizeless or b.sizeless,
@@ -488,6 +488,18 @@ def _join_constants(a: Any, b: Any) -> Any:
         return NOT_CONSTANT
     lower, upper = _join_constants(a.lower, b.lower), _join_constants(a.upper, b.upper)
     return Slice(lower, upper, _join_constants(a.step, b.step), a.cut_at if a.cut_at == b.cut_at else ())
+
+
+def _join_counts(a: Data, b: Data) -> tuple[Any, ...]:
+    """The batches that both are of; of what is added up, those that it may be of, as a sum is that begins with zero."""
+    if a.counts == b.counts:
+        return a.counts
+    for one, other in ((a, b), (b, a)):
+        is_sum = other.placement == Partial("sum") or (isinstance(other.placement, Scaled) and other.several)
+        if one.is_zero and is_sum:
+            return other.counts
+    is_both = a.placement == b.placement == Partial("sum")
+    return tuple(dict.fromkeys((*a.counts, *b.counts))) if is_both and a.counts and b.counts else ()
 
 
 def _join_placements(a: Data, b: Data) -> Placement:
