@@ -28,7 +28,7 @@ is made, where nothing can be sent in front of that (in a constructor, in the `b
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import libcst as cst
 
@@ -88,13 +88,14 @@ def broadcast_weights(facts: Facts) -> Findings:
             "give it a name that is written out, or keep such models in a list or dictionary",
             breaks_training=True,
         )
-    restored = list(_after_restoring(facts, holders))
+    restored: dict[InsertAfter, list[str]] = {}
+    yield from _after_restoring(facts, holders, restored)
     yield from _after_building(facts, holders, params, restored)
     yield from restored
 
 
 def _after_building(
-    facts: Facts, holders: list[Holder], params: list[HeldByParameter], restored: Sequence[InsertAfter | Refusal]
+    facts: Facts, holders: list[Holder], params: list[HeldByParameter], restored: Mapping[InsertAfter, list[str]]
 ) -> Findings:
     variables: dict[cst.CSTNode, list[Holder]] = defaultdict(list)
     whole: dict[InsertAfter, None] = {}  # of a list, each model in it is a holder
@@ -154,7 +155,9 @@ def _before_they_are_read(
     last: Statement | None = None
     for holder in sorted(holders, key=lambda holder: order[complete(facts, holder)]):
         at = complete(facts, holder)
-        if last is not None and any(_is_read_between(facts, block, one.target, last, at) for one in group):
+        if last is not None and any(
+            _is_read_between(facts, block, one.target, last, at, _leaves_value) for one in group
+        ):
             yield last, group
             group = []
         group, last = [*group, holder], at
@@ -179,14 +182,22 @@ def _read_by_constructors(facts: Facts, holder: Holder) -> Iterator[InsertAfter]
             block = facts.tree.block_of(at)
             if not facts.tree.contains(constructor.body, block):
                 continue  # all of it stands on one line
-            is_read = _is_read_between(facts, block, binding.target, at, getattr(block, "body", (at,))[-1])
+            end = getattr(block, "body", (at,))[-1]
+            is_read = _is_read_between(facts, block, binding.target, at, end, _leaves_value)
             if is_read and not gives(facts, name, block, Role.BROADCAST):
                 yield InsertAfter(at, (_call_on(facts, [name], are_variables=True),))
 
 
-def _is_read_between(facts: Facts, block: cst.CSTNode, target: cst.CSTNode, first: Statement, last: Statement) -> bool:
-    """Whether a statement of the block, from behind the first on up to the last, may take the value of the variable:
-    it reads the name, or runs a function that does, for more than to put it into a list or to ask for its shape."""
+def _is_read_between(
+    facts: Facts,
+    block: cst.CSTNode,
+    target: cst.CSTNode,
+    first: Statement,
+    last: Statement,
+    leaves: Callable[[Facts, cst.Name], bool],
+) -> bool:
+    """Whether a statement of the block, from behind the first on up to the last, may take the value of the variable or
+    the weights of the model: it reads the name, or runs a function that does, for more than what `leaves` them."""
     order = facts.tree.order
     name = target.attr if isinstance(target, cst.Attribute) else target
     if not isinstance(name, cst.Name):
@@ -194,7 +205,7 @@ def _is_read_between(facts: Facts, block: cst.CSTNode, target: cst.CSTNode, firs
     within = [s for s in getattr(block, "body", ()) if order[first] < order[s] <= order[last]]
     bodies = [body for statement in within for body in facts.training.reached_from(statement)]
     return any(
-        facts.tree.contains(body, read) and not _leaves_value(facts, read)
+        facts.tree.contains(body, read) and not leaves(facts, read)
         for read in facts.tree.names[name.value]
         if read is not name and (isinstance(facts.tree.parent[read], cst.Attribute) or facts.tree.is_read(read))
         for body in bodies
@@ -209,6 +220,25 @@ def _leaves_value(facts: Facts, read: cst.Name) -> bool:
             return True
         owner = facts.tree.parent[owner]
     return isinstance(owner, (cst.Element, cst.DictElement))
+
+
+def _leaves_weights(facts: Facts, read: cst.Name) -> bool:
+    """Whether the model goes into a checkpoint, an optimizer is built for it, an attribute of it is set, or it does
+    something by itself of which nobody has the result."""
+    node: cst.CSTNode = read
+    while isinstance(owner := facts.tree.parent[node], cst.Attribute):
+        node = owner
+    if isinstance(owner, cst.AssignTarget) or (isinstance(node, cst.Attribute) and node.attr.value in api.DESCRIPTIONS):
+        return True
+    if isinstance(owner, cst.Call):
+        return isinstance(facts.tree.parent[owner], cst.Expr)
+    call = facts.tree.parent[owner] if isinstance(owner, cst.Arg) else None
+    if not isinstance(call, cst.Call):
+        return False
+    func = call.func
+    if isinstance(func, cst.Attribute) and func.attr.value == "build" and isinstance(facts.tree.parent[call], cst.Expr):
+        return any(map(facts.kinds.is_optimizer, facts.resolver.values(func.value)))
+    return not CHECKPOINTS.isdisjoint(facts.resolver.public(func))
 
 
 def _made_late(facts: Facts, holder: Holder) -> Iterator[tuple[Refusal, bool]]:
@@ -322,19 +352,20 @@ def _trained_at_once(facts: Facts, holder: Holder) -> Refusal | None:
     return None
 
 
-def _is_repeated(facts: Facts, holder: Holder, restored: Sequence[InsertAfter | Refusal]) -> bool:
-    """Whether the block goes on to restore the model, and broadcasts it then, before anything trains."""
+def _is_repeated(facts: Facts, holder: Holder, restored: Mapping[InsertAfter, list[str]]) -> bool:
+    """Whether the block goes on to restore the model, and broadcasts it then, alone or with others, before anything
+    trains."""
     block, order = facts.tree.block_of(holder.statement), facts.tree.order
     sites = facts.training.sites
     body = getattr(block, "body", ())
-    for edit in restored:
-        if isinstance(edit, Refusal):
-            continue
-        first, last = order[holder.statement], order[edit.node]
-        same = facts.tree.block_of(edit.node) is block and edit.code == (_call(facts, [holder]),)
-        if same and first < last:
+    for edit, names in restored.items():
+        at = facts.tree.statement_of(edit.node)
+        first, last = order[holder.statement], order[at]
+        if facts.tree.block_of(at) is block and written(facts, holder) in names and first < last:
             between = [b for s in body if first < order[s] <= last for b in facts.training.reached_from(s)]
-            return not any(facts.tree.contains(b, site) for b in between for site in sites)
+            is_trained = any(facts.tree.contains(b, site) for b in between for site in sites)
+            is_read = _is_read_between(facts, block, holder.target, holder.statement, at, _leaves_weights)
+            return not is_trained and not is_read
     return False
 
 
@@ -351,15 +382,15 @@ def _call_on(facts: Facts, names: list[str], *, are_variables: bool = False) -> 
     return facts.call("broadcast", names[0] if len(names) == 1 else f"[{', '.join(names)}]", *noise)
 
 
-def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfter | Refusal]:
+def _after_restoring(facts: Facts, holders: list[Holder], found: dict[InsertAfter, list[str]]) -> Iterator[Refusal]:
+    """Puts the broadcasts behind what is restored into `found`, with what each sends."""
     held = {facts.source(h.target) for h in holders}
     trained = {facts.source(o.target) for o in facts.trained.holders() if isinstance(o, Holder)}
-    found: dict[InsertAfter, None] = {}  # one helper may restore in several ways
     for call in (*facts.files.restores.calls, *_foreign_weights(facts)):
         is_kept = not isinstance(getattr(call.func, "value", None), cst.Call)  # else nobody has what is made for it
         models = [m for m in facts.files.restores.models_of(call) if is_kept or not _is_made_for_it(facts, m)]
-        names = held if call in facts.files.restores.calls else trained
-        if not any(_names_one_of(facts, model, names) or _may_steer(facts, model) for model in models):
+        sought = held if call in facts.files.restores.calls else trained
+        if not any(_names_one_of(facts, model, sought) or _may_steer(facts, model) for model in models):
             continue
         if facts.apart.are_apart(call, facts.training.sites):
             continue  # what all have loaded is not trained
@@ -376,8 +407,8 @@ def _after_restoring(facts: Facts, holders: list[Holder]) -> Iterator[InsertAfte
         for at, known in places:
             statement = _outside_of_conditions(facts, facts.tree.statement_of(at), known)
             if not gives(facts, known[0].text, facts.tree.block_of(statement), Role.BROADCAST, statement):
-                found.setdefault(InsertAfter(statement, (_call_on(facts, [one.text for one in known]),)))
-    yield from found
+                names = [one.text for one in known]
+                found[InsertAfter(statement, (_call_on(facts, names),))] = names  # one helper may restore in two ways
 
 
 def _places_that_know(

@@ -106,8 +106,9 @@ def _cut_pipeline(facts: Facts, plan: CutPipeline) -> Findings:
     if not isinstance(plan.prefix, (cst.Name, cst.Attribute)):
         inner = facts.indent(plan.prefix)
         opening, closing = ("", "") if stands_alone(facts.source(plan.prefix)) else (f"(\n{inner}", "\n)")
-        yield InsertBefore(place, (f"{name} = {opening}", plan.prefix, closing))
-        yield Replace(plan.prefix, (name,))
+        comment = facts.comment_behind(plan.prefix)
+        yield InsertBefore(place, (f"{name} = {opening}", plan.prefix, comment + closing))
+        yield Replace(plan.prefix, (name,), comment)
     elif facts.source(plan.prefix) != name:
         if plan.condition is None:
             arguments[0] = facts.source(plan.prefix)

@@ -53,10 +53,11 @@ class Wrap:
 
 @dataclass(frozen=True)
 class Replace:
-    """Another expression in the place of this one."""
+    """Another expression in the place of this one, and of the comment behind it if that goes with it."""
 
     node: cst.CSTNode
     code: Code
+    comment: str = ""
 
 
 @dataclass(frozen=True)

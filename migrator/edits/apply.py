@@ -228,7 +228,7 @@ class _Printer:
             yield from self._spaced_power(edit, number)
         elif isinstance(edit, Replace):
             start, end = self.spans.outer_span(edit.node)
-            yield _Patch(start, end, (_REPLACEMENT, number), self._fitted(edit.code, edit.node))
+            yield _Patch(start, end + len(edit.comment), (_REPLACEMENT, number), self._fitted(edit.code, edit.node))
         elif isinstance(edit, Guard):
             yield from self._guard_patches(edit)
         elif isinstance(edit, InsertFirst):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -69,6 +70,8 @@ from migrator.facts.training.unsupported import Unsupported
 from migrator.findings.words import Word, words_of
 from migrator.text.lines import line_and_column, line_starts
 from migrator.text.spans import Spans
+
+_COMMENT = re.compile(r"[ \t]*#[^\r\n]*")
 
 
 class Facts:
@@ -383,6 +386,12 @@ class Facts:
         if node in self.tree.order:
             return self.spans(self.tree.module_of(node)).source(node)
         return self.tree.modules[0].code_for_node(node)
+
+    def comment_behind(self, node: cst.CSTNode) -> str:
+        """The comment that ends the node's last line, with the white space before it; empty where there is none."""
+        spans = self.spans(self.tree.module_of(node))
+        found = _COMMENT.match(spans.text, spans.outer_span(node)[1])
+        return found[0] if found else ""
 
     def indent(self, node: cst.CSTNode) -> str:
         """One step of indentation in the node's file."""

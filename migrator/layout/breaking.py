@@ -358,9 +358,10 @@ class Breaks:
         """Whether the value stands in parentheses that only hold it together, over several lines."""
         if start == 0 or end - start < 3 or self.line.tokens[start].text != "(" or self.line.partner[start] != end - 1:
             return False
-        inside = [self.line.tokens[i].text for i in self.line.at_top(start + 1, end - 1)]
-        is_plain = not {",", "for", "yield", ":=", "await"} & set(inside)
-        has_comment = any("#" in self.line.gaps[i] for i in range(start + 1, end))
+        top = [*self.line.at_top(start + 1, end - 1), end - 1]
+        is_plain = not {",", "for", "yield", ":=", "await"} & {self.line.tokens[i].text for i in top}
+        # Those in inner brackets have these to stand in.
+        has_comment = any("#" in self.line.gaps[i] for i in top if i == end - 1 or not self.line.tokens[i].is_closing)
         return is_plain and not has_comment and "\n" in self.line.gaps[start + 1]
 
     def _drop_parentheses(self, start: int, end: int) -> None:
