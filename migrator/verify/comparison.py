@@ -10,7 +10,7 @@ import numpy as np
 
 from migrator.verify.printed import Apart, Expected, compare_printed
 from migrator.verify.record import BEFORE, ENDED, GRADIENTS, SLOTS, STATISTICS, WEIGHTS, Numbers, Record, Step
-from migrator.verify.rows import RowsApart, rows_apart
+from migrator.verify.rows import RowsApart, rows_apart, rows_counted_once
 
 SAMPLES, STEPS, START, LOSS, RATE = "samples", "steps", "first weights", "loss", "learning rate"
 EPOCHS, FILES, SHUFFLES, FAILURE, PRINTED = "epochs", "files", "shuffles", "failure", "printed"
@@ -298,8 +298,9 @@ def loss_apart(step: Step, found: Sequence[Step]) -> float | None:
         return None
     expected = np.array(step.losses)
     several = np.array([other.losses for other in found])
-    weights = np.array([max(len(other.rows), 1) for other in found], np.float64)
-    ways = (several.mean(0), (weights / weights.sum()) @ several, several.sum(0), several[0])
+    rows = rows_counted_once([other.rows for other in found], 1e-6)
+    by_rows = (rows / rows.sum()) @ several if rows.any() else several[0]
+    ways = (several.mean(0), by_rows, several.sum(0), several[0])
     scale = max(float(np.abs(expected).max()), 1e-12)
     return min(_largest(way - expected) for way in ways) / scale
 

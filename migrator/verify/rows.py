@@ -60,6 +60,18 @@ def rows_apart(expected: Numbers, parts: Sequence[Numbers], allowed: float) -> R
     )
 
 
+def rows_counted_once(parts: Sequence[Numbers], allowed: float) -> Numbers:
+    """float64[N]: how many rows of the batch each worker stands for, where several share those that all of them have."""
+    found = np.concatenate([np.zeros((0, 2)), *parts])
+    if not len(found):
+        return np.zeros(len(parts))
+    scale = float(np.abs(found).max())
+    known, position = _clusters(found / (scale if math.isfinite(scale) and scale else 1.0), max(allowed, 1e-9))
+    shares = 1.0 / np.bincount(position, minlength=known)[position]
+    ends = np.cumsum([len(part) for part in parts])
+    return np.array([share.sum() for share in np.split(shares, ends[:-1])])
+
+
 def _may_repeat(rows: int, workers: int) -> int:
     """How many rows may be computed once more, when as many have to be shared out evenly."""
     if rows % workers == 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from migrator.verify.rows import RowsApart, rows_apart
+from migrator.verify.rows import RowsApart, rows_apart, rows_counted_once
 
 BATCH = np.random.RandomState(0).uniform(1, 2, (12, 2))
 
@@ -58,3 +58,9 @@ def test_a_part_that_cannot_be_shared_out_evenly_may_be_computed_by_several_work
 def test_no_samples_seen_differ_from_some() -> None:
     assert apart(np.zeros((0, 2)), np.zeros((0, 2)), batch=np.zeros((0, 2))).is_same
     assert apart(np.zeros((0, 2)), np.zeros((0, 2))).lost == 12
+
+
+def test_rows_that_several_workers_have_are_shared_by_them() -> None:
+    parts = (BATCH[:1], BATCH[:1] * (1 + 1e-9), BATCH[1:4], BATCH[:0])
+    assert rows_counted_once(parts, 1e-6).tolist() == [0.5, 0.5, 3.0, 0.0]
+    assert rows_counted_once((BATCH[:0], BATCH[:0]), 1e-6).tolist() == [0.0, 0.0]
