@@ -61,7 +61,7 @@ def rows_apart(expected: Numbers, parts: Sequence[Numbers], allowed: float) -> R
 
 
 def rows_counted_once(parts: Sequence[Numbers], allowed: float) -> Numbers:
-    """float64[N]: how many rows of the batch each worker stands for, where several share those that all of them have."""
+    """float64[N]: how many rows of the batch each worker stands for; several share those that all of them have."""
     found = np.concatenate([np.zeros((0, 2)), *parts])
     if not len(found):
         return np.zeros(len(parts))
