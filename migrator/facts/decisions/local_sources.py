@@ -17,6 +17,7 @@ from migrator.facts.decisions.interruptions import Interruptions, is_beside
 from migrator.facts.decisions.marks import Mark
 from migrator.facts.dependence import Key
 from migrator.facts.dependence.spreading import Marks
+from migrator.facts.files.commands import Commands
 from migrator.facts.names import api, vocabulary
 from migrator.facts.names.vocabulary import Role
 from migrator.facts.objects.functions_in import functions_in
@@ -90,6 +91,7 @@ class LocalSources:
         self._interruptions = interruptions
         self._on_elements = on_elements
         self._iteration = Iteration(tree, resolver)
+        self._commands = Commands(resolver)
 
     def marks(self) -> dict[Key, Marks]:
         """The values that are each worker's own to begin with."""
@@ -98,7 +100,7 @@ class LocalSources:
             found.update(self._of_parts())
         for call in self.tree.calls:
             paths = set(self.resolver.public(call.func))
-            if paths & _OWN or self._sees_others(call, paths):
+            if paths & _OWN or self._sees_others(call, paths) or self._commands.only_asks(call):
                 found[call] = Mark.OWN
         found.update(dict.fromkeys(self._interruptions.sets(), Mark.OWN))
         return found

@@ -71,9 +71,6 @@ FETCHING = re.compile(
     r"^(?:urllib\.request\.urlretrieve|shutil\.unpack_archive|wget\.download|gdown\.download\w*|os\.system"
     r"|subprocess\.(?:run|call|check_call|check_output)|nltk\.download|kaggle\..*)$"
 )
-COMMANDS = re.compile(r"^subprocess\.(?:run|call|check_call|check_output)$")
-# Programs that print what stands in files, the same wherever they run.
-READING_PROGRAMS = frozenset({"cat", "cut", "grep", "head", "ls", "md5sum", "sha256sum", "tail", "wc"})
 UNPACKING = frozenset({"extractall", "extract"})
 ARCHIVES = ("zipfile.", "tarfile.")
 SUMMARY_WRITER = "tensorflow.summary.create_file_writer"

@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.facts.files import known
+from migrator.facts.files.commands import Commands
 from migrator.facts.files.opening import Openings
 from migrator.facts.files.paths import Paths
 from migrator.facts.files.restores import Restores
@@ -50,6 +51,7 @@ class Files:
     def __init__(self, tree: Tree, resolver: Resolver, kinds: Kinds, ranks: Ranks) -> None:
         self.tree = tree
         self.resolver = resolver
+        self._commands = Commands(resolver)
         self.kinds = kinds
         self.ranks = ranks
         self.openings = Openings(tree, resolver, ranks)
@@ -86,19 +88,13 @@ class Files:
             name = method_called(call)
             owners = self.resolver.values(call.func.value) if isinstance(call.func, cst.Attribute) else ()
             unpacks = name in known.UNPACKING and any(origin(v).startswith(known.ARCHIVES) for v in owners)
-            if unpacks or (any(map(known.FETCHING.match, paths)) and not self._only_reads(call)):
+            if unpacks or (any(map(known.FETCHING.match, paths)) and not self._is_told(call)):
                 found.add(call)
         return found
 
-    def _only_reads(self, call: cst.Call) -> bool:
-        """Whether it runs a program that only reads: `subprocess.check_output(["wc", "-l", path])`."""
-        if not any(map(known.COMMANDS.match, self.resolver.public(call.func))):
-            return False
-        command = argument(call, "args", 0)
-        words = command.value.elements if command is not None and isinstance(command.value, cst.List) else ()
-        program = words[0].value if words else None
-        is_reading = isinstance(program, cst.SimpleString) and program.evaluated_value in known.READING_PROGRAMS
-        return is_reading and argument(call, "shell") is None and argument(call, "stdout") is None
+    def _is_told(self, call: cst.Call) -> bool:
+        """Whether it runs a program that leaves all as it is."""
+        return self._commands.only_reads(call) or self._commands.only_asks(call)
 
     @cached_property
     def cached_downloads(self) -> list[cst.Call]:
@@ -327,4 +323,4 @@ class Files:
             and self.openings.is_path(call)
         ):
             return True
-        return call in self.restores.calls or self._only_reads(call)
+        return call in self.restores.calls or self._commands.only_reads(call)

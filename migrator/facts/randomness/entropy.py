@@ -12,6 +12,7 @@ from functools import cached_property
 import libcst as cst
 
 from migrator.edits import Refusal
+from migrator.facts.files.commands import Commands
 from migrator.facts.names import api
 from migrator.facts.names.vocabulary import Role, has_role
 from migrator.facts.objects.met_alike import places_met_alike
@@ -47,7 +48,7 @@ _SENDABLE = frozenset({
     "tensorflow.random.get_global_generator", "time.time", "time.time_ns", "time.perf_counter", "time.perf_counter_ns",
     "time.monotonic", "time.monotonic_ns", "time.strftime", "time.ctime", "timeit.default_timer", "os.getpid",
     "os.getppid", "os.urandom", "secrets.randbelow", "secrets.randbits", "secrets.token_bytes", "secrets.token_hex",
-    "socket.gethostname", "platform.node", "builtins.hash",
+    "socket.gethostname", "platform.node", "builtins.hash", "subprocess.check_output", "subprocess.getoutput",
 })  # fmt: skip
 # What is given to these is trained, or trained on.
 _STEERED = re.compile(
@@ -76,6 +77,7 @@ class Entropy:
         self.resolver = resolver
         self.training = training
         self._origins = Origins(resolver)
+        self._commands = Commands(resolver)
 
     @cached_property
     def shared(self) -> list[cst.Call]:
@@ -122,7 +124,7 @@ class Entropy:
 
     def _steering(self) -> Iterator[cst.Call]:
         """The calls for what a process has by itself of which data, models or numbers of steps are made."""
-        if not any(_SOURCES.match(p) for call in self.tree.calls for p in self._paths(call)):
+        if not any(self._is_source(call, _SOURCES) for call in self.tree.calls):
             return
         for part in self._origins.behind_all(list(self._steered())):
             if isinstance(part, cst.Call) and self._is_source(part, _SOURCES):
@@ -133,6 +135,8 @@ class Entropy:
                     yield call
 
     def _is_source(self, call: cst.Call, sources: re.Pattern[str]) -> bool:
+        if self._commands.only_asks(call):
+            return True
         for path in self._paths(call):
             if path == "builtins.hash" and call.args and isinstance(call.args[0].value, cst.BaseNumber):
                 continue

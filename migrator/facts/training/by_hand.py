@@ -5,7 +5,7 @@ Expectation maximisation, Hebbian learning, evolution strategies and recursive l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -14,13 +14,14 @@ from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.numbers import Numbers
 from migrator.facts.objects.resolve import Resolver
-from migrator.facts.objects.values import Class, External, Function
+from migrator.facts.objects.values import Class, Element, External, Function, Member, Parameter, Unknown, Value
 from migrator.facts.program.tree import Tree
 from migrator.facts.training.sites import Training
 
 _CHANGING = api.SETTING_VARIABLES | {"set_weights"}
 # They run what they are given once for each of several; of optimizers of other libraries see unsupported.py.
 _REPEATING = ("functools.", "itertools.", "builtins.", "tensorflow.")
+_COUNTING = ("keras.metrics.", "keras.callbacks.", "keras.optimizers.")
 _OF_LAYERS = frozenset({"kernel", "bias", "gamma", "beta", "embeddings"})
 
 
@@ -56,21 +57,26 @@ class ByHand:
         """Whether the method is one of a variable, or of a model's weights."""
         owner = func.value
         if isinstance(owner, cst.Attribute) and owner.attr.value in _OF_LAYERS:
-            return any(map(self.kinds.has_weights, self.resolver.values(owner.value)))
+            return self._may_be(owner.value, self.kinds.has_weights)
         if self.training.is_input(owner):
             return False  # an image, not a model
-        values = self.resolver.values(owner)
-        kind = self.kinds.has_weights if func.attr.value == "set_weights" else self.kinds.is_variable
-        return any(map(kind, values))
+        return self._may_be(
+            owner, self.kinds.has_weights if func.attr.value == "set_weights" else self.kinds.is_variable
+        )
+
+    def _may_be(self, node: cst.BaseExpression, kind: Callable[[Value], bool]) -> bool:
+        """What is not seen may be a weight: an element of a model's list, what a function is handed."""
+        values = self.resolver.values(node)
+        return not values or any(isinstance(v, (Element, Member, Parameter, Unknown)) or kind(v) for v in values)
 
     def _is_number(self, arg: cst.Arg) -> bool:
         return self._numbers.is_number(arg.value)
 
     def _is_of_keras(self, call: cst.Call) -> bool:
-        """Whether a layer or metric of the script's own counts something there."""
+        """Whether a metric or callback of the script's own counts something there."""
         function = self.tree.function_of(call)
         cls = self.tree.class_of(function) if function is not None else None
-        return cls is not None and self.resolver.derives_from(Class(cls), lambda path: path.startswith("keras."))
+        return cls is not None and self.resolver.derives_from(Class(cls), lambda path: path.startswith(_COUNTING))
 
     def _is_repeated(self, node: cst.CSTNode, passed: set[cst.FunctionDef]) -> bool:
         """Whether the node runs in a loop, also through the functions that call it."""
