@@ -152,10 +152,12 @@ class Losses:
 
     def of_forward(self, call: cst.CSTNode) -> Verdict:
         """What the model predicts in training: "mean" where each sample is by itself, given the repairs."""
-        if not self.too_much and not self._run.cuts:
+        if self.too_much:
+            return NOT_RUN
+        if not self._run.cuts:
             return self._of_whole
         fits = self._run.fits.get(call, ())
-        if self.too_much or not fits:
+        if not fits:
             return NOT_RUN
         leaves = [d for _, predicted, _ in fits for d in self._run.objects.leaves(predicted)]
         lost = next((k for d in leaves for k in kinds_of(d) if isinstance(k, Unknown)), None)
@@ -385,6 +387,8 @@ class Losses:
 
     def whole_in(self, node: cst.CSTNode) -> list[str]:
         """The names under which a batch that is to be cut holds a number, that of all rows, whenever it runs."""
+        if self.too_much:
+            return []
         return sorted(self._run.numbers_in.get(node, set()) - self._run.rows_in.get(node, set()))
 
     def may_be_a_row(self, node: cst.Subscript) -> bool:
@@ -394,7 +398,7 @@ class Losses:
 
     def array_in(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """The array of which the expression makes a list: rows are put together before that."""
-        return self._run.placing.repairing.unlisted(node)
+        return node if self.too_much else self._run.placing.repairing.unlisted(node)
 
     def has_row_of_each(self, node: cst.CSTNode) -> bool:
         """Whether the value is rows, one of each sample, in their order."""

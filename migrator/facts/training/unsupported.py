@@ -20,6 +20,7 @@ from migrator.facts.objects.values import (
     Function,
     Literal,
     Member,
+    Object,
     Parameter,
     Result,
     Unknown,
@@ -59,6 +60,10 @@ _DRIVERS = (
 _ENVIRONMENTS = frozenset({"gym", "gymnasium", "pettingzoo", "dm_control", "dm_env", "pybullet_envs"})
 # What takes gradients only to look at them.
 _MEASURING = ("tensorflow.", "keras.", "numpy.", "builtins.", "math.", "matplotlib.", "lockstep.", "logging.", "absl.")
+_TELLING_METHODS = frozenset({
+    "astype", "copy", "flatten", "format", "get_shape", "item", "items", "keys", "max", "mean", "min", "numpy",
+    "ravel", "reshape", "std", "sum", "tolist", "values",
+})  # fmt: skip
 _NUMBERS = (External("builtins.float"), External("builtins.int"), External("builtins.bool"))
 _OF_OPTIMIZERS = frozenset({"minimize", "apply_gradients", "apply"})
 _STEPS_OF_FIT = frozenset({"train_step", "make_train_function"})
@@ -391,7 +396,8 @@ class Unsupported:
     def _only_measured(self, call: cst.Call) -> bool:
         """Whether the gradients are only looked at: given to nothing but functions of TensorFlow, numpy and Python."""
         for other in self.tree.calls:
-            if any(map(_measures, self.resolver.public(other.func))) or self.training.flow.is_tape_call(other):
+            is_measuring = any(map(_measures, self.resolver.public(other.func))) and not self._hands_on(other)
+            if is_measuring or self.training.flow.is_tape_call(other):
                 continue
             given = [arg.value for arg in other.args if not (self._keeps(other) and self._is_number(arg.value))]
             if any(call in g.tape_calls for value in given for g in self.training.flow.sources(value)):
@@ -406,6 +412,29 @@ class Unsupported:
             if binding.kind in ("assign", "augmented") and binding.value is not None
             for g in self.training.flow.sources(binding.value)
         )
+
+    def _hands_on(self, call: cst.Call) -> bool:
+        """Whether it runs something that may change weights by what it is given, or keep that: `map(update, weights,
+        gradients)`, `tf.nest.map_structure(lambda w, g: w.assign_sub(g), weights, gradients)`."""
+        return any(self._does_more(value) for arg in call.args for value in self.resolver.values(arg.value))
+
+    def _does_more(self, value: Value) -> bool:
+        """Whether it is something to be called that does more than to compute."""
+        function: FunctionLike | None = value.node if isinstance(value, Function) else None
+        if isinstance(value, Object):
+            function = self.resolver.method(value.of, "__call__")
+        if function is None:
+            sets = isinstance(value, Member) and value.name in api.SETTING_VARIABLES
+            return sets or (isinstance(value, External) and not _measures(value.path))
+        bodies = self.training.reached_from(function)
+        return any(self.tree.is_in(inner, bodies) and not self._computes(inner) for inner in self.tree.calls)
+
+    def _computes(self, call: cst.Call) -> bool:
+        paths = self.resolver.public(call.func)
+        if paths:
+            return all(map(_measures, paths)) and not self._hands_on(call)
+        is_own = any(isinstance(value, Function) for value in self.resolver.values(call.func))
+        return is_own or method_called(call) in _TELLING_METHODS
 
     def _keeps(self, call: cst.Call) -> bool:
         """`norms.append(norm)`, of a list that the script writes out"""
