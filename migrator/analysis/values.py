@@ -123,7 +123,8 @@ class Data:
     told the first size. `first`: the whole numbers that the first row of a tensor is written as. `listed`: a list or
     tuple of Python's, of which `+` puts several one behind the other. `mixed`: on one way rows of a worker, on another
     what all workers have, which a sum over the workers counts several times. `sized`: of the sizes of all rows, or of
-    their number, where those of a worker's part would stand: what is made by them are all rows, too.
+    their number, where those of a worker's part would stand: what is made by them are all rows, too. `tells`: of the
+    shape of a batch, the last of the sizes of its rows, as far as they are known.
     """
 
     placement: Placement = REPLICATED
@@ -157,6 +158,7 @@ class Data:
     sized: Placement | None = None
     built: bool = False
     choices: tuple[int, ...] = ()
+    tells: tuple[int | None, ...] = ()
 
     # Met over and over, and made of tuples of all fields by dataclasses.
 
@@ -458,6 +460,7 @@ def join_data(a: Data, b: Data) -> Data:
         sized=a.sized if a.sized == b.sized else None,
         built=a.built and b.built,
         choices=a.choices if a.choices == b.choices else (),
+        tells=a.tells if a.tells == b.tells else (),
     )
 
 

@@ -13,7 +13,7 @@ from migrator.analysis.calls import Arguments
 from migrator.analysis.dictionaries import is_asked_for_a_key
 from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.placement import ALL_GATHER, REPLICATED, ROWS, Local, Partial, Shape, Sharded, Unknown
-from migrator.analysis.placing import ragged
+from migrator.analysis.placing import ragged, shapes
 from migrator.analysis.values import NUMBER, Container, Data, Method, Tuple, Value
 from migrator.records import replace
 
@@ -158,7 +158,10 @@ class Parts:
             counts = data.counts if len(data.counts) == 1 else ()
             several = row_counts.blocks(data) > 1
             rows = Value(Data(ROWS, rank=0, needs=data.needs, integral=True, several=several, counts=counts))
-            return [rows if i == axis else Value(Data(rank=0, needs=data.needs)) for i in range(count)]
+            sizes = [shapes.size_at(data, i - count) for i in range(count)]
+            return [
+                rows if i == axis else Value(Data(constant=sizes[i], rank=0, needs=data.needs)) for i in range(count)
+            ]
         if isinstance(data.sized, Shape):
             axis = data.sized.axis
             return [Value(Data(rank=0, needs=data.needs, sized=ROWS if i == axis else None)) for i in range(count)]

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from migrator.analysis.ops.call import NOT_CONSTANT
 from migrator.analysis.ops.elementwise import Cast, Elementwise
 from migrator.analysis.ops.making import Same, Stacked
+from migrator.analysis.ops.making import Sizes as TellsSizes
 from migrator.analysis.ops.moving import ExpandDims
 from migrator.analysis.ops.picking import GetItem
+from migrator.analysis.placement import Shape, Sharded
 from migrator.analysis.placing.operation import Operation
 from migrator.analysis.values import Data, Slice, Value
 from migrator.records import replace
@@ -22,11 +26,38 @@ def of_a_row(data: Data) -> int | None:
     return math.prod(known) if sizes and len(known) == len(sizes) - 1 else None
 
 
+def told(data: Data) -> Sizes:
+    """The last of the sizes of its rows, as far as they are known; never how many rows there are."""
+    if not isinstance(data.placement, Sharded) or data.placement.axis or data.nested or data.ragged:
+        return ()
+    sizes = data.sizes
+    rest = sizes[1:] if sizes else ()
+    if rest and rest[-1] is not None:
+        return rest
+    return (*rest[:-1], data.width) if data.width is not None and data.axes > 1 else rest
+
+
+def size_at(data: Data, index: Any) -> Any:
+    """The size that the shape of a batch has at this place, where it is known."""
+    rank, is_number = data.rows, isinstance(index, int) and not isinstance(index, bool)
+    if not is_number or (index >= 0 and rank is None):
+        return NOT_CONSTANT
+    place = index if index < 0 else index - (rank or 0)
+    size = data.tells[place] if -len(data.tells) <= place < 0 else None
+    return NOT_CONSTANT if size is None else size
+
+
 def kept(op: Operation, result: Value) -> Value:
     """The result with the sizes that it has of what it is made of."""
     data = result.data
     if data is None or result.objects or op.row is None or data.shape is not None:
         return result
+    given = op.args.positional[0].data if op.args.positional and not op.args.positional[0].objects else None
+    if given is not None and isinstance(data.placement, Shape) and op.row.kind == TellsSizes("shape"):
+        return Value(replace(data, tells=told(given)))
+    if given is not None and given.tells and isinstance(op.row.kind, GetItem) and data.is_replicated and data.rank == 0:
+        index = op.args.positional[1].constant if len(op.args.positional) > 1 else NOT_CONSTANT
+        return Value(replace(data, constant=size_at(given, index)))
     shape = _shape(op)
     return result if shape is None else Value(replace(data, shape=shape, rank=len(shape)))
 

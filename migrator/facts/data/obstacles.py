@@ -304,9 +304,12 @@ class Obstacles:
         if batch is None or not isinstance(batch.value, (cst.Name, cst.Attribute, cst.Subscript)):
             return []
         found: list[Made | Size | Shown] = []
+        handed_over = self._size_uses.handed_over(batch.value)
         for use in self._size_uses.of(batch.value):
             if self.tree.contains(consumption.dataset, use):
                 continue  # the dataset is made of it there
+            if use in handed_over and not self.tree.is_in(use, bodies):
+                continue  # another call of the function that makes the dataset
             cut = self._cut_by(use)
             made_by = self._makers(cut, consumption) if cut is not None else []
             cuts = consumption.reader in made_by
@@ -386,7 +389,10 @@ class Obstacles:
 
     def kept_by_model(self, size: cst.BaseExpression) -> Refusal | None:
         """A refusal where a model that `fit` trains has the batch size in it."""
+        handed_over = self._size_uses.handed_over(size)
         for use in self._size_uses.of(size):
+            if use in handed_over:
+                continue  # another call of the function that trains
             if self._size_uses.is_kept(use) and self._size_uses.makes_rows(use):
                 return Refusal(
                     use,

@@ -12,6 +12,7 @@ from migrator.facts.names import api
 from migrator.facts.objects.kinds import Kinds
 from migrator.facts.objects.resolve import Resolver
 from migrator.facts.objects.values import Class, External, Function, Object
+from migrator.facts.program.syntax import method_called
 from migrator.facts.program.tree import Tree
 
 _REPORTING = (
@@ -61,6 +62,29 @@ class SizeUses:
                     continue
                 if not isinstance(self.tree.parent.get(owner), cst.AssignTarget):
                     yield owner
+
+    def handed_over(self, size: cst.BaseExpression) -> list[cst.BaseExpression]:
+        """What the parameters are given that it comes from, in each call: what their functions do with it is what the
+        other uses do. Nothing where one of those makes rows, or keeps the size, which each call may do for another."""
+        given = list(self._given(size))
+        others = [use for use in self.of(size) if use not in given] if given else []
+        return [] if any(self._is_passed_on(use) for use in others) else given
+
+    def _is_passed_on(self, use: cst.BaseExpression) -> bool:
+        call = self.tree.parent.get(self.tree.parent[use])
+        is_batching = isinstance(call, cst.Call) and method_called(call) == "batch"
+        is_named = isinstance(self.tree.parent[use], (cst.Assign, cst.AnnAssign, cst.NamedExpr))
+        return is_named or (not is_batching and self._shapes_something(use))
+
+    def _given(
+        self, size: cst.BaseExpression, seen: tuple[cst.BaseExpression, ...] = ()
+    ) -> Iterator[cst.BaseExpression]:
+        for binding in self.resolver.reaching(size) if isinstance(size, cst.Name) else ():
+            if binding.kind == "param":
+                for given in self.resolver.given(cast(cst.Param, binding.node)):
+                    if given not in seen:
+                        yield given
+                        yield from self._given(given, (*seen, given))
 
     def _handed_back(self, use: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:
         """What gets the size from a function that returns it, alone or in a tuple: `data, size = load()`."""
