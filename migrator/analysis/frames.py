@@ -115,9 +115,10 @@ class Heap:
         self.reads.add(cell)
         return cell.value
 
-    def store(self, owner: Atom, key: object, value: Value) -> None:
+    def store(self, owner: Atom, key: object, value: Value, *, is_at_once: bool = False) -> None:
+        """`is_at_once`: it is read where it is stored, and never again."""
         # What is kept may be read in another turn; of a dataset, each element is told by itself when it is read.
-        value = self._chosen(value if key == ELEMENT else forgotten(value))
+        value = self._chosen(value if is_at_once or key == ELEMENT else forgotten(value))
         self._filled(owner)
         cell = self._cells.get((owner, key))
         before = cell.value if cell is not None else NOTHING

@@ -113,4 +113,9 @@ def picked(data: Data, index: Value) -> Data | None:
         return None
     counts = data.counts[:1] if bounds.lower is None else data.counts[1:] if bounds.upper is None else ()
     needs = data.needs | (index.data.needs if index.data is not None else frozenset())
-    return replace(data, placement=replace(cut, blocks=len(counts)), counts=counts, needs=needs) if counts else None
+    if not counts:
+        return None
+    of_block = index.data.batch if index.data is not None and bounds.lower is None else frozenset[Site]()
+    return replace(
+        data, placement=replace(cut, blocks=len(counts)), counts=counts, needs=needs, batch=of_block or data.batch
+    )

@@ -26,26 +26,41 @@ from migrator.records import replace
 # Of the size that the batches are made with: what is cut there is cut so that it fits.
 OF_ALL = frozenset({Site(cst.Pass(), ())})
 _NONE: frozenset[Site] = frozenset()
+_OF_PARTS = -1  # marks the name of what may have parts, each of a batch of its own
 
 
 def named(value: Value, site: Site) -> Value:
     """The value where it gets a name: rows of a batch that is not known are those that have this one."""
     data = value.data
-    if data is None or value.objects or data.batch or data.whole or data.placement != Sharded(0):
+    if data is None or value.objects or data.batch or data.whole or not isinstance(data.placement, Sharded):
         return value
+    if data.placement.blocks > 1 or data.placement.rows == "ragged":
+        return value
+    site = Site(site.node, (*site.context, _OF_PARTS)) if data.nested else site
     return Value(replace(data, batch=frozenset((site,))))
+
+
+def of_parts(data: Data) -> Data:
+    """The value where it is a part of what may have several: of one batch, if that was made as a whole."""
+    return replace(data, batch=_NONE) if any(site.context[-1:] == (_OF_PARTS,) for site in data.batch) else data
 
 
 def read(value: Value, reader: cst.CSTNode, place: int = 0) -> Value:
     """What is read there, of what may be read again; place: which of several that are read together."""
-    return v.mapped(value, lambda d: replace(d, batch=frozenset(_read_at(s, reader, place) for s in d.batch)))
+
+    def again(data: Data) -> Data:
+        if data.batch in (_NONE, OF_ALL):
+            return data
+        return replace(data, batch=frozenset(_read_at(site, reader, place) for site in data.batch))
+
+    return v.mapped(value, again)
 
 
 def returned(value: Value, function: FunctionLike, call: cst.CSTNode, tree: Tree) -> Value:
     """What a function gives: the batches that it has read are those of this call."""
 
     def outside(data: Data) -> Data:
-        if not any(tree.contains(function, site.node) for site in data.batch):
+        if data.batch == OF_ALL or not any(tree.contains(function, site.node) for site in data.batch):
             return data
         inside = (_read_at(s, call, 0) if tree.contains(function, s.node) else s for s in data.batch)
         return replace(data, batch=frozenset(inside))
@@ -54,7 +69,8 @@ def returned(value: Value, function: FunctionLike, call: cst.CSTNode, tree: Tree
 
 
 def _read_at(site: Site, reader: cst.CSTNode, place: int) -> Site:
-    return Site(reader, (hash((id(site.node), site.context)), place))
+    mark = site.context[-1:] if site.context[-1:] == (_OF_PARTS,) else ()
+    return Site(reader, (hash((id(site.node), site.context)), place, *mark))
 
 
 def in_next_turn(names: Names, loop: cst.CSTNode, tree: Tree) -> Names:
@@ -62,7 +78,7 @@ def in_next_turn(names: Names, loop: cst.CSTNode, tree: Tree) -> Names:
     are told by the name which has them."""
 
     def older(data: Data) -> Data:
-        is_older = any(tree.contains(loop, site.node) for site in data.batch)
+        is_older = data.batch != OF_ALL and any(tree.contains(loop, site.node) for site in data.batch)
         return replace(data, batch=_NONE) if is_older else data
 
     older_names = {name: v.mapped(value, older) for name, value in names.items()}
@@ -76,9 +92,9 @@ def of_one(given: Sequence[Data], *, aligned: bool = True) -> frozenset[Site]:
     told = [d for d in apart if d.batch != OF_ALL]
     if apart and not told:
         return OF_ALL
-    rows = [d for d in told if aligned and isinstance(d.placement, Sharded)]
+    rows = [d for d in told if aligned and _has_rows(d)]
     found = _NONE.union(*(d.batch for d in rows)) if rows else told[0].batch if told else _NONE
-    rest = [d for d in told if not rows or not isinstance(d.placement, Sharded)]
+    rest = [d for d in told if not rows or not _has_rows(d)]
     while rest:
         met = [d for d in rest if d.batch & found]
         if not met:
@@ -86,6 +102,12 @@ def of_one(given: Sequence[Data], *, aligned: bool = True) -> frozenset[Site]:
         found = found.union(*(d.batch for d in met))
         rest = [d for d in rest if d not in met]
     return found
+
+
+def _has_rows(data: Data) -> bool:
+    """Whether it has a value for each row, perhaps divided by the number of rows."""
+    place = data.placement.base if isinstance(data.placement, Scaled) else data.placement
+    return isinstance(place, Sharded)
 
 
 def kept(op: Op | None, given: Sequence[Data], result: Value) -> Value:
@@ -98,6 +120,8 @@ def are_of_several(given: Sequence[Data], result: Arg) -> bool:
     """Whether a number of rows meets there what is not proven to be of the same batch, other than to be added to it."""
     apart = [d for d in given if not d.is_replicated]
     if len(apart) < 2 or not any(isinstance(p, Scaled) for d in apart for p in options(d.placement)):
+        return False
+    if all(map(_has_rows, apart)):
         return False
     placements = {d.placement for d in apart}
     if len(placements) == 1 and all(leaf.placement in placements for leaf in result.leaves()):

@@ -87,7 +87,7 @@ class Datasets:
         elif name == "range":
             element = Value(Data(rank=0))
         elif name == "zip" and given is not None:
-            element = self._zipped(args)
+            element = self._zipped(args, node)
         elif name == "load":
             element = self._signed(Value(Data(nested=True)), args.get("element_spec", 1))
         elif name == "from_generator" and given is not None:
@@ -180,11 +180,10 @@ class Datasets:
             return inner + 1 if inner is not None else None
         return value.data.rank if value.data is not None and not value.objects else None
 
-    def _zipped(self, args: Arguments) -> Value:
+    def _zipped(self, args: Arguments, node: cst.CSTNode) -> Value:
         given = list(args.positional) or list(args.keywords.values())
         if len(given) == 1:
             given = self.run.objects.sequence_items(given[0]) or given
-        node = _ANY.node
         return v.of(Tuple(tuple(same_batch.read(self.element(x), node, i) for i, x in enumerate(given))))
 
     def _dataset(self, element: Value, node: cst.CSTNode, frame: Frame, path: str = _DATASET) -> Value:

@@ -495,7 +495,7 @@ def _jacobian(run: Run, args: Arguments) -> Value:
     if not by_sample or not all(d.is_replicated and not d.whole for d in asked) or sources is None:
         return v.unseen("what becomes of a Jacobian on parts of the batch is not known")
     items = run.objects.sequence_items(sources)
-    rows = Data(Sharded(0), least=1)
+    rows = Data(Sharded(0), least=1, batch=same_batch.of_one(leaves))
     if items is not None:
         return v.of(Tuple(tuple(Value(rows) for _ in items)))
     is_one = any(isinstance(a, Made) and a.path == VARIABLE for a in sources)

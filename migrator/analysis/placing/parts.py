@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from migrator.analysis import ops, row_counts
+from migrator.analysis import ops, row_counts, same_batch
 from migrator.analysis import values as v
 from migrator.analysis.calls import Arguments
 from migrator.analysis.dictionaries import is_asked_for_a_key
@@ -135,9 +135,10 @@ class Parts:
         cut_at = numbers.pop() if len(numbers) == 1 else ()
         apart = next((d for b in bounds for d in v.contents(b) if not d.is_replicated), None)
         needs = frozenset(r for b in bounds for d in v.contents(b) for r in d.needs)
-        return Value(
-            Data(apart.placement if apart is not None else REPLICATED, v.Slice(lower, upper, step, cut_at), needs=needs)
-        )
+        bound = v.Slice(lower, upper, step, cut_at)
+        if apart is None:
+            return Value(Data(REPLICATED, bound, needs=needs))
+        return Value(Data(apart.placement, bound, needs=needs, batch=apart.batch))
 
     @staticmethod
     def is_slice(index: Value) -> bool:
@@ -190,9 +191,7 @@ class Parts:
 
 
 def _part_of(data: Data) -> Value:
-    """A part of a structure, of which each may be of a batch of its own; of gradients all are of the same loss."""
-    part = Value(replace(data, constant=NOT_CONSTANT, rank=None, counts=()))
-    return v.forgotten(part) if isinstance(data.placement, Sharded) else part
+    return Value(same_batch.of_parts(replace(data, constant=NOT_CONSTANT, rank=None, counts=())))
 
 
 def _without_rows(data: Data) -> Data:
