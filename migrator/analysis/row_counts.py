@@ -57,9 +57,9 @@ def in_next_turn(names: Names, loop: cst.CSTNode, tree: Tree) -> Names:
 
 
 def are_unlike(data: Data) -> bool:
-    """Whether it is made of several batches that are not seen to have equally many rows: each worker has its part of
+    """Whether it is made of several batches that are not proven to be dealt out alike: each worker has its part of
     each, and a mean weighs a worker's parts by other numbers than those of all rows where some do not divide."""
-    return blocks(data) > 1 and (len(data.counts) != blocks(data) or len(set(data.counts)) > 1)
+    return blocks(data) > 1 and not data.batch
 
 
 def common(given: Sequence[Data]) -> Counts:

@@ -92,6 +92,8 @@ def of_one(given: Sequence[Data], *, aligned: bool = True) -> frozenset[Site]:
     told = [d for d in apart if d.batch != OF_ALL]
     if apart and not told:
         return OF_ALL
+    if any(d.placement.blocks > 1 and not d.batch for d in told if isinstance(d.placement, Sharded)):
+        return _NONE
     rows = [d for d in told if aligned and _has_rows(d)]
     found = _NONE.union(*(d.batch for d in rows)) if rows else told[0].batch if told else _NONE
     rest = [d for d in told if not rows or not _has_rows(d)]
